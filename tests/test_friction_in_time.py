@@ -1,6 +1,5 @@
 """Steps of robots whose joints rub: at rest, sliding, and their derivatives, beside MuJoCo."""
 
-import dual
 import numpy as np
 import pytest
 import textbook
@@ -10,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import examples
 
 import featherlane as fl
+from featherlane.backends import dual
 
 DT = 0.002
 JOINT = """<mujoco><worldbody><body>

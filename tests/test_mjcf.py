@@ -325,7 +325,7 @@ def test_gravity():
 
 
 SPRUNG = {
-    "springs": ('stiffness="3"', "", "warning: joint springs", "j"),
+    "springs": ('type="ball" stiffness="3"', "", "warning: springs of ball and free joints", "j"),
     "curved damping": ('damping="1 2"', "", "warning: damping", "j"),
     "fluid": (
         "",

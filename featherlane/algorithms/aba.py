@@ -16,6 +16,7 @@ from featherlane.algorithms.common import (
     put_entries,
     rigid_acceleration,
 )
+from featherlane.algorithms.springs import less_springs
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     ZERO3,
@@ -162,7 +163,7 @@ def ground_acceleration(gravity: Vector, acceleration: Vector = ZERO6) -> Vector
 def aba(
     model: Tree, q: Scalars, qd: Scalars, tau: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
-    """Returns qdd of M(q) qdd + C(q, qd) qd + g(q) = tau + J^T f_ext, nv scalars.
+    """Returns qdd of M(q) qdd + C(q, qd) qd + g(q) + K (q - q0) = tau + J^T f_ext, nv scalars.
 
     The degrees of freedom of a joint are eliminated one after the other, the last first, so that no
     block is inverted. Joints that share entries of v (`Tree.coupled`) cannot be eliminated so. The
@@ -172,6 +173,7 @@ def aba(
     links, parent = model.links, model.parent
     v, X, IA, pA, freedoms = {WORLD: call(ground_bias, model.base_velocity)}, {}, {}, {}, {}
     qd_of = [joint_entries(model, i, qd) for i in range(model.nbodies)]
+    tau = less_springs(model, q, tau)
     for i in outward(model, "A"):
         state = joint_coordinates(model, i, q), qd_of[i]
         X[i], v[i], pA[i] = call(_first_outward, links[i], v[parent[i]], *state, f_ext[i])

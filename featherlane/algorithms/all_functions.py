@@ -38,6 +38,7 @@ from featherlane.algorithms.forward_derivatives import (
 )
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.rnea import add_torques
+from featherlane.algorithms.springs import plus_springs
 from featherlane.robot.mass_bounds import MassBounds
 from featherlane.robot.spatial import Vector
 from featherlane.robot.tree import Link, Tree
@@ -78,7 +79,7 @@ def all_functions(
     """
     m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
     M = mass_matrix_of_pairs(model, m)
-    torques = _torques(model, load, qd, qdd)
+    torques = plus_springs(model, q, _torques(model, load, qd, qdd))
     derivatives = assembled(model, m, load)
     half = [[Minv[max(i, j)][min(i, j)] for j in range(model.nv)] for i in range(model.nv)]
     da = times_inverse(model, half, derivatives, by_free_roots(model, m, load, fixed))

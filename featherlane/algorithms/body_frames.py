@@ -33,6 +33,7 @@ from featherlane.algorithms.common import (
 )
 from featherlane.algorithms.forward_derivatives import times_inverse
 from featherlane.algorithms.mminv import Rows, plus_product, square
+from featherlane.algorithms.springs import spring_slopes
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector, crf, crm
 from featherlane.robot.tree import Link, Tree, joint_transform
@@ -112,7 +113,9 @@ def body_derivatives(
         dF.append({column: call(_force, link.inertia, s.body.v, x) for column, x in d.items()})
         resistance = call(link_resistance_slope, link, joint_entries(model, i, qd))
         put_entries(model, i, slopes, resistance)
-    D = square(model.nv), square(model.nv, slopes)
+    springs = spring_slopes(model)
+    by_q = square(model.nv, [springs.get(k, 0.0) for k in range(model.nv)])
+    D = by_q, square(model.nv, slopes)
     for i in inward(model, "D"):
         p, X = model.parent[i], states[i].X
         for k, S in model.freedoms[i]:

@@ -35,6 +35,7 @@ from featherlane.algorithms.common import (
     rigid_acceleration,
 )
 from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.springs import spring_slopes
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     NO_CORIOLIS,
@@ -71,6 +72,9 @@ class TreeMotion(NamedTuple):
     I: list[Inertia]
     B2: list[Coriolis]  # 2 B of the subtree
     slopes: list[Scalar]  # of the joints' resistance, by entries of qd
+    springs: dict[
+        int, Scalar
+    ]  # slopes of the joints' springs, by entries of q in the tangent space
 
 
 def _outward(
@@ -95,7 +99,8 @@ def _with_subtree(
 
 def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     """Returns what derivatives need of the bodies' positions and velocities."""
-    m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv)
+    slopes = [0.0] * model.nv, spring_slopes(model)
+    m = TreeMotion([], [], [], [], [], list(model.inertias), [], *slopes)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
         p, own = model.parent[i], joint_state(model, i, q, qd)
@@ -280,7 +285,7 @@ def _in_line(ci: DerivativeColumn, cj: DerivativeColumn) -> tuple[Scalar, Scalar
 
 def assembled(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows]:
     """Returns (dtau/dq, dtau/dv), of which each entry depends on a pair of freedoms alone."""
-    dq: Entries = {}
+    dq: Entries = {(k, k): slope for k, slope in m.springs.items()}
     dv: Entries = {(k, k): slope for k, slope in enumerate(m.slopes)}
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
         if joint:

@@ -18,6 +18,7 @@ from featherlane.algorithms.common import (
     put_entries,
     rigid_acceleration,
 )
+from featherlane.algorithms.springs import plus_springs
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import ZERO6, Matrix, Transform, Vector, cross, dot, matvec, split
 from featherlane.robot.tree import Link, Tree, joint_transform
@@ -78,7 +79,8 @@ def _inward(
 def rnea(
     model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Wrenches | None = None
 ) -> list[Scalar]:
-    """Returns tau = M(q) qdd + C(q, qd) qd + g(q) + resistance(qd) - J^T f_ext, nv scalars.
+    """Returns tau = M(q) qdd + C(q, qd) qd + g(q) + K (q - q0) + resistance(qd) - J^T f_ext, nv
+    scalars.
 
     The acceleration a of a body is the classical acceleration of its origin, so that linear
     velocities never enter (Luh, Walker and Paul 1980): its point x accelerates by a + U x.
@@ -99,4 +101,4 @@ def rnea(
         else:
             joint_tau, f[p] = call(_inward, links[i], X[i], f[i], joint_tau, f[p])
         put_entries(model, i, tau, joint_tau)
-    return tau
+    return plus_springs(model, q, tau)

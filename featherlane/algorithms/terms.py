@@ -10,6 +10,7 @@ from featherlane.algorithms.common import Scalars, Wrenches, joint_state, link_m
 from featherlane.algorithms.derivatives import TreeMotion, motion, pairs
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.springs import plus_spring_energy
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     ZERO3,
@@ -50,8 +51,11 @@ def _of_body(
 
 
 def potential_energy(model: Tree, q: Scalars) -> Scalar:
-    """Returns -m g . c of the moving mass, 0 for a centre of mass at the world's origin."""
-    return call(_minus_dot, model.gravity, composites(model, q)[WORLD].h)
+    """Returns -m g . c of the moving mass, 0 for a centre of mass at the world's origin, and the
+    energy of the joints' springs.
+    """
+    of_gravity = call(_minus_dot, model.gravity, composites(model, q)[WORLD].h)
+    return plus_spring_energy(model, q, of_gravity)
 
 
 def _minus_dot(a: Vector, b: Vector) -> Scalar:
@@ -59,7 +63,7 @@ def _minus_dot(a: Vector, b: Vector) -> Scalar:
 
 
 def gravity_torque(model: Tree, q: Scalars) -> list[Scalar]:
-    """Returns g(q), the nv torques that hold the robot still."""
+    """Returns g(q) + K (q - q0), the nv torques that hold the robot still."""
     zero = [0.0] * model.nv
     return rnea(model, q, zero, zero)
 

@@ -121,6 +121,8 @@ OF_METHODS = {
     ("with_physics", "damping"): "a number or (nv,), N m s/rad or N s/m; None: as it is",
     ("with_physics", "friction"): "a number or (nv,), N m or N; None: as it is",
     ("with_physics", "friction_velocity"): "a number, rad/s or m/s; None: as it is",
+    ("with_physics", "stiffness"): "a number or (nv,), N m/rad or N/m; None: as it is",
+    ("with_physics", "spring_reference"): "a number or (nv,), rad or m; None: as it is",
 }
 
 

@@ -20,7 +20,7 @@ from featherlane.robot.spatial import cross, dot
 
 ORTHOGONAL = 1e-6  # by which R R^T may differ from 1, and an inertia from its transpose
 BUILDER_TYPES = ("fixed", *JOINT_TYPES)
-NON_NEGATIVE = ("mass", "armature", "damping", "friction", "velocity", "effort")
+NON_NEGATIVE = ("mass", "armature", "damping", "friction", "stiffness", "velocity", "effort")
 UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
 Vector3 = Sequence[float] | np.ndarray
 ZERO3 = (0.0, 0.0, 0.0)
@@ -100,6 +100,8 @@ class ModelBuilder:
         armature: ArrayLike | None = None,
         damping: ArrayLike | None = None,
         friction: ArrayLike | None = None,
+        stiffness: ArrayLike | None = None,
+        spring_reference: ArrayLike | None = None,
     ) -> None:
         """Adds a joint by which link `parent` carries link `child`.
 
@@ -108,9 +110,10 @@ class ModelBuilder:
         frame; for a planar joint, its normal. axis2: the second axis of a universal joint. pitch:
         m/rad, of a helical joint. mimic: the joint that this one follows, or (joint, multiplier,
         offset). lower, upper: a number, or one for each coordinate of q. armature, damping,
-        friction: a number, or one for each degree of freedom. velocity, effort: limits. These
-        physics and limits must not be negative, except lower and upper. Raises ValueError or
-        TypeError that names the joint.
+        friction: a number, or one for each degree of freedom. stiffness, spring_reference: of a
+        spring on a joint of one degree of freedom, N m/rad or N/m, and the rad or m at which it is
+        relaxed. velocity, effort: limits. These physics and limits must not be negative, except
+        lower, upper and spring_reference. Raises ValueError or TypeError that names the joint.
 
         Examples:
             >>> b = fl.ModelBuilder("cart")
@@ -145,6 +148,8 @@ class ModelBuilder:
                 _each(armature, nv, "armature", where),
                 _each(damping, nv, "damping", where),
                 _each(friction, nv, "friction", where),
+                _each(stiffness, nv, "stiffness", where),
+                _each(spring_reference, nv, "spring_reference", where),
                 where,
             )
         )

@@ -30,8 +30,9 @@ GROUP_LINES = 3  # of one list
 AXES = 34  # characters of a joint's axes
 FOLLOWERS = 40  # mimic joints that are listed
 FIGURES = 72  # characters of the joint physics of a group
-PHYSICS = ("armature", "damping", "friction")
+PHYSICS = ("armature", "damping", "friction", "stiffness", "spring_reference")
 PHYSICS_UNITS = "armature kg m^2 or kg; damping N m s/rad or N s/m; friction N m or N"
+SPRING_UNITS = "stiffness N m/rad or N/m; spring_reference rad or m"
 NOTE_LINES = {True: 10, False: 3}  # of a warning, of any other note
 
 
@@ -173,7 +174,7 @@ def _followers(model: Robot) -> Iterator[str]:
 
 
 def _physics(model: Robot) -> Iterator[str]:
-    """Lists armature, damping and friction, each with the joints that have the same figures."""
+    """Lists armature, damping, friction and springs with the joints that have the same figures."""
     grouped: dict[str, list[str]] = {}
     for joint in model.joints:
         physics = {name: getattr(joint, name) for name in PHYSICS}
@@ -181,7 +182,8 @@ def _physics(model: Robot) -> Iterator[str]:
         if parts:
             grouped.setdefault(_shortened(", ".join(parts), FIGURES), []).append(joint.name)
     if grouped:
-        yield f"joint physics ({PHYSICS_UNITS})"
+        units = f"; {SPRING_UNITS}" if any(any(joint.stiffness) for joint in model.joints) else ""
+        yield from _wrapped("", f"joint physics ({PHYSICS_UNITS}{units})", GROUP_LINES)
     lists = [
         (figures, ["every joint"] if len(names) == model.nbodies > 1 else names)
         for figures, names in grouped.items()

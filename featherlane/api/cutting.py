@@ -127,7 +127,12 @@ def functions_in_arrays(
 
 
 def check_friction(model: Model) -> None:
-    """Raises CompileError for a robot whose joints have friction."""
+    """Raises CompileError for a robot whose joints have friction or springs."""
+    if model.stiffness.any():
+        raise CompileError(
+            f"{model.name} has joint springs, which arrays do not compute: "
+            "model.with_physics(stiffness=0) has none"
+        )
     if any(any(joint.friction) for joint in model.joints):
         raise CompileError(
             f"{model.name} has joint friction, which arrays do not compute: "

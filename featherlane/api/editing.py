@@ -80,18 +80,23 @@ class Editing(model.Robot):
         damping: ArrayLike | None = None,
         friction: ArrayLike | None = None,
         friction_velocity: float | None = None,
+        stiffness: ArrayLike | None = None,
+        spring_reference: ArrayLike | None = None,
     ) -> M:
         """Returns the robot with new joint physics; None keeps the present values.
 
         armature (kg m^2 or kg), damping (N m s/rad or N s/m), friction (N m or N): a number for all
         joints, 0 for none, or (nv,); a leader's value covers its mimic joints. friction_velocity:
-        rad/s or m/s, above 0. Raises ValueError for other shapes and for negative values.
+        rad/s or m/s, above 0. stiffness (N m/rad or N/m), spring_reference (rad or m): of springs
+        on joints of one degree of freedom. Raises ValueError for other shapes and for negative
+        values.
 
         Examples:
             >>> arm.with_physics(armature=0.01, damping=0.1).damping
             array([0.1, 0.1])
         """
-        return physics.with_physics(self, armature, damping, friction, friction_velocity)
+        figures = armature, damping, friction, friction_velocity, stiffness, spring_reference
+        return physics.with_physics(self, *figures)
 
     def with_gravity(self: M, gravity: Sequence[float]) -> M:
         """Returns the robot under another gravity (3,), m/s^2 in the world's axes.

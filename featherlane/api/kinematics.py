@@ -225,8 +225,9 @@ class Kinematics(Compiled):
     def potential_energy(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """(...), in J: -m g . c of the moving mass; zero if the centre of mass is at the world's
-        origin. Its gradient in the tangent space is `gravity_torque`.
+        """(...), in J: -m g . c of the moving mass, zero if the centre of mass is at the world's
+        origin, and the energy of the joints' springs. Its gradient in the tangent space is
+        `gravity_torque`.
 
         Examples:
             >>> lifted = fl.load("double_pendulum", gravity=(0, 0, -1.62))  # on the Moon
@@ -258,7 +259,8 @@ class Kinematics(Compiled):
     def gravity_torque(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """g(q) (..., nv), in N and N m: the joint forces that hold the robot still.
+        """g(q) (..., nv), in N and N m: the joint forces that hold the robot still, those that
+        stretch its springs included.
 
         Examples:
             >>> arm.gravity_torque(q).round(3)
@@ -277,7 +279,8 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + damping + friction - J^T f_ext.
+        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + springs + damping + friction -
+        J^T f_ext.
 
         Examples:
             >>> np.allclose(arm.bias_force(q, v), arm.inverse_dynamics(q, v, 0 * v))

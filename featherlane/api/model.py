@@ -38,15 +38,16 @@ class Model(
     """A robot: immutable, hashable, picklable, safe to share between threads.
 
     Every function takes arrays with any leading dimensions, which broadcast: q (..., nq); v, a, tau
-    (..., nv); f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) + damping v +
-    friction = tau + sum_i J_i^T f_ext_i, where M includes the armature; SI units, radians, gravity
-    (0, 0, -9.81) by default. 6-vectors are linear first: [v; w], [force; moment]. f_ext[i] acts on
-    body i at the origin of its frame, in its axes, or with f_ext_frame="world" in the world's axes
-    (at the same point). f_ext may also be {frame: wrench (..., 6)}, at the frame's origin, in its
-    axes or the world's. params: {parameter: values}, see `parameters`. float32 inputs give float32
-    results, all others float64; `out=` takes arrays for the results; `threads=` limits the threads
-    (default: all physical cores if the batch is large enough). In functions that are traced
-    (`featherlane.compile`), the arrays and results are traced arrays.
+    (..., nv); f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) + stiffness (q -
+    spring_reference) + damping v + friction = tau + sum_i J_i^T f_ext_i, where M includes the
+    armature; SI units, radians, gravity (0, 0, -9.81) by default. 6-vectors are linear first: [v;
+    w], [force; moment]. f_ext[i] acts on body i at the origin of its frame, in its axes, or with
+    f_ext_frame="world" in the world's axes (at the same point). f_ext may also be {frame: wrench
+    (..., 6)}, at the frame's origin, in its axes or the world's. params: {parameter: values}, see
+    `parameters`. float32 inputs give float32 results, all others float64; `out=` takes arrays for
+    the results; `threads=` limits the threads (default: all physical cores if the batch is large
+    enough). In functions that are traced (`featherlane.compile`), the arrays and results are traced
+    arrays.
 
     Data: `name`; `joints`, `bodies` and `frames`, tuples of `Joint`, `Body` and `Frame`; `gravity`
     (3,), m/s^2; `root`, the type of its root joint; `source`, the file; `notes`, what the loader

@@ -21,7 +21,8 @@ class Sensitivities(Compiled):
     Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order]; position
     (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their parents;
     gravity (3,); armature, damping, friction (nv,), where friction is smoothed at the velocity in
-    its entry of v, also if mimic joints share that entry; base_velocity, base_acceleration (6,) of
+    its entry of v, also if mimic joints share that entry; stiffness and spring_reference (nv,),
+    read where a joint has one degree of freedom; base_velocity, base_acceleration (6,) of
     the ground, [linear; angular] in its axes, with the linear acceleration at the world's origin,
     for inverse and forward dynamics (only the angular half of the velocity matters, and gravity is
     constant in the ground's axes). Leading dimensions broadcast: one set for all states, or one per
@@ -31,9 +32,9 @@ class Sensitivities(Compiled):
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
         """Returns the model's values of parameters (default: all), in the form of `params=`: of
         bodies mass (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10),
-        position (nbodies, 3) and orientation (nbodies, 4), of freedoms armature, damping and
-        friction (nv,), and gravity (3,), base_velocity and base_acceleration (6,); in SI units: kg,
-        m, s, rad and N m or N.
+        position (nbodies, 3) and orientation (nbodies, 4), of freedoms armature, damping,
+        friction, stiffness and spring_reference (nv,), and gravity (3,), base_velocity and
+        base_acceleration (6,); in SI units: kg, m, s, rad and N m or N.
 
         Examples:
             >>> arm.parameters("mass")
@@ -78,8 +79,8 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction - J^T f_ext,
-        with pi = parameters("inertial")["inertial"].ravel(), body by body.
+        """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction + springs -
+        J^T f_ext, with pi = parameters("inertial")["inertial"].ravel(), body by body.
 
         Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. For armature, damping
         and friction, see `inverse_dynamics_parameter_derivatives`.

@@ -93,8 +93,8 @@ class Mimic(NamedTuple):
 class Joint:
     """A moving joint with the values from its file, in SI units.
 
-    Limits have an entry for each coordinate of q; armature (reflected inertia), damping and
-    friction have one for each degree of freedom. An empty tuple means none.
+    Limits have an entry for each coordinate of q; armature (reflected inertia), damping, friction
+    and springs have one for each degree of freedom. An empty tuple means none.
 
     Examples:
         >>> arm.joints[1].name, arm.joints[1].type, arm.joints[1].axis
@@ -116,6 +116,8 @@ class Joint:
     armature: Floats = ()  # kg m^2 or kg
     damping: Floats = ()  # N m s/rad or N s/m
     friction: Floats = ()  # N m or N
+    stiffness: Floats = ()  # N m/rad or N/m, of a spring, on joints of one degree of freedom
+    spring_reference: Floats = ()  # rad or m: the position in which the spring is relaxed
 
     @property
     def kind(self) -> JointType:
@@ -189,6 +191,11 @@ def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
         raise ValueError(
             f"joint {joint.name!r} is joint {i} and has parent {joint.parent}; wanted the number "
             f"of a body before it, or {WORLD} for the ground"
+        )
+    if any(joint.stiffness) and JOINT_TYPES[joint.type].nv != 1:
+        raise ValueError(
+            f"joint {joint.name!r} is {joint.type} and has stiffness {joint.stiffness}; springs "
+            "are on joints of one degree of freedom"
         )
     if joint.mimic and joint.mimic.joint not in leaders:
         raise ValueError(
@@ -306,6 +313,7 @@ class Robot:
         joints = [
             (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
             + ((j.friction,) if any(j.friction) else ())
+            + ((j.stiffness, j.spring_reference) if any(j.stiffness) else ())
             for j in self.joints
         ]
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]
@@ -452,3 +460,30 @@ class Robot:
         A mimic joint adds to its leader's friction, but is smoothed at its own velocity.
         """
         return self._per_dof("friction", 1)
+
+    @cached_property
+    def stiffness(self) -> np.ndarray:
+        """(nv,), N m/rad or N/m, of the joints' springs: torques stiffness (spring_reference - q).
+
+        Joints of several degrees of freedom have none.
+        """
+        return self._per_dof("stiffness", 2)
+
+    @cached_property
+    def spring_reference(self) -> np.ndarray:
+        """(nv,), rad or m: where springs are relaxed, those of mimic joints added to the leader's.
+
+        A follower at m q + b with a spring of K about r is one of m^2 K about (r - b) / m.
+        """
+        references, torques = np.zeros(self.nv), np.zeros(self.nv)
+        for joint, dofs in zip(self.joints, self.dofs, strict=True):
+            if joint.spring_reference and not joint.mimic:
+                references[dofs.start] = joint.spring_reference[0]
+            if any(joint.stiffness):
+                (K,), (r, *_) = joint.stiffness, (*joint.spring_reference, 0.0)
+                m, b = joint.mimic[1:] if joint.mimic else (1.0, 0.0)
+                torques[dofs.start] += K * m * (r - b)
+        sprung = self.stiffness != 0
+        references[sprung] = torques[sprung] / self.stiffness[sprung]
+        references.flags.writeable = False
+        return references

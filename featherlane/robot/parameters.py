@@ -18,6 +18,8 @@ PARAMETERS = {  # the axes of each parameter's shape
     "armature": ("v",),
     "damping": ("v",),
     "friction": ("v",),
+    "stiffness": ("v",),
+    "spring_reference": ("v",),
     "base_velocity": (6,),
     "base_acceleration": (6,),
 }

@@ -69,6 +69,17 @@ class Freedom(NamedTuple):
     S: Vector
 
 
+class Spring(NamedTuple):
+    """The spring of a joint of one degree of freedom, entry k of v and `at` of q: the torque
+    stiffness (reference - q[at]).
+    """
+
+    k: int
+    at: int
+    stiffness: Scalar
+    reference: Scalar
+
+
 class Link(NamedTuple):
     """The constants of one body and its joint, without indices: two links of one structure are
     then computed by the same recorded step (`scalar.call`).
@@ -119,6 +130,7 @@ class Tree:
     """Pairs (f, v0) of friction f v / sqrt(v^2 + v0^2), one for each joint on an entry of v."""
     coordinates: tuple[tuple[JointType, int, int], ...] = ()
     """Type, first entry of q and of v of each joint of the Robot that follows no other."""
+    springs: tuple[Spring, ...] = ()
     base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in its own axes
     base_acceleration: Vector = ZERO6  # the linear half is the origin's classical acceleration
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import add
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from featherlane.robot.tree import (
     RELATIVE_NOISE,
     Coordinate,
     Freedom,
+    Spring,
     Tree,
     fixed_transform,
     is_number,
@@ -37,7 +38,7 @@ from featherlane.robot.tree import (
     rounded_rotation,
     vectors,
 )
-from featherlane.scalar import Scalar, call
+from featherlane.scalar import Scalar, call, is_zero
 
 
 class _Body(NamedTuple):
@@ -101,6 +102,7 @@ def build_tree(
         coordinates=tuple(
             (model.types[i], model.first_q[i], model.first_v[i]) for i in model.independent
         ),
+        springs=tuple(_springs(model, values)),
         **{name: Vector((*x[3:], *x[:3])) for name, x in values.items() if name in BASE},
     )
 
@@ -117,6 +119,16 @@ def _frictions(model: Robot, friction: Sequence[Scalar] | None) -> list[list[tup
             if f and ratio:
                 frictions[k].append((f * ratio, v0 / ratio))
     return frictions
+
+
+def _springs(model: Robot, values: Mapping[str, Any]) -> Iterator[Spring]:
+    """Yields the springs of joints of one degree of freedom, where there is one or may be one."""
+    stiffness = values.get("stiffness", model.stiffness.tolist())
+    reference = values.get("spring_reference", model.spring_reference.tolist())
+    for i in model.independent:
+        k = model.first_v[i]
+        if model.types[i].nv == 1 and not is_zero(stiffness[k]):
+            yield Spring(k, model.first_q[i], stiffness[k], reference[k])
 
 
 def _bodies(model: Robot, values: Mapping[str, Any]) -> tuple[list[_Body], list[int]]:

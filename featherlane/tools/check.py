@@ -234,9 +234,12 @@ def _peer(
     every, (text, path) = independent(model), document
     peer = PEERS[against](text, every, same_angles, path)
     notes += getattr(peer, "warnings", [])
-    if every.damping.any() or every.friction.any():
+    if every.damping.any() or every.friction.any() or every.stiffness.any():
         peer = Resisted(peer, every)
+    if every.damping.any() or every.friction.any():
         notes.append(f"{against} has no damping and no friction: their torques are added to it")
+    if every.stiffness.any():
+        notes.append(f"{against} has no joint springs: their torques are added to it")
     if every == model:
         return peer
     notes.append("joints that follow others are projected from the peer's independent ones")
@@ -334,13 +337,13 @@ class _Comparison:
 
 
 def comparable(model: Model) -> tuple[Model, list[str]]:
-    """Returns the robot without damping and friction, for measurements beside libraries that have
-    none, and notes on what changed.
+    """Returns the robot without damping, friction and springs, for measurements beside libraries
+    that have none, and notes on what changed.
     """
-    if not (model.damping.any() or model.friction.any()):
+    if not (model.damping.any() or model.friction.any() or model.stiffness.any()):
         return model, []
-    joints = tuple(replace(joint, damping=(), friction=()) for joint in model.joints)
-    return replace(model, joints=joints), ["damping and friction are switched off"]
+    joints = tuple(replace(joint, damping=(), friction=(), stiffness=()) for joint in model.joints)
+    return replace(model, joints=joints), ["damping, friction and springs are switched off"]
 
 
 def _rounded(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 from featherlane.algorithms.common import Scalars, link_resistance
 from featherlane.algorithms.lathrop.linear import linear
 from featherlane.algorithms.lathrop.operations import Arm, ArmAlgorithm, ArmLink, Tip
+from featherlane.algorithms.springs import plus_springs
 from featherlane.robot.spatial import (
     ZERO3,
     Inertia,
@@ -142,4 +143,4 @@ def inverse_dynamics(
         transmitted = dot(turn, n) + dot(slide, f) + model.armature[k] * qdd[k]
         (resistance,) = link_resistance(link, [qd[k]])
         tau[k] = transmitted + resistance
-    return tau
+    return plus_springs(model, q, tau)

@@ -24,6 +24,7 @@ from featherlane.algorithms.parallel.kinematics import (
     ground_of,
 )
 from featherlane.algorithms.scan.lists import balanced, stepwise
+from featherlane.algorithms.springs import less_springs
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     NO_INERTIA,
@@ -63,7 +64,7 @@ def abia(
     refuse(coupling_refusal(tree, "abia"))
     scans = TreeScans(tree.parent, method, options)
     t = bias_terms(tree, q, qd, scans)
-    joints = articulated_joints(tree, t.X)
+    joints, tau = articulated_joints(tree, t.X), less_springs(tree, q, tau)
     rates = [(joint_entries(tree, i, qd), joint_entries(tree, i, tau)) for i in range(tree.nbodies)]
     passages = [
         call(_passage, link, t.X[i], joints[i], t.v[i].c, *rates[i])

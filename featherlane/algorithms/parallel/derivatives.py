@@ -29,6 +29,7 @@ from featherlane.algorithms.parallel.kinematics import (
     velocities_and_accelerations,
 )
 from featherlane.algorithms.rows.derivatives import derivative_rows
+from featherlane.algorithms.springs import spring_slopes
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
 from featherlane.robot.tree import Link, Tree
@@ -79,6 +80,7 @@ def scanned_motion_and_loads(
         I=[b.I for b in below],
         B2=[b.B2 for b in below],
         slopes=slopes,
+        springs=spring_slopes(tree),
     )
     return m, Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
 

@@ -33,6 +33,7 @@ from featherlane.algorithms.parallel.joint import (
 )
 from featherlane.algorithms.parallel.kinematics import METHOD, TreeScans, bias_terms, ground_of
 from featherlane.algorithms.scan.trees import chains
+from featherlane.algorithms.springs import less_springs
 from featherlane.robot.constants import eigenvalues
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
@@ -70,6 +71,7 @@ def dca(
     """
     refuse(coupling_refusal(tree, "dca"))
     bodies = _bodies(tree, q, qd, f_ext, TreeScans(tree.parent, method, options))
+    tau = less_springs(tree, q, tau)
     joints: dict[int, JointSpan] = {}
     assemblies = {}
     for chain in reversed(chains(tree.parent)):

@@ -25,6 +25,7 @@ from featherlane.algorithms.parallel.kinematics import (
     velocities_and_accelerations,
 )
 from featherlane.algorithms.rnea import add_torques
+from featherlane.algorithms.springs import plus_springs
 from featherlane.robot.spatial import Inertia, Transform, Vector, cross, dot, spatial, split
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, call
@@ -51,7 +52,7 @@ def scanned_inverse_dynamics(
     f_ext = no_wrenches(tree) if f_ext is None else f_ext
     forces = _forces_together if together else _forces_in_turn
     f = forces(tree, q, qd, qdd, f_ext, TreeScans(tree.parent, method, options))
-    return joint_torques(tree, f, qd, qdd)
+    return plus_springs(tree, q, joint_torques(tree, f, qd, qdd))
 
 
 def _forces_together(

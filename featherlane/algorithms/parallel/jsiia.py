@@ -21,6 +21,7 @@ from featherlane.algorithms.parallel.kinematics import (
     ground_of,
     product,
 )
+from featherlane.algorithms.springs import plus_springs
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector
 from featherlane.robot.tree import Tree
@@ -95,6 +96,7 @@ def bias_and_mass_matrix(
     columns = _accelerations(tree, t, scans)
     subtrees = _subtrees(tree, t, [x[BIAS] for x in columns], f_ext or no_wrenches(tree), scans)
     bias = joint_torques(tree, [x.f for x in subtrees], qd, [0.0] * tree.nv)
+    bias = plus_springs(tree, q, bias)
     M, owner = square(tree.nv, tree.armature), [k for body in tree.freedoms for k, _ in body]
     for i, freedoms in enumerate(tree.numbered):
         for n, (k, S) in freedoms:

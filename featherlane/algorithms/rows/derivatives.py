@@ -30,7 +30,7 @@ class ByPosition(NamedTuple):
     """The widths of the parts of a freedom's row, in their order, for derivatives by q.
 
     dtau_i/dq_j is S_i . onto_j for an ancestor i of j, below_i . above_j for a descendant, and
-    S_i . own_j within a joint.
+    S_i . own_j within a joint, where springs make the diagonal [S, one] . [own, spring].
     """
 
     S: int = 6
@@ -39,6 +39,7 @@ class ByPosition(NamedTuple):
     below: int = 12
     above: int = 12
     own: int = 6
+    spring: int = 1
 
 
 class ByVelocity(NamedTuple):
@@ -54,12 +55,14 @@ class ByVelocity(NamedTuple):
     above: int = 9
 
 
-def _derivative_rows(C: Transform, local: DerivativeColumn, slope: Scalar) -> tuple[list, list]:
+def _derivative_rows(
+    C: Transform, local: DerivativeColumn, slope: Scalar, spring: Scalar
+) -> tuple[list, list]:
     """Returns a freedom's rows in the parent coordinates of C."""
     c = local.seen_by(C)
     below = [*c.IS, *c.BtS[:3], *c.TtS[:3]]
     above = [*c.ddpsi, *c.psi[:3], *c.S[:3]]
-    by_position = [*c.S, 1.0, *c.dq, *below, *above, *c.own]
+    by_position = [*c.S, 1.0, *c.dq, *below, *above, *c.own, spring]
     return by_position, [*c.dv, slope, *c.rate, *c.S[:3]]
 
 
@@ -79,10 +82,12 @@ class ByCoriolis(NamedTuple):
 def derivative_rows(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows]:
     """Returns the rows of `ByPosition` and `ByVelocity` of all freedoms."""
     slopes, local = dict(enumerate(m.slopes)), columns(model, m, load)
+    springs = dict(m.springs)
     by_position, by_velocity = [], []
     for i in outward(model, "D"):
         for n, (k, _) in model.numbered[i]:
-            q, v = call(_derivative_rows, m.C[i], local[n], slopes.pop(k, 0.0))
+            own = slopes.pop(k, 0.0), springs.pop(k, 0.0)
+            q, v = call(_derivative_rows, m.C[i], local[n], *own)
             by_position.append(q)
             by_velocity.append(v)
     return by_position, by_velocity

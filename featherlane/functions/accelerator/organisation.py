@@ -226,10 +226,14 @@ class Organiser:
 
 
 def _without_friction(model: Robot, reasons: list[str]) -> Robot:
-    if not any(any(joint.friction) for joint in model.joints):
-        return model
-    reasons.append("Friction has no circuit: the host adds it, joint by joint.")
-    return with_physics(model, friction=0.0)
+    """Returns the robot without friction and springs, which the host adds, and appends reasons."""
+    if any(any(joint.friction) for joint in model.joints):
+        reasons.append("Friction has no circuit: the host adds it, joint by joint.")
+        model = with_physics(model, friction=0.0)
+    if model.stiffness.any():
+        reasons.append("Springs have no circuit: the host adds them, joint by joint.")
+        model = with_physics(model, stiffness=0.0)
+    return model
 
 
 # Shared or separate

@@ -28,11 +28,11 @@ AT = "forward_dynamics_derivatives_at"
 def _parts(model: Robot) -> list[list[tables.MaskedProduct]]:
     """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
     f = freedoms.masks(tree_of(model))
-    S, _, onto, below, above, own = freedoms.offsets(rows.ByPosition())
+    S, _, onto, below, above, own, _ = freedoms.offsets(rows.ByPosition())
     by_position = [
         tables.MaskedProduct(f.before, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 12),
-        tables.MaskedProduct(f.joint, S, own, 6),
+        tables.MaskedProduct(f.joint, S, own, 7 if tree_of(model).springs else 6),
     ]
     onto, _, above = freedoms.offsets(rows.ByVelocity())
     by_velocity = [

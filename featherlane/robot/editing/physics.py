@@ -1,4 +1,4 @@
-"""New figures for armature, damping, friction and gravity."""
+"""New figures for armature, damping, friction, springs and gravity."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.model import Joint, Robot, floats
 
 M = TypeVar("M", bound=Robot)
+SPRING = ("stiffness", "spring_reference")
 
 
 def with_physics(
@@ -20,9 +21,12 @@ def with_physics(
     damping: Any = None,
     friction: Any = None,
     friction_velocity: float | None = None,
+    stiffness: Any = None,
+    spring_reference: Any = None,
 ) -> M:
     """Implements `Editing.with_physics`."""
     figures = {"armature": armature, "damping": damping, "friction": friction}
+    figures |= {"stiffness": stiffness, "spring_reference": spring_reference}
     values = {name: _per_dof(model, name, x) for name, x in figures.items() if x is not None}
     changed = [*values, *([] if friction_velocity is None else ["friction_velocity"])]
     if not changed:
@@ -66,14 +70,30 @@ def _per_dof(model: Robot, name: str, value: Any) -> np.ndarray:
             f"{name} has shape {x.shape}: wanted one number, or (nv,) = ({model.nv},), one per "
             f"degree of freedom{hint}"
         )
+    if name == "spring_reference" and np.all(np.isfinite(x)):
+        return np.broadcast_to(x, (model.nv,))
     if not np.all(np.isfinite(x)) or np.any(x < 0):
         raise ValueError(f"{name} has negative or infinite entries: wanted finite, 0 or more")
+    if name == "stiffness" and x.shape:
+        _check_springs(model, x)
     return np.broadcast_to(x, (model.nv,))
+
+
+def _check_springs(model: Robot, stiffness: np.ndarray) -> None:
+    """Raises ValueError for springs on joints of several degrees of freedom."""
+    for joint, dofs in zip(model.joints, model.dofs, strict=True):
+        if len(dofs) > 1 and stiffness[dofs.start : dofs.stop].any():
+            raise ValueError(
+                f"stiffness is not 0 for joint {joint.name!r}, which is {joint.type}: springs are "
+                "on joints of one degree of freedom"
+            )
 
 
 def _of_joint(joint: Joint, dofs: range, values: dict[str, np.ndarray]) -> dict[str, Any]:
     """Returns a joint's values; a mimic joint has none, for its leader has them all."""
     entries = {name: x[dofs.start : dofs.stop] for name, x in values.items()}
+    if len(dofs) > 1:  # a number for all joints means those that may have a spring
+        entries |= {name: np.zeros(0) for name in SPRING if name in entries}
     return {name: floats(x) if x.any() and not joint.mimic else () for name, x in entries.items()}
 
 

@@ -124,6 +124,8 @@ def _joint(spec: JointSpec, at: Attachment) -> Joint:
         armature=spec.armature,
         damping=spec.damping,
         friction=spec.friction,
+        stiffness=spec.stiffness,
+        spring_reference=spec.spring_reference,
     )
 
 

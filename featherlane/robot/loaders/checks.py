@@ -21,7 +21,8 @@ INERTIA_DIGITS = 1e-6  # relative: files print inertias with about six digits
 UNIT_NOISE = 1e-9  # by which the length of a unit vector may differ from 1
 PARALLEL = 1 - 1e-9  # the cosine from which two axes count as parallel
 PER_Q = ("lower", "upper")
-PER_V = ("armature", "damping", "friction")
+PHYSICS = ("armature", "damping", "friction", "stiffness")
+PER_V = (*PHYSICS, "spring_reference")
 LIMITS = ("velocity", "effort")
 
 
@@ -43,6 +44,11 @@ def check_joint(spec: JointSpec) -> None:
                 )
             if any(map(isnan, figures)) or (name in PER_V and any(map(isinf, figures))):
                 raise ModelError(f"{spec.where}: its {name} is {figures}; wanted finite numbers")
+    if any(spec.stiffness) and kind.nv != 1:
+        raise ModelError(
+            f"{spec.where}: it is {spec.type} and has a spring; wanted a joint of one degree of "
+            "freedom"
+        )
     _check_axes(spec)
 
 
@@ -68,7 +74,7 @@ def check_finite(model: Robot, moving: Moving) -> None:
         if not np.all(np.isfinite(figures)):
             raise ModelError(f"{spec.where}: what it moves has figures too large to compute with")
     positions = [frame.placement.p for frame in model.frames]
-    physics = [*model.armature, *model.damping, *model.friction]
+    physics = [x for name in PER_V for x in getattr(model, name)]
     if not np.all(np.isfinite(positions)) or not np.all(np.isfinite([model.ground_mass, *physics])):
         raise ModelError(f"{model.source}: its figures are too large to compute with")
 
@@ -118,7 +124,7 @@ SUSPICIONS: dict[str, Callable[[float, np.ndarray], str | None]] = {
 
 def physics_notes(model: Robot) -> Iterator[str]:
     """Yields a note for each kind of joint physics or limit that is negative, or a limit of 0."""
-    titles = {name: name for name in PER_V} | {name: f"{name} limits" for name in LIMITS}
+    titles = {name: name for name in PHYSICS} | {name: f"{name} limits" for name in LIMITS}
     for name, title in titles.items():
         negative = [j.name for j in model.joints if np.any(np.array(getattr(j, name)) < 0)]
         if negative:

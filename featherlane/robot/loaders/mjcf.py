@@ -219,6 +219,7 @@ def _joint(
     dofs = slice(int(m.jnt_dofadr[j]), int(m.jnt_dofadr[j]) + MJ_DOFS[kind])
     limited = bool(m.jnt_limited[j]) and kind in (SLIDE, HINGE)
     lower, upper = ((float(x),) if limited else () for x in m.jnt_range[j])
+    stiffness, reference = _spring(robot, j)
     damped, frictional = not robot.disabled("DAMPER"), has_friction(robot)
     return JointSpec(
         robot.joints[j],
@@ -233,7 +234,17 @@ def _joint(
         armature=_any(m.dof_armature[dofs] + figures.armature[dofs]),
         damping=_any((m.dof_damping[dofs] + figures.damping[dofs]) * damped),
         friction=_any(m.dof_frictionloss[dofs] * frictional),
+        stiffness=stiffness,
+        spring_reference=reference,
     )
+
+
+def _spring(robot: CompiledMjcf, j: int) -> tuple[Floats, Floats]:
+    """Returns the stiffness of a joint's spring, and the position in which it is relaxed."""
+    m = robot.m
+    if robot.disabled("SPRING") or not m.jnt_stiffness[j] or m.jnt_type[j] not in (SLIDE, HINGE):
+        return (), ()
+    return floats([m.jnt_stiffness[j]]), floats([m.qpos_spring[m.jnt_qposadr[j]]])
 
 
 def _any(values: np.ndarray) -> Floats:

@@ -204,8 +204,13 @@ def _named(robot: CompiledMjcf, kind: str, which: Any) -> list[str]:
 def _springs(robot: CompiledMjcf) -> list[str]:
     if robot.disabled("SPRING"):
         return []
-    poly = _named(robot, "joint", robot.array("jnt_stiffnesspoly"))
-    return list(dict.fromkeys(_named(robot, "joint", robot.m.jnt_stiffness) + poly))
+    several = np.isin(robot.m.jnt_type, (BALL, FREE))
+    return _named(robot, "joint", robot.m.jnt_stiffness * several)
+
+
+def _curved_springs(robot: CompiledMjcf) -> list[str]:
+    poly = robot.array("jnt_stiffnesspoly")
+    return [] if robot.disabled("SPRING") else _named(robot, "joint", poly)
 
 
 def _curved_damping(robot: CompiledMjcf) -> list[str]:
@@ -276,7 +281,7 @@ def _idle_tendons(robot: CompiledMjcf) -> list[str]:
 
 
 def _disabled(robot: CompiledMjcf) -> list[str]:
-    flags = ("GRAVITY", "DAMPER", "FRICTIONLOSS", "CONSTRAINT", "EQUALITY")
+    flags = ("GRAVITY", "SPRING", "DAMPER", "FRICTIONLOSS", "CONSTRAINT", "EQUALITY")
     return [flag.lower() for flag in flags if robot.disabled(flag)]
 
 
@@ -284,7 +289,8 @@ NamesOf = Callable[[CompiledMjcf], list[str]]
 
 WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
     "loop closures and soft bodies are dropped, as asked": _closing,
-    "joint springs are not applied": _springs,
+    "springs of ball and free joints are not applied": _springs,
+    "springs are applied without the terms of higher order in q": _curved_springs,
     "damping is applied without the terms of higher order in v": _curved_damping,
     "gravity compensation (gravcomp) is not applied": lambda r: _named(
         r, "body", r.m.body_gravcomp

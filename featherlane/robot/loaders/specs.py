@@ -51,4 +51,6 @@ class JointSpec:
     armature: Floats = ()  # per degree of freedom; empty: none
     damping: Floats = ()
     friction: Floats = ()
+    stiffness: Floats = ()
+    spring_reference: Floats = ()
     where: str = ""
