@@ -1,12 +1,15 @@
 """The steps of a release that a program can do; docs/dev/release.md has the whole list.
 
     python packaging/release.py address REPOSITORY DOCUMENTATION SECURITY
+    python packaging/release.py install
     python packaging/release.py check [--tag v0.2.0]
     python packaging/release.py build [--output dist]
 
-`address` puts the addresses of the project in the place of the placeholders. `check` says what
-stands against a release, with status 1 if anything does. `build` makes wheel and sdist twice, from
-two folders, compares them, and has them checked; it needs git and `pip install '.[release]'`.
+`address` puts the addresses of the project in the place of the placeholders. `install` makes the
+documents install from the package index, not from a clone as before the first release. `check`
+says what stands against a release, with status 1 if anything does. `build` makes wheel and sdist
+twice, from two folders, compares them, and has them checked; it needs git and `pip install
+'.[release]'`.
 """
 
 from __future__ import annotations
@@ -39,7 +42,20 @@ ADDRESSED = (
     "SECURITY.md",
     "packaging/conda/recipe.yaml",
     ".github/ISSUE_TEMPLATE/config.yml",
+    "docs/start.md",
 )
+# How documents install the package before there is a release, and from the first one on
+INSTALLED = {
+    "README.md": (
+        "`pip install .` in a clone of this repository brings",
+        "`pip install featherlane` brings",
+    ),
+    "docs/start.md": (
+        "There is no release on a package index yet. From a clone:\n\n"
+        "    git clone {repository} && pip install ./featherlane\n",
+        "    pip install featherlane\n",
+    ),
+}
 SECTION = re.compile(r"^## \[(?P<version>\d[^\]]*)\] - (?P<date>\d{4}-\d\d-\d\d)$", re.MULTILINE)
 
 
@@ -81,6 +97,31 @@ def address(addresses: Mapping[str, str], root: Path = ROOT) -> list[str]:
     return changed
 
 
+def install(root: Path = ROOT) -> list[str]:
+    """Makes the documents install from the package index, and returns the files that changed."""
+    changed = []
+    for file in _from_a_clone(root):
+        before, after = INSTALLED[file]
+        text = _with_address(before).sub(lambda _, after=after: after, read(file, root))
+        (root / file).write_text(text, encoding="utf-8")
+        changed.append(file)
+    return changed
+
+
+def _from_a_clone(root: Path) -> list[str]:
+    """The documents that install from a clone."""
+    return [
+        file
+        for file, (before, _) in INSTALLED.items()
+        if _with_address(before).search(read(file, root))
+    ]
+
+
+def _with_address(text: str) -> re.Pattern[str]:
+    """A text with any address of the repository."""
+    return re.compile(re.escape(text).replace(re.escape("{repository}"), r"\S+"))
+
+
 def obstacles(tag: str | None = None, root: Path = ROOT) -> Iterator[str]:
     """What stands against a release of the files as they are, a sentence for each.
 
@@ -91,6 +132,8 @@ def obstacles(tag: str | None = None, root: Path = ROOT) -> Iterator[str]:
         for k, line in enumerate(read(file, root).splitlines(), 1):
             if "OWNER" in line:
                 yield f"{file}, line {k}: a placeholder stands in the place of an address"
+    for file in _from_a_clone(root):
+        yield f"{file}: it installs from a clone: python packaging/release.py install"
     logged, date = released(root)
     if logged != here:
         yield f"CHANGELOG.md: the newest section is {logged}, the package is {here}"
@@ -156,6 +199,7 @@ def parser() -> argparse.ArgumentParser:
     fill.add_argument("repository", help="https://github.com/me/featherlane")
     fill.add_argument("documentation", help="address of the site")
     fill.add_argument("security", help="mail address for reports on security")
+    commands.add_parser("install", help="make documents install from the package index")
     check = commands.add_parser("check", help="say what stands against a release")
     check.add_argument("--tag", help="the tag that is to be released")
     make = commands.add_parser("build", help="build wheel and sdist, twice, and check them")
@@ -167,6 +211,8 @@ def main() -> int:
     args = parser().parse_args()
     if args.command == "address":
         print(*address({name: getattr(args, name) for name in PLACEHOLDERS}), sep="\n")
+    elif args.command == "install":
+        print(*install(), sep="\n")
     elif args.command == "build":
         build(args.output)
     else:

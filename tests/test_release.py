@@ -31,7 +31,7 @@ ADDRESSES = {
 @pytest.fixture
 def copied(tmp_path):
     """The files that a release is about, as they are."""
-    for file in (*release.ADDRESSED, "CHANGELOG.md", "featherlane/__init__.py"):
+    for file in (*release.ADDRESSED, *release.INSTALLED, "CHANGELOG.md", "featherlane/__init__.py"):
         if (ROOT / file).exists():
             (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, tmp_path / file)
@@ -42,6 +42,7 @@ def test_placeholders_stand_against_a_release(copied):
     assert release.version(copied) == featherlane.__version__
     changed = release.address(ADDRESSES, copied)
     assert "pyproject.toml" in changed
+    release.install(copied)
     assert list(release.obstacles(f"v{featherlane.__version__}", copied)) == []
     project = tomllib.loads((copied / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["urls"]["Issues"] == "https://host/owner/featherlane/issues"
@@ -49,8 +50,26 @@ def test_placeholders_stand_against_a_release(copied):
     assert len(list(release.obstacles(None, copied))) == 1
 
 
+def test_documents_install_from_a_clone_until_there_is_a_release(copied):
+    release.address(ADDRESSES, copied)
+    here = [*release.INSTALLED]
+    found = list(release.obstacles(None, copied))
+    assert found == [
+        f"{x}: it installs from a clone: python packaging/release.py install" for x in here
+    ]
+    assert release.install(copied) == here
+    assert list(release.obstacles(None, copied)) == []
+    for file in here:
+        text = (copied / file).read_text(encoding="utf-8")
+        assert "pip install featherlane" in text
+        assert "clone of this repository brings" not in text
+        assert "git clone" not in text
+    assert release.install(copied) == []
+
+
 def test_versions_that_differ_stand_against_a_release(copied):
     release.address(ADDRESSES, copied)
+    release.install(copied)
     found = list(release.obstacles("v0.0.1", copied))
     assert found == [
         f"the tag is v0.0.1, the package is {featherlane.__version__}: wanted v"

@@ -350,3 +350,23 @@ def test_a_robot_that_nothing_resists_is_named():
     idle = fl.Model("idle", (joint,), (fl.Body("b", 1.0, (0.0, 0.0, 1.0)),))
     with pytest.raises(fl.CompileError, match="'idle' is singular"):
         idle.forward_dynamics([0.0], [0.0], [1.0])
+
+
+def test_order_and_points_of_inertias_are_those_of_the_reference(iiwa):
+    """Of docs/reference/dynamics.md, by the kinetic energy of a body that is thrown."""
+    low = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)]  # Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+    rng = np.random.default_rng(0)
+    c, root = rng.normal(size=3), rng.normal(size=(3, 3))
+    I, m = root @ root.T + np.eye(3), 2.0
+    body = fl.Body("b", m, tuple(c), tuple(map(tuple, I)))
+    thrown = fl.Model("thrown", (fl.Joint("j", "free", -1),), (body,))
+    given = thrown.parameters()
+    assert_allclose(given["inertia"][0], [I[k] for k in low])
+    about_origin = I + m * (c @ c * np.eye(3) - np.outer(c, c))
+    assert_allclose(given["inertial"][0], [m, *(m * c), *[about_origin[k] for k in low]])
+
+    other = 3.0 * I + np.diag([0.1, 0.2, 0.3])
+    spin = np.array([0.0, 0.0, 0.0, *rng.normal(size=3)])
+    q, w, at_center = thrown.neutral(), spin[3:], np.cross(spin[3:], c)
+    energy = thrown.kinetic_energy(q, spin, params={"inertia": [[other[k] for k in low]]})
+    assert_allclose(energy, (w @ other @ w + m * at_center @ at_center) / 2)

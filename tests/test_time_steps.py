@@ -706,3 +706,15 @@ def test_steps_in_time_that_are_just_good():
         info = np.finfo(dtype)
         for dt in (float(info.smallest_subnormal), 1, np.float64(0.01) if dtype is float else 0.01):
             assert stepped(dt, dtype).q.dtype == dtype
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "midpoint"])
+def test_controls_of_a_policy_hold_over_the_stages_of_a_step(integrator):
+    """Also where the law depends on the time, which stages in between would see."""
+    arm, law = fl.load("double_pendulum"), lambda q, v, t: np.cos(9 * t) - 5 * q - v
+    q, v, dt = np.array([0.4, -0.3]), np.zeros(2), 0.05
+    run = arm.rollout_with(arm.policy(law), q, v, dt, 4, integrator=integrator)
+    for k in range(4):
+        q, v = arm.step(q, v, law(q, v, k * dt), dt, integrator=integrator)
+        np.testing.assert_allclose(run.q[k + 1], q, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(run.v[k + 1], v, rtol=1e-12, atol=1e-14)

@@ -30,7 +30,7 @@ ARGUMENTS = {
     "every": "whole number of steps, a divisor of their count: from one state kept to the next",
     "steps": "whole number of steps, 1 or more",
     "by_wrenches": "True: B has six more columns for each wrench of f_ext",
-    "policy": "feedback law, from `policy`",
+    "policy": "feedback law, from `policy`, evaluated once a step and held over it",
     "constraints": "from `constraints`. What holds, of n constraints with so many rows",
     "active": "(..., n), without units, 1 or 0. Which ones hold in a state; None: all",
     "anchors": "(..., n, 7), m and quaternion [x, y, z, w]. Placements in the world",

@@ -36,6 +36,10 @@ class Sensitivities(Compiled):
         friction, stiffness and spring_reference (nv,), and gravity (3,), base_velocity and
         base_acceleration (6,); in SI units: kg, m, s, rad and N m or N.
 
+        In the axes of the body: com is the centre of mass from the body's origin; inertia is [Ixx,
+        Ixy, Iyy, Ixz, Iyz, Izz] about the centre of mass; inertial is [m, m c, and these six about
+        the body's origin]. orientation is [x, y, z, w].
+
         Examples:
             >>> arm.parameters("mass")
             {'mass': array([0.26703, 0.33238])}

@@ -467,8 +467,9 @@ class TimeSteps(Limits):
         actuation: Actuated = None,
     ) -> Policy:
         """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
-        time since the rollout began. parameters: the shapes of further arrays by name. Raises
-        ValueError if it gives other than nu scalars.
+        time since the rollout began. The law is evaluated once a step, at its beginning: u holds
+        over the step (zero-order hold), also over the stages of "rk4" and "midpoint". parameters:
+        the shapes of further arrays by name. Raises ValueError if it gives other than nu scalars.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t: -q - 0.1 * v)
