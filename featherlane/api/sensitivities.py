@@ -9,6 +9,7 @@ import numpy as np
 from featherlane.api.compiled import Arrays, Compiled, check_parameters
 from featherlane.functions.arguments import LEADING, alike, lead_of
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
+from featherlane.functions.products import product_in_order
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
 from featherlane.robot.parameters import PARAMETERS, parameter_value
 
@@ -124,7 +125,7 @@ class Sensitivities(Compiled):
         dtau = self.inverse_dynamics_parameter_derivatives(
             q, v, a, wrt, f_ext, f_ext_frame=f_ext_frame, params=params, threads=threads
         )
-        return -minv @ dtau
+        return -product_in_order(minv, dtau)
 
     def inverse_dynamics_second_derivatives(
         self,
