@@ -65,26 +65,27 @@ def _peer(name: str, share: float) -> Part:
     return Part(name, share, partial(gpu_peers.peer, name), OF_JAX)
 
 
+# Shares are generous where the emulator needs it: what a GPU leaves comes to the later parts
 SMOKE = (
     Part("versions", 2, gpu_smoke.versions),
     Part("device", 4, gpu_smoke.device),
     _form("lanes", 5),
-    Part("graph", 4, gpu_smoke.graph),
+    Part("graph", 8, gpu_smoke.graph),
     Part("one call", 4, gpu_smoke.one_call),
     _form("pitch", 4),
-    _form("scratch", 5),
-    _form("teams", 5),
-    _form("columns", 8),
-    _form("plans", 8),
-    _form("links", 5),
-    Part("torch", 12, gpu_frameworks.torch),
+    _form("scratch", 12),
+    _form("teams", 8),
+    _form("columns", 30),
+    _form("plans", 10),
+    _form("links", 15),
+    Part("torch", 14, gpu_frameworks.torch),
     Part("cupy", 8, gpu_frameworks.cupy),
-    Part("jax", 12, gpu_frameworks.jax, OF_JAX),
+    Part("jax", 14, gpu_frameworks.jax, OF_JAX),
 )
 BITS = (
-    Part("bits", 300, gpu_rates.bits),
-    Part("compiling", 60, gpu_rates.compiling, (("CUDA_CACHE_DISABLE", "1"),)),
-    Part("races", 80, gpu_tools.races),
+    Part("bits", 200, gpu_rates.bits),
+    Part("compiling", 40, gpu_rates.compiling, (("CUDA_CACHE_DISABLE", "1"),)),
+    Part("races", 50, gpu_tools.races),
 )
 RATES = (
     Part("questions", 60, gpu_questions.answers),
@@ -99,11 +100,12 @@ OTHERS = (
     Part("group links", 90, gpu_links.links),
     _peer("torch-loop", 30),
     _peer("mjx", 60),
-    _peer("grid-rbd", 90),
+    Part("grid-rbd", 130, gpu_peers.grid, OF_JAX),
     Part("partitions", 30, gpu_partitions.cells),
     Part("cpu", 30, gpu_rates.on_cpu),
 )
-SCRIPTS = {"a": (*SMOKE, *BITS), "b": RATES, "c": OTHERS}
+ABOUT = SMOKE[:2]  # which each script tells
+SCRIPTS = {"a": (*SMOKE, *BITS), "b": (*ABOUT, *RATES), "c": (*ABOUT, *OTHERS)}
 PARTS = {part.name: part for part in (*SMOKE, *BITS, *RATES, *OTHERS)}
 
 

@@ -87,7 +87,7 @@ def fitted(rows: Sequence[Row]) -> dict[str, float]:
 
 def conclusions(rows: Sequence[Row]) -> Iterator[Row]:
     """The fitted constants beside those of the package, as rows of results."""
-    timed = [row for row in rows if row.get("part") == "mappings" and "cycles" in row]
+    timed = [row for row in rows if row.get("part") == "mappings" and row.get("cycles", 0) > 0]
     if len(timed) <= len(NOW):
         return
     constants = fitted(timed)

@@ -17,7 +17,7 @@ import gpu_packed
 import numpy as np
 from gpu_packed import CHAIN, Facts, Packed
 from options import parser
-from robots import DTYPES, SHORT, as_tuple, chosen, say
+from robots import SHORT, as_tuple, chosen, say
 
 import featherlane as fl
 from featherlane.api.model import Model
@@ -36,7 +36,8 @@ NAMES = (
     "forward_dynamics_derivatives",
 )
 DERIVATIVES = NAMES[4:]
-F32 = ("float32",)
+DTYPES = ("float32", "float64")  # goals are stated for the first one
+F32 = DTYPES[:1]
 
 
 class Wanted(NamedTuple):

@@ -1,7 +1,7 @@
 """Peers on the GPU, each checked against the CPU's results before it is timed: parts of `gpu.py`.
 
 grid-rbd compiles CUDA C++ for each robot, which takes minutes: `build` is started in the background
-while other parts run.
+while other parts run, and `grid` waits for its end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -28,20 +29,47 @@ BATCHES = (65_536, 256, 4096)
 TOO_FAR = 1e-2  # relative: beyond it a peer computes something else
 PASSES = 10
 ROBOTS = ("iiwa14", "hyq:free")  # those of grid-rbd, whose build has to end in time
-BUILT, WHEELS, SITE = "grid.log", "wheels", "site"  # beside the pack
+# Beside the pack: what the build printed, what it ended with, what it installs, and where
+LOG, BUILT, WHEELS, SITE = "grid.log", "grid.built", "wheels", "site"
+PATIENCE = 60.0  # seconds of a cell that waits for the build
 
 
-def peer(name: str, bench: Bench) -> Iterator[Cell]:
-    """A peer on every robot and function."""
+def grid(bench: Bench) -> Iterator[Cell]:
+    """grid-rbd, once its kernels are built."""
+    folder = bench.pack.parent
+    if missing(GPU_PEERS["grid-rbd"], bench) is None:
+        while not (folder / BUILT).exists() and bench.left > PATIENCE:
+            told = {"who": "grid-rbd", "question": "its build"}
+            yield Cell(told, partial(_awaited, folder))
+        if not (folder / BUILT).exists():
+            yield Cell({"who": "grid-rbd"}, partial(dict, value=f"{LEFT_OUT}, it is not built yet"))
+            return
+    yield from peer("grid-rbd", bench, ROBOTS)
+
+
+def _awaited(folder: Path) -> Row:
+    """What the build has printed last, when it has ended or after some time."""
+    begin = time.monotonic()
+    while not (folder / BUILT).exists() and time.monotonic() - begin < PATIENCE:
+        time.sleep(0.2)
+    printed = (
+        (folder / LOG).read_text(errors="replace").split("\n") if (folder / LOG).exists() else []
+    )
+    ended = "ended" if (folder / BUILT).exists() else "runs"
+    last = next((x for x in reversed(printed) if x.strip()), "nothing printed")
+    return {"seconds": time.monotonic() - begin, "value": f"it {ended}: {last}"[:200]}
+
+
+def peer(name: str, bench: Bench, robots: Sequence[str] = ()) -> Iterator[Cell]:
+    """A peer on every function of robots, or of those that are asked for."""
     os.environ[PLATFORM] = "cuda"
     found = GPU_PEERS[name]
     if (why := missing(found, bench)) is not None:
         yield Cell({"who": name}, partial(dict, value=f"{LEFT_OUT}, {why}"))
         return
-    robots = bench.robots if name != "grid-rbd" else ROBOTS
     batches = bench.batches(*BATCHES)
     functions = bench.functions or NAMES
-    for robot, batch, function in product(chosen(list(robots)), batches, functions):
+    for robot, batch, function in product(chosen(list(robots or bench.robots)), batches, functions):
         told = {"who": name, "robot": robot.name, "function": function, "dtype": "float32"}
         yield Cell({**told, "batch": batch}, partial(_measured, found, robot, function, batch))
 
@@ -75,7 +103,8 @@ def _measured(found: Peer, robot: Robot, function: str, batch: int) -> Row:
 
 def build(folder: Path) -> subprocess.Popen[bytes]:
     """Starts to install grid-rbd from the wheels of a folder and to compile its kernels."""
-    with (folder / BUILT).open("w") as log:
+    (folder / BUILT).unlink(missing_ok=True)
+    with (folder / LOG).open("w") as log:
         return subprocess.Popen(
             ["nice", sys.executable, __file__, str(folder)], stdout=log, stderr=log
         )
@@ -100,11 +129,14 @@ def _install(folder: Path) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    _install(folder)
-    with_wheels(folder)
-    for robot in chosen(list(ROBOTS)):
-        grid_kernels(robot.model())
-        print(robot.title, "built", flush=True)
+    try:
+        _install(folder)
+        with_wheels(folder)
+        for robot in chosen(list(ROBOTS)):
+            grid_kernels(robot.model())
+            print(robot.title, "built", flush=True)
+    finally:
+        (folder / BUILT).touch()
 
 
 if __name__ == "__main__":

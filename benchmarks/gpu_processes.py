@@ -31,7 +31,12 @@ class Process:
     def __init__(self, command: Sequence[str], log: IO[str]) -> None:
         self.log, self.lines = log, queue.Queue[str | None]()
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -50,7 +50,8 @@ def answers(bench: Bench) -> Iterator[Cell]:
         yield Cell({**facts.row, "batch": 1}, partial(_call, bench, facts))
     for facts in bench.files(form="", dtypes=("float32",)):
         if facts.function == "forward_dynamics_derivatives" and facts.mapping == "lanes":
-            yield Cell({**facts.row, "batch": ALONE}, partial(_kernels, bench, facts))
+            batch = 33 if bench.gpu.emulated else ALONE
+            yield Cell({**facts.row, "batch": batch}, partial(_kernels, bench, facts, batch))
 
 
 def lengths(emulated: bool) -> list[int]:
@@ -133,10 +134,9 @@ def _call(bench: Bench, facts: Facts) -> Iterator[Row]:
         yield {"question": "a call in a CUDA graph", "seconds": replayed}
 
 
-def _kernels(bench: Bench, facts: Facts) -> Iterator[Row]:
+def _kernels(bench: Bench, facts: Facts, batch: int) -> Iterator[Row]:
     """The kernels of a function, each alone on the numbers that it has in a call."""
     gpu = bench.gpu
-    batch = 33 if gpu.emulated else ALONE
     kernels = bench.loaded(facts)[0].kernels
     with ExitStack() as stack:
         resident = stack.enter_context(bench.resident(facts, batch))

@@ -13,10 +13,11 @@ import gpu_questions
 import numpy as np
 from gpu_card import REPLAYED
 from gpu_cells import BEYOND_CACHE, Bench, Cell, Row
+from gpu_pack import DTYPES
 from gpu_packed import Facts
 from gpu_smoke import IN_EMULATOR, compared, one_call_of
 from ptx_assembled import alone
-from robots import DTYPES, States, as_tuple
+from robots import States, as_tuple
 
 from featherlane.api.model import Model
 from featherlane.backends.cuda.calls import SHARE

@@ -86,8 +86,9 @@ def read(paths: Iterable[Path]) -> list[Row]:
 
 
 def text(row: Row) -> str:
-    """A row as a line."""
-    return "  ".join(_shown(row[x]) for x in COLUMNS if x in row)
+    """A row as a line; figures have the names of their columns."""
+    words = {x: f"{x} " if x in NUMBERS else "" for x in row}
+    return "  ".join(words[x] + _shown(row[x]) for x in COLUMNS if x in row)
 
 
 def _shown(value: Any) -> str:
@@ -128,7 +129,8 @@ def is_bad(row: Row) -> bool:
 
 def _devices(rows: Sequence[Row]) -> list[str]:
     facts = [x for x in rows if str(x.get("question", "")).startswith(("device: ", "version of "))]
-    return [", ".join(f"{x['question'].split(' ')[-1]} {x.get('value', '')}" for x in facts)]
+    told = [f"{x['question'].split(' ')[-1]} {x.get('value', '')}" for x in facts]
+    return [", ".join(told)] if told else []
 
 
 def _rates(rows: Sequence[Row]) -> list[str]:

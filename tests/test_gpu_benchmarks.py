@@ -30,6 +30,7 @@ import gpu_cells  # noqa: E402
 import gpu_mappings  # noqa: E402
 import gpu_pack  # noqa: E402
 import gpu_packed  # noqa: E402
+import gpu_peers  # noqa: E402
 import gpu_processes  # noqa: E402
 import gpu_questions  # noqa: E402
 import gpu_results  # noqa: E402
@@ -326,7 +327,7 @@ def test_kernels_are_timed_on_the_numbers_of_a_call(bench, monkeypatch):
 
     monkeypatch.setattr(bench, "resident", resident)
     monkeypatch.setattr(bench.gpu, "launched", launched)
-    rows = list(gpu_questions._kernels(bench, facts))
+    rows = list(gpu_questions._kernels(bench, facts, 33))
     assert [row["question"] for row in rows] == ["kernel FD, 1 columns"]
     assert seen == [""]
 
@@ -405,6 +406,20 @@ def test_a_loop_of_pytorch_computes_what_we_compute(name, bench):
     row = cell.measure()
     assert row["value"].startswith("loop over links, CPU; differs by ")
     assert float(row["value"].split()[-1]) < 1e-5
+
+
+def test_grid_rbd_is_awaited_while_it_is_built(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_peers, "missing", lambda *_: None)
+    monkeypatch.setattr(gpu_peers, "PATIENCE", 0.3)
+    monkeypatch.setattr(gpu_peers, "peer", lambda *_: iter([Cell({}, lambda: {"value": "timed"})]))
+    bench.pack, bench.deadline = tmp_path / "pack", time.monotonic() + 0.55
+    (tmp_path / gpu_peers.LOG).write_text("iiwa14 built\n\n")
+    first, second = measured(gpu_peers.grid(bench), bench)
+    assert first["value"] == "it runs: iiwa14 built"
+    assert second["value"] == f"{LEFT_OUT}, it is not built yet"
+    (tmp_path / gpu_peers.BUILT).touch()
+    bench.deadline = time.monotonic() + 60
+    assert measured(gpu_peers.grid(bench), bench) == [{"value": "timed"}]
 
 
 # The page
