@@ -1,5 +1,6 @@
 """NVIDIA's assembler, which refuses text that the driver's compiler refuses, without a GPU."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -10,16 +11,16 @@ import pytest
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas")
 
 
-def refusal(text):
-    """The first sentence with which ptxas refuses a PTX text, None if it takes it. Without
-    optimisation, since only the text is in question: that takes a tenth of the time.
+def refusals(text):
+    """The sentences with which ptxas refuses lines of a PTX text, each with its line. It does not
+    optimise, which takes a tenth of the time, since only the text is in question.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "f.ptx"
         path.write_text(text)
         call = ["ptxas", "-O0", "-arch=sm_90", str(path), "-o", str(path.with_suffix(".cubin"))]
         done = subprocess.run(call, capture_output=True, text=True)
-    if done.returncode == 0:
-        return None
-    lines = [line for line in done.stderr.splitlines() if "error" in line or "fatal" in line]
-    return lines[0].split("; ", 1)[-1] if lines else done.stderr
+    lines = text.split("\n")
+    found = re.findall(r"line (\d+); (.*)", done.stderr)
+    assert found or done.returncode == 0, done.stderr
+    return [f"{lines[int(k) - 1]} {told}" for k, told in found if done.returncode]

@@ -223,13 +223,14 @@ def one_kernel(*lines):
     text.do("ld.param.u64 %w0, [a]")
     text.do("mad.wide.u32 %w1, %r0, 4, %w0")
     text.do("shl.b32 %r1, %r0, 2")
+    text.do("mov.u32 %r7, 0")
     text.do("mov.f32 %f0, 0f3F800000")
     text.do("setp.lt.u32 %p0, %r0, 16")
     text.lines += lines
     text.count.update(r=8, w=8, f=8, p=2)
     memory = emulator.Memory()
     place = memory.place(np.zeros(32, np.float32))
-    lines = "\n".join([*ptx.entry("f", [("u64", "a")], text), ""])
+    lines = "\n".join([*ptx.HEADER, *ptx.entry("f", [("u64", "a")], text), ""])
     return emulator.Launched(lines, "f", [place], memory, blocks=1, threads=32, shared=128)
 
 
@@ -240,12 +241,12 @@ def one_kernel(*lines):
         (["st.global.f32 [%w0], %f0;"], "two threads write one number"),
         (["add.u64 %w2, %w1, 2;", "ld.global.f32 %f1, [%w2];"], "no multiple of 4"),
         (["st.shared.f32 [%r1+4], %f0;"], "outside of the 128 bytes"),
-        (["st.shared.f32 [%r1], %f0;", "ld.shared.f32 %f1, [0];"], "without a barrier"),
-        (["ld.shared.f32 %f1, [0];", "st.shared.f32 [%r1], %f0;"], "without a barrier"),
+        (["st.shared.f32 [%r1], %f0;", "ld.shared.f32 %f1, [%r7];"], "without a barrier"),
+        (["ld.shared.f32 %f1, [%r7];", "st.shared.f32 [%r1], %f0;"], "without a barrier"),
         (["@%p0 bra $L1;", "$L1:", "ret;"], "threads part"),
         (["@%p0 bar.warp.sync 0xffffffff;"], "some threads may not reach"),
         (["add.rn.f32 %f2, %f1, %f0;"], "read before it is set"),
-        (["add.u32 %r2, %w0, 1;"], "is uint64, and read as"),
+        (["add.u32 %r2, %w0, 1;"], "%w0 is no operand 'u32'"),
         (["sin.approx.f32 %f2, %f0;"], "no instruction that is known here"),
         (["whatever"], "no PTX that is known here"),
     ],
@@ -259,7 +260,7 @@ def test_a_barrier_hands_over():
     one_kernel(
         "st.shared.f32 [%r1], %f0;",
         "bar.warp.sync 0xffffffff;",
-        "ld.shared.f32 %f1, [0];",
+        "ld.shared.f32 %f1, [%r7];",
         "bar.warp.sync 0xffffffff;",
         "st.shared.f32 [%r1], %f0;",
     ).run()

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import driver, emulator, schedule, team_memory, teams
 from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
 from featherlane.program.lower import lower
 from featherlane.program.op import CONDITIONS
@@ -202,7 +204,7 @@ def two_warps(*lines):
     head = ["mov.u32 %r0, %tid.x;", "shr.u32 %r1, %r0, 5;", "setp.eq.u32 %p0, %r1, 1;"]
     head += ["setp.lt.u32 %p1, %r0, 16;", "shl.b32 %r2, %r0, 2;", "mov.f32 %f0, 0f3F800000;"]
     body = [".reg .u32 %r<4>;", ".reg .pred %p<2>;", ".reg .f32 %f<2>;", *head, *lines]
-    text = "\n".join([".visible .entry f(", ")", "{", *body, "}", ""])
+    text = "\n".join([*HEADER, ".visible .entry f(", ")", "{", *body, "}", ""])
     return emulator.Launched(text, "f", [], emulator.Memory(), blocks=2, threads=64, shared=256)
 
 
@@ -236,6 +238,7 @@ class EmulatedCuda:
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=0)
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+    CUjit_option = SimpleNamespace(CU_JIT_ERROR_LOG_BUFFER=5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=6)
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
 
     def __init__(self, most=227 << 10):
@@ -261,22 +264,22 @@ class EmulatedCuda:
         return (0,)
 
 
-def driver_of(cuda):
-    api = driver.Driver.__new__(driver.Driver)
-    api.cuda, api._contexts, api._lock = cuda, {0: "context"}, driver.threading.Lock()
-    return api
+def driver_of(cuda, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace(driver=cuda))
+    return driver.Driver()
 
 
-def test_the_driver_is_asked_for_large_shared_memory():
+def test_the_driver_is_asked_for_large_shared_memory(monkeypatch):
     launches = [Launch("small", 32, 48 << 10, 32, 1), Launch("large", 256, 96 << 10, 32, 1)]
     cuda = EmulatedCuda()
-    api = driver_of(cuda)
+    api = driver_of(cuda, monkeypatch)
     for kernel, launch in zip(api.load(0, [""], launches), launches, strict=True):
         api.launch(0, 0, kernel, launch, 5, [1, 2])
     assert cuda.launched == [b"small", b"large"]
     assert cuda.limit == {b"small": 48 << 10, b"large": 96 << 10}
     with pytest.raises(fl.DeviceError, match="CUDA_ERROR_INVALID_VALUE in cuFuncSetAttribute"):
-        driver_of(EmulatedCuda(64 << 10)).load(0, [""], launches)
+        driver_of(EmulatedCuda(64 << 10), monkeypatch).load(0, [""], launches)
 
 
 # The assembler, where there is one

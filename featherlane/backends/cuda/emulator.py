@@ -1,9 +1,9 @@
 """Runs PTX text without a GPU: all threads of a launch as NumPy arrays, instruction by instruction.
 
-It knows the instructions that this package emits, and is stricter than a GPU: it refuses addresses
-outside of the arrays that it was given, registers that nothing has set, branches at which threads
-of a warp part, barriers that some warps of a block do not reach, and reads of memory that another
-thread has written without a barrier in between, or the other way round.
+It takes what the grammar of this package's PTX has, and is stricter than a GPU: it refuses
+addresses outside of the arrays that it was given, registers that nothing has set, branches at which
+threads of a warp part, barriers that some warps of a block do not reach, and reads of memory that
+another thread has written without a barrier in between, or the other way round.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cuda.emulated_memory import EmulationError, Memory, Shared, Uses
+from featherlane.backends.cuda.grammar import checked
 from featherlane.backends.cuda.kernel import MEMORY
-from featherlane.backends.cuda.parse import Instruction, Parsed, parsed, tables
+from featherlane.backends.cuda.parse import Instruction, Parsed, tables
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.errors import CompileError
 from featherlane.program.op import fma
@@ -91,19 +92,17 @@ class Launched:
         self.memory, self.threads = memory, threads
         self.shared = Shared(shared, blocks, threads)
         self.uses = Uses(len(memory.bytes) // 4, threads)  # of global memory
-        self.text, self._parsed = text, dict[tuple[str, str], Parsed]()
+        self.text = text
         code = self.code(kernel, "entry")
         parameters = dict(zip(code.parameters, arguments, strict=True))
         self.gangs = [_Gang(self, number, special, [_Frame(code, parameters, number >= 0)])]
 
     def code(self, name: str, what: str) -> Parsed:
-        """The code of a kernel or a function, parsed at its first use."""
-        if (name, what) not in self._parsed:
-            try:
-                self._parsed[name, what] = parsed(self.text, name, what)
-            except CompileError as error:
-                raise EmulationError(str(error)) from None
-        return self._parsed[name, what]
+        """The code of a kernel or a function, which the assembler would take."""
+        try:
+            return checked(self.text, name, what)
+        except CompileError as error:
+            raise EmulationError(str(error)) from None
 
     def run(self) -> None:
         """Runs all gangs to the next barrier of the block, until all have ended. The one that is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from featherlane.errors import CompileError
@@ -27,12 +28,14 @@ class Instruction(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A kernel or a function. parameters: types by names; kinds: the types of registers, by their
-    names without the number; labels: the index of the instruction that follows.
+    """A kernel or a function. parameters: types by names; kinds and counts: the types of registers,
+    and how many there are, by their names without the number; labels: the index of the instruction
+    that follows.
     """
 
     parameters: dict[str, str]
     kinds: dict[str, str]
+    counts: dict[str, int]
     lines: list[Instruction]
     labels: dict[str, int]
 
@@ -56,20 +59,34 @@ def parsed(text: str, name: str, what: str = "entry") -> Parsed:
     start = text.index(f".{what} {name}(\n")
     head, body = text[start : text.index("\n}\n", start)].split("\n{\n", 1)
     parameters = {x: kind for kind, x in re.findall(r"\.param \.(\w+) (\w+)", head)}
-    found = Parsed(parameters, {}, [], {})
+    found = Parsed(parameters, {}, {}, [], {})
     for line in body.split("\n"):
         if match := REGISTERS.fullmatch(line):
-            found.kinds[match[2]] = match[1]
+            _only_once(match[2], found.kinds)
+            found.kinds[match[2]], found.counts[match[2]] = match[1], int(match[3])
         elif line.endswith(":"):
+            _only_once(line[:-1], found.labels)
             found.labels[line[:-1]] = len(found.lines)
-        elif match := LINE.fullmatch(line):
-            operands = OPERANDS.findall(match[4] or "")
-            negated, guard, full, _ = match.groups()
-            parts = full.split(".")
-            found.lines.append(Instruction(line, bool(negated), guard, full, parts, operands))
         else:
-            raise CompileError(f"no PTX that is known here: {line}")
+            found.lines.append(instruction(line))
     return found
+
+
+def instruction(line: str) -> Instruction:
+    """A line with an instruction. Raises CompileError for another one."""
+    match = LINE.fullmatch(line)
+    if match is None:
+        raise CompileError(f"no PTX that is known here: {line}")
+    negated, guard, name, operands = match.groups()
+    listed = OPERANDS.findall(operands or "")
+    if ", ".join(listed) != (operands or ""):
+        raise CompileError(f"operands that no comma separates: {line}")
+    return Instruction(line, bool(negated), guard, name, name.split("."), listed)
+
+
+def _only_once(name: str, names: Collection[str]) -> None:
+    if name in names:
+        raise CompileError(f"{name} is declared twice")
 
 
 def tables(text: str) -> list[Table]:
