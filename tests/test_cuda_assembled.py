@@ -9,19 +9,19 @@ from assembler import needs_ptxas, refusals
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.functions.gpu import MAPPINGS
 from featherlane.functions.long.on_gpu import LongOnGPU
 from featherlane.functions.table import Variant
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import gpu
+import gpu_links
+import gpu_pack
 import gpu_questions
 from robots import chosen
 
 pytestmark = needs_ptxas
-NAMES = [*gpu.NAMES, "forward_dynamics_derivatives_from"]
-SMALL = [x for x in gpu.ROBOTS if not x.startswith(("go2", "atlas", "g1"))]
-LARGE = [x for x in gpu.ROBOTS if x.startswith(("atlas", "g1"))]
+QUICK = [gpu_pack.FORMS[k] for k in gpu_pack.FEW_FORMS] + [*gpu_pack.FEW]
+SUITE = [*dict.fromkeys(gpu_pack.every((*gpu_pack.FORMS, *gpu_pack.SUITE)))]
+FROM_INVERSE = "forward_dynamics_derivatives_from"  # of the partitions
 
 
 def check(texts):
@@ -29,11 +29,24 @@ def check(texts):
         assert not refusals(text)
 
 
-def texts_of(name, function, mapping, dtype):
-    """The texts of a robot's function, of the benchmark's robots."""
-    (robot,) = chosen([name])
-    model = fl.load(str(robot.urdf), root=robot.root)
-    return model.function(function).on_gpu(np.dtype(dtype)).kernels(mapping).texts
+def check_function(robot, function, dtype, mapping):
+    """Of the robots, functions and mappings as the benchmark names them."""
+    if robot == gpu_pack.CHAIN:
+        model = fl.chain(100, seed=1)
+    else:
+        ((source, root),) = [(str(x.urdf), x.root) for x in chosen([robot])]
+        model = fl.load(source, root=root)
+    variant = function if isinstance(function, Variant) else Variant(function)
+    on_gpu = model._function(variant).gpu
+    if mapping.startswith("links"):
+        on_gpu = LongOnGPU(f"test {robot}", model, variant, mapping)
+    check(on_gpu.function("f", np.dtype(dtype)).kernels(mapping).texts)
+
+
+def is_heavy(one):
+    """Derivatives of humanoids in float64, of which the assembler takes long."""
+    large = one.robot.startswith(("atlas", "g1"))
+    return large and one.function in gpu_pack.DERIVATIVES and one.dtype == "float64"
 
 
 def test_the_assembler_refuses_what_it_should():
@@ -47,32 +60,24 @@ def test_straight_line_code(count):
     check([gpu_questions.straight_line(count)])
 
 
-@pytest.mark.parametrize("mapping", repeated(MAPPINGS, 2))
-@pytest.mark.parametrize("dtype", repeated(["float32", "float64"]))
-@pytest.mark.parametrize("function", repeated(NAMES, 3))
-@pytest.mark.parametrize("robot", repeated(SMALL))
-def test_functions_of_small_robots(robot, function, dtype, mapping):
-    check(texts_of(robot, function, mapping, dtype))
+@pytest.mark.parametrize("one", [*gpu_pack.every(QUICK)], ids=str)
+def test_functions_of_a_short_run(one):
+    check_function(*one[:4])
 
 
 @full
-@pytest.mark.parametrize("mapping", ["lanes", "team:8"])
-@pytest.mark.parametrize("function", ["inverse_dynamics", "forward_dynamics_derivatives"])
-@pytest.mark.parametrize("robot", LARGE)
-def test_functions_of_large_robots(robot, function, mapping):
-    check(texts_of(robot, function, mapping, "float32"))
+@pytest.mark.parametrize("one", [x for x in SUITE if not is_heavy(x)], ids=str)
+def test_functions_of_the_whole_run(one):
+    check_function(*one[:4])
 
 
-@pytest.mark.parametrize("dtype", repeated(["float64", "float32"]))
-def test_rollouts(dtype):
-    variant = Variant("rollout", integrator="rk4", steps=4)
-    made = fl.load("iiwa14")._function(variant).on_gpu(np.dtype(dtype))
-    check(made.kernels("lanes").texts)
+def test_the_rest_of_a_partition():
+    check_function("iiwa14", FROM_INVERSE, "float32", "lanes")
 
 
 @pytest.mark.parametrize("mapping", repeated(["links:1", "links:32"]))
 @pytest.mark.parametrize("count", repeated([16, 64]))
-@pytest.mark.parametrize(("function", "methods"), gpu.METHODS.items())
+@pytest.mark.parametrize(("function", "methods"), gpu_links.METHODS.items())
 def test_links_by_groups(function, methods, count, mapping):
     model, dtype = fl.chain(count, seed=1), np.dtype(np.float32)
     for method in methods:

@@ -153,12 +153,15 @@ DECLARATIONS = {
 @pytest.mark.parametrize("change", DECLARATIONS)
 def test_what_is_not_declared_is_refused_by_both(change):
     before, after = DECLARATIONS[change]
-    text = robot_text("double_pendulum", "mass_matrix", "lanes", F32)
+    text = TEXTS["chain f32"]()
     wrong = re.sub(before if isinstance(before, re.Pattern) else re.escape(before), after, text)
     assert wrong != text
-    grammar.checked(text, "f")
+    assert not refusals(text)
+    for name, what, _ in codes(text):
+        grammar.checked(text, name, what)
     with pytest.raises(CompileError):
-        grammar.checked(wrong, "f")
+        for name, what, _ in codes(wrong):
+            grammar.checked(wrong, name, what)
     assert refusals(wrong)
 
 
