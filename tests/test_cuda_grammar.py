@@ -75,6 +75,11 @@ def codes(text):
         yield name, what, grammar.checker_of(text, name, what)
 
 
+def check_all(text):
+    for name, what, _ in codes(text):
+        grammar.checked(text, name, what)
+
+
 def is_taken(checker, line):
     try:
         checker.check(parse.instruction(line))
@@ -153,15 +158,13 @@ DECLARATIONS = {
 @pytest.mark.parametrize("change", DECLARATIONS)
 def test_what_is_not_declared_is_refused_by_both(change):
     before, after = DECLARATIONS[change]
-    text = TEXTS["chain f32"]()
+    text = TEXTS["team f32"]()
     wrong = re.sub(before if isinstance(before, re.Pattern) else re.escape(before), after, text)
     assert wrong != text
     assert not refusals(text)
-    for name, what, _ in codes(text):
-        grammar.checked(text, name, what)
+    check_all(text)
     with pytest.raises(CompileError):
-        for name, what, _ in codes(wrong):
-            grammar.checked(wrong, name, what)
+        check_all(wrong)
     assert refusals(wrong)
 
 
