@@ -148,7 +148,7 @@ DECLARATIONS = {
     "no parameter": (".param .u64 count", ".param .u64 number"),
     "no table": (re.compile(r"\.global .*\n"), ""),
     "a table behind the kernel": (re.compile(r"(\.global .*\n)((?:.|\n)*)"), r"\2\1"),
-    "no label": ("$L1:\n", ""),
+    "no label": (re.compile(r"(bra \$L\d+);((?:.|\n)*)"), r"\g<1>99;\2"),
     "a label twice": ("$L1:\n", "$L1:\n$L1:\n"),
     "no end of a line": ("ret;", "ret"),
 }
