@@ -227,13 +227,24 @@ def test_errors_say_what_to_do(cuda, error, message):
     api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
 
 
+@pytest.mark.parametrize("error", [ValueError("721 is not a valid CUresult"), KeyError(721)])
+def test_errors_that_the_bindings_do_not_know(cuda, error):
+    api = driver.driver()
+    cuda.errors["cuLaunchKernel"] = error
+    with pytest.raises(fl.DeviceError, match="cuda-bindings does not know: 721"):
+        api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
+    cuda.errors["cuLaunchKernel"] = ValueError("no handle")
+    with pytest.raises(ValueError, match="no handle"):
+        api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
+
+
 def test_kernels_that_the_driver_refuses_and_missing_devices(cuda):
     api = driver.driver()
     cuda.errors["cuModuleLoadDataEx"] = "ERROR_INVALID_PTX"
     with pytest.raises(fl.DeviceError, match=r"Ex: kernels need .* 7\.0 or more, and a driver of"):
         api.load(0, [""], [LAUNCH])
     cuda.log = b"ptxas info : x\nptxas in, line 12; error   : no such instruction\nptxas fatal"
-    told = r"its compiler says 'ptxas in, line 12; error : no such instruction'; kernels need"
+    told = r"its compiler says: ptxas in, line 12; error : no such instruction; kernels need"
     with pytest.raises(fl.DeviceError, match=told):
         api.load(0, [""], [LAUNCH])
     cuda.errors["cuDeviceGet"] = "ERROR_INVALID_DEVICE"

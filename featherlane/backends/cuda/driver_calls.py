@@ -44,6 +44,11 @@ class DriverCalls:
             code, *results = call(*arguments)
         except RuntimeError as error:  # cuda-bindings did not find the function
             raise MissingFunction(f"{clause(error)}; wanted a driver of CUDA 12 or later") from None
+        except (KeyError, ValueError) as error:  # of a newer driver, or of arguments
+            if isinstance(error, ValueError) and "CUresult" not in str(error):
+                raise
+            told = f"NVIDIA's driver reports in {function} what cuda-bindings does not know"
+            raise DeviceError(f"{told}: {clause(error)}; wanted a newer cuda-bindings") from None
         if code != self.cuda.CUresult.CUDA_SUCCESS:
             text = (log or b"").split(b"\0")[0].decode(errors="replace")
             raise error_of(getattr(code, "name", str(code)), function, text)

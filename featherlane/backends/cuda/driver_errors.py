@@ -72,7 +72,7 @@ def error_of(name: str, function: str, log: str = "") -> DeviceError | MemoryErr
     if name == "CUDA_ERROR_OUT_OF_MEMORY":
         return MemoryError(NO_MEMORY.format(function, TORCH if "torch" in sys.modules else ""))
     advice = ADVICE.get(name.removeprefix("CUDA_ERROR_"))
-    reason = f"its compiler says {_first_error(log)!r}" if log.strip() else None
+    reason = f"its compiler says: {_first_error(log)}" if log.strip() else None
     more = "; ".join(x for x in (reason, advice) if x)
     return DeviceError(f"NVIDIA's driver reports {name} in {function}{': ' if more else ''}{more}")
 
