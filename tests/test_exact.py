@@ -17,10 +17,10 @@ from robot_files import robot_file
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program, input_shapes
-from featherlane.functions.table import Variant
+from featherlane.functions.table import DIVIDES, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.conditioning import ERROR, NEARLY, conditioning
-from featherlane.tools.check import DIVIDES, NOISE, comparable
+from featherlane.tools.check import NOISE, comparable
 from featherlane.tools.precision import float32_errors
 
 SEEDS = int(os.environ.get("FEATHERLANE_SEEDS", "6"))

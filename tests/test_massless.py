@@ -7,6 +7,10 @@ import pytest
 
 import featherlane as fl
 from featherlane.functions.table import CALLED, DIVIDES
+from featherlane.tools.bench import bench
+from featherlane.tools.check import check
+from featherlane.tools.cli import main
+from featherlane.tools.functions_of import functions_of
 
 INERTIAL = (
     '<inertial><origin xyz="0.1 0 0.2"/><mass value="{m}"/>'
@@ -175,3 +179,44 @@ def test_in_the_builder_and_for_mimic_joints():
     b.joint("swing", "revolute", "base", "rod")
     b.joint("follower", "revolute", "rod", "other", mimic="swing")
     assert told(b.build())[0].endswith(": swing (rod)")
+
+
+# The command line
+
+LEFT_OUT = "left out what divides by M, which has no inverse: no mass is moved by stroke"
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "gripper.urdf").write_text(gripper())
+    return str(tmp_path / "gripper.urdf")
+
+
+def test_bench_leaves_out_what_divides_by_the_mass_matrix(model):
+    report = bench(model, 8, ("float64",))
+    assert [s.function for s in report.speeds] == list(functions_of(model))
+    assert [check.name for check in report.checks] == ["ID(a) - ID(0) = M a", "dID of dual numbers"]
+    assert report.passed
+    assert LEFT_OUT in str(report)
+    assert functions_of(fl.load("double_pendulum")) == tuple(fl.FUNCTIONS)
+
+
+def test_check_leaves_it_out_too(file):
+    pytest.importorskip("pinocchio")
+    report = check(file, states=3)
+    assert report.passed
+    assert {row.function for row in report.rows} == {
+        *("inverse_dynamics", "mass_matrix", "inverse_dynamics_derivatives")
+    }
+    assert LEFT_OUT in str(report)
+    with pytest.raises(fl.ModelError, match="joint 'stroke' moves no mass"):
+        check(file, states=3, functions=["forward_dynamics"])
+
+
+def test_operations_are_counted_of_the_rest(file, capsys):
+    assert main(["info", file, "--cost"]) == 0
+    printed = capsys.readouterr().out
+    assert "  inverse_dynamics  " in printed
+    assert "  forward_dynamics  " not in printed
+    assert main(["generate", file, "--output", "unused"]) == 2
+    assert "joint 'stroke' moves no mass" in capsys.readouterr().err

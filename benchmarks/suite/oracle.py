@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
+from featherlane.functions.table import DIVIDES
 from featherlane.robot.loaders import xml_text
-from featherlane.tools.check import DIVIDES, NOISE
+from featherlane.tools.check import NOISE
 from featherlane.tools.peers import PEERS, States
 
 from .robots import Robot

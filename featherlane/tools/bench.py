@@ -18,6 +18,7 @@ from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm.jit import widest
 from featherlane.tools.explain import Explanation
 from featherlane.tools.explain import explain as explained
+from featherlane.tools.functions_of import left_out
 from featherlane.tools.origin import commit
 from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
@@ -112,6 +113,7 @@ class BenchReport:
         for check in self.checks:
             if check.states < STATES:
                 yield _left_out(check)
+        yield from (f"  {line}" for line in left_out(self.model))
 
     def _speed_lines(self, dtype: str) -> Iterator[str]:
         lanes = self.machine["vector_bits"] // (8 * np.dtype(dtype).itemsize)

@@ -32,11 +32,12 @@ import numpy as np
 from featherlane.api.model import Model, load
 from featherlane.errors import one_of
 from featherlane.functions.array_like import WrenchFrame
-from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.table import DIVIDES, FUNCTIONS, Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
 from featherlane.robot.loaders.roots import Root
 from featherlane.tools.exact_derivatives import state_derivatives
+from featherlane.tools.functions_of import functions_of, left_out
 from featherlane.tools.measures import conditioning, largest_entry
 from featherlane.tools.peers import PEERS, Blocks, Projected, Resisted, States, independent
 from featherlane.tools.timing import Progress
@@ -47,14 +48,6 @@ Evaluate = Callable[[Model, str, WrenchFrame | None, Sequence[np.ndarray]], Any]
 BASE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 SLACK = 10.0
 NOISE = 1e-4  # relative to a function's largest entry: a smaller block is zero but for rounding
-DIVIDES = {  # the functions that divide by the mass matrix
-    "forward_dynamics",
-    "mass_matrix_inverse",
-    "forward_dynamics_derivatives",
-    "forward_dynamics_derivatives_from",
-}
-
-
 SLOPES = ("dtau_dq", "dtau_dv", "da_dq", "da_dv")  # blocks that dual numbers give, too
 
 
@@ -178,10 +171,11 @@ def check(
 ) -> CheckReport:
     """Compares the seven functions, or some of them, with the results of a peer.
 
-    source, root, xacro_args: as in `load`; the peer reads the same text. functions: names, all by
-    default. f_ext: the frames in which external forces are given; None compares without forces.
-    same_angles: see above. progress: is told what is compared next. evaluate: computes a function
-    from (model, name, frame of f_ext, inputs) in place of the compiled code.
+    source, root, xacro_args: as in `load`; the peer reads the same text. functions: names, by
+    default all that the robot has. f_ext: the frames in which external forces are given; None
+    compares without forces. same_angles: see above. progress: is told what is compared next.
+    evaluate: computes a function from (model, name, frame of f_ext, inputs) in place of the
+    compiled code.
 
     Raises RuntimeError where the peer is not installed or does not load the robot, ValueError for
     an unknown peer, dtype or function.
@@ -191,10 +185,12 @@ def check(
     dtype = np.dtype(dtype)
     if dtype not in BASE:
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
-    functions = functions or tuple(FUNCTIONS)
-    if unknown := set(functions) - set(FUNCTIONS):
+    if unknown := set(functions or ()) - set(FUNCTIONS):
         raise ValueError(f"functions has {min(unknown)!r}: {one_of(min(unknown), FUNCTIONS)}")
     model, notes = load(source, root=root, xacro_args=xacro_args), list[str]()
+    if not functions:
+        functions = functions_of(model)
+        notes += left_out(model)
     if model.armature.any():
         notes.append("armature is in both")
     peer = _peer(against, xml_text(source, xacro_args), model, same_angles, notes)

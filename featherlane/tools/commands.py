@@ -19,6 +19,7 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import bundled
 from featherlane.robot.loaders.files import LARGEST_FILE
+from featherlane.tools.functions_of import functions_of
 from featherlane.tools.options import (
     ANY_FUNCTION,
     DTYPE,
@@ -202,10 +203,11 @@ def compile_functions(args: argparse.Namespace) -> Answer:
 
     if any(name for name, _ in args.function or ()):
         raise ValueError("--function takes NAME=FUNCTION only where C is generated")
-    functions = [what for _, what in args.function or ()] or [*FUNCTIONS]
+    model = _model(args)
+    functions = [what for _, what in args.function or ()] or [*functions_of(model)]
     return Answer(
         *system.of_compilation(
-            _model(args),
+            model,
             functions,
             DTYPES if args.dtype == "both" else (args.dtype,),
             derivatives=args.derivatives,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from featherlane.api.model import Model, load
-from featherlane.functions.table import FUNCTIONS
+from featherlane.tools.functions_of import functions_of
 
 FACTS = ("name", "source", "root", "nbodies", "nq", "nv", "mass", "ground_mass", "gravity")
 KINDS = ("add", "mul", "div", "sqrt", "trig", "select")  # of `Cost`: graphs here are not fused yet
@@ -48,7 +48,8 @@ def of_model(model: Model) -> dict[str, Any]:
 
 def costs(model: Model) -> dict[str, dict[str, int]]:
     """The operations of one state by function; none for a robot that cannot move."""
-    counted = {name: model.graph(name).cost() for name in (FUNCTIONS if model.nv else ())}
+    names = functions_of(model) if model.nv else ()
+    counted = {name: model.graph(name).cost() for name in names}
     return {
         name: {"operations": c.operations, "depth": c.depth, "live": c.live}
         | {kind: c.kinds[kind] for kind in KINDS}

@@ -9,9 +9,9 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program, input_shapes
-from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.table import DIVIDES, FUNCTIONS, Variant
 from featherlane.program.lower import lower
-from featherlane.tools.check import DIVIDES, NOISE, random_states
+from featherlane.tools.check import NOISE, random_states
 from featherlane.tools.measures import conditioning, largest_entry
 
 Arrays = dict[str, np.ndarray]

@@ -15,7 +15,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.strides import aligned
-from featherlane.functions.table import FUNCTIONS
+from featherlane.tools.functions_of import functions_of
 from featherlane.tools.work import bytes_moved, operations
 
 Progress = Callable[[str], None]
@@ -175,7 +175,7 @@ def compile_all(
     """Compiles or loads each function in each dtype; the seconds that each took."""
     seconds = {}
     for dtype in dtypes:
-        for name in FUNCTIONS:
+        for name in functions_of(model):
             progress(f"compiling {SHORT[name]} in {dtype}")
             start = time.perf_counter()
             model.function(name).ufunc(dtype)

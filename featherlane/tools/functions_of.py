@@ -1,0 +1,24 @@
+"""The seven functions that a robot has: those without M^-1 where joints move no mass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from featherlane.functions.table import DIVIDES, FUNCTIONS
+from featherlane.robot.massless import massless_joints
+from featherlane.robot.model import Robot
+
+
+def functions_of(model: Robot) -> tuple[str, ...]:
+    """Returns the names of the seven functions, without those that divide by M if it has no
+    inverse.
+    """
+    massless = massless_joints(model)
+    return tuple(name for name in FUNCTIONS if not (massless and name in DIVIDES))
+
+
+def left_out(model: Robot) -> Iterator[str]:
+    """Yields a line on the functions that a robot does not have, if there are any."""
+    if joints := massless_joints(model):
+        names = ", ".join(model.joints[i].name for i in joints)
+        yield f"left out what divides by M, which has no inverse: no mass is moved by {names}"
