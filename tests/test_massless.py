@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.functions.table import CALLED, DIVIDES
+from featherlane.functions.table import CALLED, CONSTRAINED, DIVIDES
 from featherlane.tools.bench import bench
 from featherlane.tools.check import check
 from featherlane.tools.cli import main
@@ -18,7 +18,7 @@ INERTIAL = (
 )
 GRIPPER = """<robot name="gripper"><link name="base"/>
 <link name="palm">{heavy}</link><link name="tip">{light}</link><link name="pad"/>
-<joint name="turn" type="revolute"><parent link="base"/><child link="palm"/>
+<joint name="turn" type="continuous"><parent link="base"/><child link="palm"/>
 <axis xyz="0 1 0"/></joint>
 <joint name="stroke" type="{kind}"><parent link="palm"/><child link="tip"/><origin xyz="0.3 0 0"/>
 <axis xyz="1 0 0"/><limit lower="0" upper="0.1" velocity="1" effort="1"/></joint>
@@ -91,6 +91,8 @@ def test_only_what_divides_by_the_mass_matrix_refuses(model, name):
     options = {key: value for key, value in options.items() if key in takes}
     if "rollout" in name:
         options["steps"] = 2
+    if name in CONSTRAINED:
+        options["constraints"] = model.constraints([fl.Rod("pad", "palm", 0.3)])
     if name == "rollout_with":
         options["policy"] = fl.load("double_pendulum").policy(lambda q, v, t: q)
     if name not in DIVIDES:
