@@ -232,7 +232,7 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"format": "q8"}, ValueError, "format is 'q8': wanted 'q16.16'"),
         ({"device": "virtex"}, ValueError, "device is 'virtex': wanted one of"),
         ({"delays": "none"}, ValueError, "delays is 'none'"),
-        ({"sharing": "all"}, ValueError, "sharing is 'all': wanted 'module'"),
+        ({"sharing": "all"}, ValueError, "sharing is 'all': wanted one of 'module'"),
         ({"clock": 0}, ValueError, "clock is 0: wanted MHz"),
         ({"clock": 400.0}, fl.CompileError, "250.0 MHz would do"),
         ({"ranges": {"x": (0, 1)}}, ValueError, "ranges names 'x'"),
@@ -244,7 +244,7 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         (
             {"function": "mass_matrix_inverse", "algorithm": "aba"},
             ValueError,
-            "wanted 'deferred' or 'factor' or 'bounded' or 'mminvgen'",
+            "wanted one of 'deferred', 'factor', 'bounded', 'mminvgen'",
         ),
         ({"function": "inverse"}, ValueError, "there is no function 'inverse'"),
         ({"f_ext": "link2"}, ValueError, "f_ext is 'link2': wanted None, 'body' or 'world'"),

@@ -329,7 +329,7 @@ def test_headers_are_c_plus_plus_too(tmp_path, iiwa):
 
 
 def test_what_is_refused(tmp_path, iiwa):
-    with pytest.raises(ValueError, match="target is 'verilog': wanted 'c'"):
+    with pytest.raises(ValueError, match="target is 'verilog': wanted one of 'c'"):
         fl.generate(iiwa, tmp_path, target="verilog")
     with pytest.raises(ValueError, match="did you mean 'inverse_dynamics'"):
         fl.generate(iiwa, tmp_path, ["inverse_dynamic"])

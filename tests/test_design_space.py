@@ -301,8 +301,8 @@ def test_refusals_name_what_stands_in_the_way(pendulum):
     ("function", "arrays", "told"),
     [
         (ID, "limbs", "arrays is 'limbs': wanted a list of some"),
-        (ID, ("legs",), "arrays has 'legs': wanted None or 'limbs' or 'columns' of a function"),
-        (None, ("limbs",), "arrays has 'limbs': wanted None or 'auto' of all functions"),
+        (ID, ("legs",), "arrays of a function has 'legs': wanted one of None, 'limbs', 'columns'"),
+        (None, ("limbs",), "arrays of all functions has 'limbs': wanted None or 'auto'"),
     ],
 )
 def test_what_are_no_arrays(pendulum, function, arrays, told):

@@ -145,7 +145,7 @@ def test_models_are_copied_pickled_and_listed_as_before(arm):
 
 
 def test_wrapped_models_answer_alike(arm):
-    wrapped = WrappedModel(arm, lambda variant, arrays: arrays)
+    wrapped = WrappedModel(arm, lambda variant, arrays: arrays, lambda model: None)
     with pytest.raises(AttributeError, match=r"rnea is inverse_dynamics: wrap\(model\)\.inverse"):
         wrapped.rnea  # noqa: B018
     assert not hasattr(wrapped, "aba")

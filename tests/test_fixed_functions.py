@@ -138,7 +138,10 @@ def test_bits_of_formats_for_each_signal(form, data, small):
         ({"backend": "fixed", "format": 16}, "format is 16: wanted"),
         ({"backend": "fixed", "device": "cuda"}, "backend='fixed' takes no width, device or"),
         ({"format": "fitted"}, "format and ranges are of backend='fixed'"),
-        ({"backend": "fixed", "ranges": {"u": (0, 1)}}, "ranges names 'u': wanted some of q, v, a"),
+        (
+            {"backend": "fixed", "ranges": {"u": (0, 1)}},
+            "ranges names 'u': wanted one of 'q', 'v', 'a",
+        ),
         ({"backend": "fixed", "ranges": {"q": (1, 0)}}, r"ranges\['q'\] is \(1, 0\): wanted \(low"),
         ({"backend": "fixed", "ranges": {"q": 3}}, r"ranges\['q'\] is 3: wanted \(low, high\)"),
     ],

@@ -199,7 +199,7 @@ def test_the_controller_of_the_documents():
 
 
 def test_what_is_refused(model):
-    with pytest.raises(ValueError, match="function is None: wanted one of inverse_dynamics"):
+    with pytest.raises(ValueError, match="there is no function None; wanted one of inverse_dyn"):
         to_casadi(model)
 
 

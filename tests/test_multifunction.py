@@ -350,7 +350,7 @@ def test_tags_depend_on_the_design_alone():
         ),
         ({"functions": "inverse_dynamics"}, "functions is 'inverse_dynamics'"),
         ({"interval": 0}, "interval is 0"),
-        ({"algorithm": "aba"}, "algorithm is 'aba': wanted 'deferred'"),
+        ({"algorithm": "aba"}, "algorithm is 'aba': wanted one of 'deferred'"),
         ({"tag_bits": 0}, "tag_bits is 0"),
         ({"spare": -1}, "spare is -1"),
         ({"ranges": {"x": (0, 1)}}, "ranges names 'x'"),

@@ -211,7 +211,9 @@ def bound(
         arrays += more
         given["constraints"] = held
     if unknown := [x for x in given if x not in Variant._fields]:
-        raise TypeError(f"{name} takes no {unknown[0]}{keyword_instead(name, unknown[0], order)}")
+        raise TypeError(
+            f"{name} got an unknown {unknown[0]!r}{keyword_instead(name, unknown[0], order)}"
+        )
     if isinstance(f_ext, Mapping):
         raise TypeError("f_ext is a dict: wanted an array (..., nbodies, 6) here")
     if f_ext is not None:
