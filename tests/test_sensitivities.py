@@ -144,6 +144,37 @@ def test_wrong_parameters_are_refused(iiwa, params, told):
         iiwa.inverse_dynamics(*np.zeros((3, 7)), params=params)
 
 
+def test_negative_masses_are_refused_where_m_is_divided_by():
+    hyq = fl.load("hyq")
+    mass, armature = (hyq.parameters(name)[name] for name in ("mass", "armature"))
+    q, v, tau = np.zeros((3, 5, 12))
+    mass, armature = np.tile(mass, (5, 1)), armature - 0.1
+    mass[3, 2] = -1.0
+    told = r"params\['mass'\] is -1.0 for body 'lf_lowerleg': wanted 0 or more, {} divides"
+    for name in ("forward_dynamics", "forward_dynamics_derivatives"):
+        with pytest.raises(ValueError, match=told.format(name)):
+            getattr(hyq, name)(q, v, tau, params={"mass": mass})
+    with pytest.raises(
+        ValueError, match="for joint 'lf_haa_joint': wanted 0 or more, step divides"
+    ):
+        hyq.step(q, v, tau, 1e-3, params={"armature": armature.tolist()})
+    assert np.isfinite(hyq.inverse_dynamics(q, v, tau, params={"mass": mass})).all()
+
+
+@pytest.mark.parametrize("name", ["forward_dynamics", "mass_matrix_inverse"])
+def test_a_state_whose_m_is_indefinite_is_nan_as_a_whole(name):
+    """Identified inertias may make it so. Other limbs of a fixed root would have numbers."""
+    hyq = fl.load("hyq")
+    inertial = np.tile(hyq.parameters("inertial")["inertial"], (3, 1, 1))
+    inertial[1, 2, 4:] = -1.0
+    function = hyq.function(name, params=("inertial",))
+    states = np.zeros((len(function.inputs) - 1, 3, 12))
+    found = function(*states, inertial)
+    assert np.isnan(found[1]).all()
+    assert np.isfinite(found[[0, 2]]).all()
+    close(found[0], hyq.function(name)(*states)[0])
+
+
 def test_parameters_that_are_no_dict_are_refused(iiwa):
     with pytest.raises(TypeError, match="dict"):
         iiwa.inverse_dynamics(*np.zeros((3, 7)), params=[1.0])

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from featherlane.api.card import card
+from featherlane.api.parameter_values import check_not_negative
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.progress import compiling
 from featherlane.errors import (
@@ -538,6 +539,8 @@ class Compiled(model.Robot):
             raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
         names = in_order(params)
         values = tuple(params[name] for name in names) if params else ()
+        if params:
+            check_not_negative(self, name, params)
         at: tuple[str, ...] = ()
         if isinstance(f_ext, Mapping):
             own = input_names(Variant(name, method=None, **options))[: len(arrays)]

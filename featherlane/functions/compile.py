@@ -15,6 +15,7 @@ from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
+from featherlane.functions.lost_states import lost_as_a_whole
 from featherlane.functions.pieces import EVERY
 from featherlane.functions.steps import DERIVE_STEPS
 from featherlane.functions.table import METHODS, Algorithm, Sizes, Variant, shapes
@@ -29,6 +30,8 @@ from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
 
+DIVIDES = ("forward_dynamics", "forward_dynamics_derivatives", "mass_matrix_inverse")
+INERTIAL = {*BODY_PARAMETERS, "armature"}  # parameters that may make M indefinite
 NARROW = 16  # bytes of the narrowest vectors
 LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as it computes
 
@@ -83,7 +86,10 @@ def _traceable(
             options["actuation"] = variant.actuation
         if variant.constraints is not None:
             options |= variant.constraints.options(given)
-        return dict(zip(outputs, algorithm(tree, *given.values(), **options), strict=True))
+        results = algorithm(tree, *given.values(), **options)
+        if variant.name in DIVIDES and not INERTIAL.isdisjoint(variant.parameters):
+            results = tuple(lost_as_a_whole(results))
+        return dict(zip(outputs, results, strict=True))
 
     return run
 

@@ -1,0 +1,50 @@
+"""Checks of the values of parameters, where they are numbers and not traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from featherlane.functions.table import ROLLOUTS, STEPS
+from featherlane.robot.model import Robot
+
+
+def divides_by_mass(name: str) -> bool:
+    """Whether a function divides by the mass matrix, so that it needs a positive definite one."""
+    in_time = name in STEPS or name in ROLLOUTS
+    return in_time or "forward_dynamics" in name or name == "mass_matrix_inverse"
+
+
+def check_not_negative(model: Robot, function: str, params: Mapping[str, Any]) -> None:
+    """Raises ValueError for a negative mass or armature, with which no robot moves, in a function
+    that divides by the mass matrix; the others are linear in both.
+    """
+    if not divides_by_mass(function):
+        return
+    owners = reversed([*zip(model.joint_names, model.dofs, strict=True)])
+    movers = {k: joint for joint, dofs in owners for k in dofs}  # leaders of mimic joints, not them
+    for name, places, unit in (
+        ("mass", model.body_names, "body"),
+        ("armature", [movers[k] for k in range(model.nv)], "joint"),
+    ):
+        values = _numbers(params.get(name))
+        if values is None or values.shape[-1:] != (len(places),) or not (values < 0).any():
+            continue
+        at = tuple(np.argwhere(values < 0)[0])
+        raise ValueError(
+            f"params[{name!r}] is {values[at]} for {unit} {places[at[-1]]!r}: wanted 0 or more,"
+            f" {function} divides by the mass matrix"
+        )
+
+
+def _numbers(values: Any) -> np.ndarray | None:
+    """Returns numbers of NumPy and Python as an array, None for other values."""
+    if not isinstance(values, np.ndarray | list | tuple | int | float):
+        return None
+    try:
+        array = np.asarray(values)
+    except ValueError:  # ragged: the function says so
+        return None
+    return array if array.dtype.kind in "fiu" else None
