@@ -167,6 +167,9 @@ ARGUMENTS: dict[str, str] = {
 }
 # Of what there is none, for a reason
 NOT_NEEDED: dict[str, str] = {
+    "frameworks are imported by name: from featherlane.interop.torch import wrap": (
+        "interop torch jax casadi dask wrap wrap_model"
+    ),
     "functions of arrays need no data object: model.inverse_dynamics(q, v, a)": (
         "data create_data make_data mj_data d"
     ),

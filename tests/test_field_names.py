@@ -118,6 +118,7 @@ def test_methods_of_models_are_no_functions_of_the_package():
         ("upperPositionLimit", "upperPositionLimit is position_limits: model.position_limits"),
         ("createData", "functions of arrays need no data object"),
         ("vmap", "methods take leading dimensions"),
+        ("torch", "from featherlane.interop.torch import wrap"),
         ("mass_matrx", r"'Model' object has no attribute 'mass_matrx'; did you mean 'mass_matrix'"),
         ("zzz", "'Model' object has no attribute 'zzz'$"),
         ("__array__", "'Model' object has no attribute '__array__'$"),
@@ -127,6 +128,17 @@ def test_attributes_that_models_lack(arm, name, message):
     with pytest.raises(AttributeError, match=message) as caught:
         getattr(arm, name)
     assert caught.value.name == name
+
+
+def test_properties_that_fail_say_why():
+    class Broken(fl.Model):
+        @property
+        def pay_load(self):
+            return self.parameters_of_the_load
+
+    broken = Broken(**fl.load("double_pendulum")._fields())
+    with pytest.raises(AttributeError, match="no attribute 'parameters_of_the_load'"):
+        broken.pay_load  # noqa: B018
 
 
 def test_python_adds_no_guess_of_its_own(arm):

@@ -130,7 +130,7 @@ def test_public_functions_have_their_public_names():
     ("call", "message"),
     [
         (lambda m: m.rollout(), r"^Model\.rollout\(\) missing 4 required .*'q0', 'v0'"),
-        (lambda m: m.with_physics(1, 2, 3, 4, 5), r"^Model\.with_physics\(\) takes from 1 to 5"),
+        (lambda m: m.with_gravity(1, 2), r"^Model\.with_gravity\(\) takes 2 positional"),
         (lambda m: fl.compile(), r"^compile\(\) missing 1 required"),
         (lambda m: fl.sin(), r"^sin\(\) missing 1 required"),
     ],
@@ -175,6 +175,11 @@ def test_keywords_of_other_libraries(arm, call, message):
         with pytest.raises(TypeError, match=message):
             call(arm, z)
         arm.inverse_dynamics(z, z, z)
+
+
+def test_devices_of_what_is_no_function_of_arrays(arm):
+    with pytest.raises(TypeError, match=r"model\.function\('inverse_dynamics', device='cuda'\)$"):
+        arm.compile(device="cuda")
 
 
 def test_errors_of_a_method_pass_through(arm):

@@ -68,6 +68,8 @@ class Model(
     if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property that failed: its own error
+                return object.__getattribute__(self, name)
             owner = f"{type(self).__name__!r} object"
             known = [x for x in dir(type(self)) if not x.startswith("_")]
             raise no_attribute(name, owner, known, "model.")

@@ -15,6 +15,7 @@ from typing import Any
 
 from featherlane.api.argument_texts import argument_text
 from featherlane.errors import keyword_instead
+from featherlane.functions.table import CALLED
 
 WIDTH = 96
 NO_DEFAULT = object()
@@ -86,7 +87,8 @@ def _takes_any(method: FunctionType) -> bool:
 
 
 def _unknown_keyword(method: FunctionType, keyword: str) -> TypeError:
-    meant = keyword_instead(method.__name__, keyword, _parameters(method))
+    name = method.__name__ if method.__name__ in CALLED else "inverse_dynamics"
+    meant = keyword_instead(name, keyword, _parameters(method))
     return TypeError(
         f"{method.__qualname__}() got an unexpected keyword argument {keyword!r}{meant}"
     )

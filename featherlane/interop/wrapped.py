@@ -124,7 +124,7 @@ class WrappedModel(Generic[Array]):
             raise no_attribute(name, "a wrapped model", BY_NAME, "wrap(model).")
 
 
-def _call(wrapped: WrappedModel[Any], name: str, *args: Any, **named: Any) -> Any:
+def _call(wrapped: WrappedModel[Any], name: str, /, *args: Any, **named: Any) -> Any:
     results = wrapped._run(*bound(name, args, named))
     if len(results) == 1:
         return results[0]
