@@ -13,7 +13,7 @@ from test_backend import DTYPES, dtypes, every_operation, random_function, same_
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cuda import emulator, kernel, parse, ptx, rows, stages
+from featherlane.backends.cuda import column_groups, emulator, kernel, parse, ptx, rows, stages
 from featherlane.functions.compile import dynamics_program, input_shapes, scalar_function
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, Output
@@ -122,27 +122,46 @@ def test_conditions_go_from_kernel_to_kernel(monkeypatch, dtype):
     assert "setp.ne" in kernels.text  # of a number in a slot
 
 
+@pytest.mark.parametrize(("most", "columns"), [(1, 6), (4, 2), (7, 1)])
 @dtypes
-def test_columns_are_blocks_of_one_kernel(dtype):
-    """A function with a single call, and functions with several calls."""
+def test_columns_are_warps_of_one_kernel(dtype, most, columns, monkeypatch):
+    """A function with a single call, and functions with several calls, some of them in a thread."""
+    monkeypatch.setattr(column_groups, "MOST", most)
     program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")
     assert len(program.functions) > 2
     kernels = compare(program, random_inputs(program.inputs, 40), dtype)
-    assert max(launch.columns for launch in kernels.launches) > 2
+    assert max(launch.columns for launch in kernels.launches) == columns
     assert min(launch.columns for launch in kernels.launches) == 1
 
 
 @pytest.mark.parametrize("count", [1, 33, 64, 129])
-def test_columns_of_a_tile_are_neighbours_for_any_number_of_states(count):
+def test_columns_of_a_tile_are_neighbours_for_any_number_of_states(count, monkeypatch):
     """Warps are numbered tile by tile: the last block may have warps without work, and blocks may
     have columns of two tiles.
     """
+    monkeypatch.setattr(column_groups, "MOST", 1)
     program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")
     kernels = compare(program, random_inputs(program.inputs, count), np.float32)
     columns = [launch for launch in kernels.launches if launch.columns > 1]
     assert any(launch.columns % launch.pairs for launch in columns)
     tiles = -(-count // ptx.WARP)
     assert all(x.blocks(count) == -(-tiles * x.columns // x.pairs) for x in columns)
+
+
+def test_several_columns_in_a_thread_load_and_compute_once_what_they_share():
+    """y_c = (a + b) x_c: for three columns two shared loads, three others, one sum."""
+    graph = Graph()
+    a, b, x = (graph.node("input", value=("p", k)) for k in range(3))
+    y = graph.node("mul", graph.node("add", a, b), x)
+    area = kernel.Columns(calls=6, each=10, size=1, result=20, results=1)
+    stage = kernel.Stage(graph, range(len(graph)), {}, {}, {a: 0, b: 1}, {x: 0}, {y: [0]}, {}, area)
+    three = column_groups.grouped(stage, 3)
+    assert three.columns == kernel.Columns(calls=2, each=10, size=3, result=20, results=3)
+    assert sorted(three.operands.values()) == [0, 1, 2]
+    assert sorted(three.stores.values()) == [[0], [1], [2]]
+    assert sorted(three.graph.op) == ["add", *["input"] * 5, *["mul"] * 3]
+    assert column_groups.columns_of_a_thread(stage, longest=100) == 6
+    assert column_groups.columns_of_a_thread(stage, longest=7) == 3
 
 
 @pytest.mark.parametrize("by", [1, 2, 3, 12, 14, 63, 64, 65_535])

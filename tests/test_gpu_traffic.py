@@ -9,7 +9,7 @@ from repetition import repeated
 from test_cuda import made, random_inputs, robot_program
 
 import featherlane as fl
-from featherlane.backends.cuda import sectors, stages
+from featherlane.backends.cuda import column_groups, sectors, stages
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import caches
@@ -69,7 +69,8 @@ def test_rows_of_a_small_robot_are_moved_once():
     assert dram(kernels) == 12 * 32 * 4 * (3 * 7 + 3 * 49)
 
 
-def test_columns_of_a_tile_find_what_they_share_in_the_caches():
+def test_columns_of_a_tile_find_what_they_share_in_the_caches(monkeypatch):
+    monkeypatch.setattr(column_groups, "MOST", 1)
     program = robot_program(fl.load("hyq", root="free"), "forward_dynamics_derivatives", "columns")
     kernels = made(program, F32)
     trace = traced(kernels)

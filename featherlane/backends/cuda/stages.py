@@ -1,10 +1,10 @@
 """A program as kernels that run one after the other.
 
 A graph that fits into registers, and that the driver's compiler takes quickly, is one kernel. A
-longer one is cut into stretches; calls of one function, the columns, are one kernel with a block
-for each call. What one kernel computes and another needs is kept in slots of scratch memory.
-Results of columns, and outputs that would leave sector by sector in several kernels, leave with a
-last kernel, which copies them from their slots.
+longer one is cut into stretches; calls of one function, the columns, are one kernel, in which a
+warp computes some of the calls for its states. What one kernel computes and another needs is kept
+in slots of scratch memory. Results of columns, and outputs that would leave sector by sector in
+several kernels, leave with a last kernel, which copies them from their slots.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.backends.cuda.column_groups import columns_of_a_thread, grouped
 from featherlane.backends.cuda.kernel import (
     SHARED,
     Columns,
@@ -71,6 +72,7 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     stages, slots = stages_of(program, longest(dtype))
     if len(stages) > 1 and (scattered := copied(stages, dtype, arrays)):
         stages, slots = stages_of(program, longest(dtype), scattered)
+    stages = [grouped(x, columns_of_a_thread(x, longest(dtype))) for x in stages]
     made = [
         stage_kernel(stage, one, dtype, arrays, slots)
         for stage, one in zip(stages, names(name, len(stages)), strict=True)
