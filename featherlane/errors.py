@@ -79,9 +79,10 @@ def clause(error: BaseException) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def nearest(word: object, words: Iterable[str], most: int = 2) -> list[str]:
+def nearest(word: object, words: Iterable[str], most: int = 2, least: float = 0.6) -> list[str]:
     """The known words that a wrong one was probably meant for: the one that the field calls so (see
-    `field_names`), or those that are written alike. Neither looks at case, hyphens or underscores.
+    `field_names`), or those that are written alike, by the ratio of letters in common, `least` or
+    more. Neither looks at case, hyphens or underscores.
     """
     from difflib import get_close_matches  # slow to import
 
@@ -89,7 +90,7 @@ def nearest(word: object, words: Iterable[str], most: int = 2) -> list[str]:
     if meant := meaning(text, words):
         return [meant]
     by_letters = {folded(other): other for other in reversed(words)}
-    close = get_close_matches(folded(text), by_letters, most)
+    close = get_close_matches(folded(text), by_letters, most, least)
     return [by_letters[letters] for letters in close]
 
 

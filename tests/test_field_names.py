@@ -236,6 +236,16 @@ def test_joints_in_the_place_of_frames_and_the_reverse(arm):
         arm.inverse_dynamics(*np.zeros((3, 2)), f_ext={"joint2": np.zeros(6)})
 
 
+def test_joints_in_the_place_of_bodies():
+    free = fl.load("double_pendulum", root="free")
+    with pytest.raises(ValueError, match="'joint2' is a joint, which moves the body 'link2'"):
+        free.rerooted("joint2")
+    with pytest.raises(ValueError, match=r"no joint 'joint22' \(did you mean 'joint2'"):
+        free.renamed(joints={"joint22": "elbow"})
+    with pytest.raises(ValueError, match=r"joint_types is .*did you mean 'revolute'"):
+        fl.random_tree(3, joint_types=["hinge"])
+
+
 def test_case_hyphens_and_underscores_do_not_count():
     assert nearest("RK-4", ["euler", "rk4"]) == ["rk4"]
     assert nearest("Inverse-Dynamics", CALLED)[0] == "inverse_dynamics"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featherlane.api.model import Model
+from featherlane.errors import did_you_mean
 from featherlane.robot.constants import direction, orthonormal, total
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.model import WORLD, Body, Frame, Joint, Mimic, Placement, floats, rows3
@@ -84,8 +85,11 @@ def _check(n: int, roots: int, branching: float, joint_types: Sequence[str], mim
         raise ValueError(f"n is {n!r} and roots is {roots!r}: wanted 1 or more, and roots up to n")
     if not branching >= 1:
         raise ValueError(f"branching is {branching!r}: wanted 1 or more")
-    if not joint_types or any(name not in JOINT_TYPES for name in joint_types):
-        raise ValueError(f"joint_types is {joint_types!r}: wanted some of {', '.join(JOINT_TYPES)}")
+    wrong = [name for name in joint_types if name not in JOINT_TYPES]
+    if wrong or not joint_types:
+        meant = did_you_mean(wrong[0], JOINT_TYPES) if wrong else ""
+        wanted = f"wanted some of {', '.join(JOINT_TYPES)}{meant}"
+        raise ValueError(f"joint_types is {joint_types!r}: {wanted}")
     if not 0 <= mimic <= 1:
         raise ValueError(f"mimic is {mimic!r}: wanted a share, 0 to 1")
 

@@ -223,7 +223,7 @@ def _unknown(what: str, name: object, names: Sequence[str], other: str = "") -> 
         return ValueError(f"{what} is {shown(name)}: wanted the name of a {what}{order}")
     if other:
         return ValueError(f"there is no {what} {name!r}: {other}")
-    known = ", ".join(nearest(name, names, 5) or names[:12]) or "none"
+    known = ", ".join(nearest(name, names, 5, 0.5) or names[:12]) or "none"
     return ValueError(f"there is no {what} {name!r}: the model has, among others, {known}")
 
 

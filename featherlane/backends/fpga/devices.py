@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.multipliers import Tile
-from featherlane.errors import CompileError, shown
+from featherlane.errors import CompileError, one_of, shown
 from featherlane.program.analysis.pipeline import ROUNDING, Operator
 
 FOLDER = files("featherlane.backends.fpga") / "devices"
@@ -97,7 +97,7 @@ def load(name: str, model: str | None = None) -> Device:
     Raises ValueError for an unknown device or model.
     """
     if name not in names():
-        raise ValueError(f"device is {shown(name)}: wanted one of {', '.join(names())}")
+        raise ValueError(f"device is {shown(name)}: {one_of(name, names())}")
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     models = data["models"]
     model = next(iter(models)) if model is None else model

@@ -228,4 +228,7 @@ def body_number(model: Robot, body: object) -> int:
         if frame.name == body and body not in model.body_names:
             at = "the ground" if frame.body == WORLD else quoted(model.bodies[frame.body].name)
             raise ValueError(f"{quoted(frame.name)} is a frame on {at}: wanted the name of a body")
+    if isinstance(body, str) and body in model.joint_names:
+        moved = quoted(model.body_names[model.joint_names.index(body)])
+        raise ValueError(f"{quoted(body)} is a joint, which moves the body {moved}")
     return index("body", body, model.body_names)

@@ -47,5 +47,5 @@ def all_named(kind: str, names: Sequence[str | None]) -> list[str]:
 
 def near(name: str, names: Iterable[str]) -> str:
     """Suggests similar names: " (did you mean 'elbow'?)", or nothing."""
-    similar = nearest(name, names, 3)
+    similar = nearest(name, names, 3, 0.5)
     return f" (did you mean {listed(similar)}?)" if similar else ""
