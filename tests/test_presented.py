@@ -162,6 +162,8 @@ def test_methods_are_pickled_by_their_names(arm):
         (lambda m, z: m.inverse_dynamics(z, z, z, num_threads=2), "num_threads is threads$"),
         (lambda m, z: m.step(z, z, z, timestep=0.1), "timestep is dt$"),
         (lambda m, z: m.with_physics(dampin=1), r"argument 'dampin'; did you mean 'damping'\?$"),
+        (lambda m, z: fl.load("double_pendulum", floating_base=True),
+         r"^load\(\) got an unexpected keyword argument 'floating_base': floating_base is root$"),
         (lambda m, z: m.mass_matrix(z, dtype=np.float32), "argument 'dtype': float32 arrays give"),
         (lambda m, z: m.mass_matrix(z, zzz=1), "argument 'zzz'; wanted one of q, params, out, thr"),
         (lambda m, z: m.function("mass_matrix")(configuration=z), "did you mean 'q'"),

@@ -14,7 +14,7 @@ from featherlane.api.editing import Editing
 from featherlane.api.first_calls import FirstCalls
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
 from featherlane.api.kinematics import Kinematics
-from featherlane.api.presented import present
+from featherlane.api.presented import explained, present
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
@@ -302,6 +302,7 @@ def held(base: model.Robot) -> Model:
     return Model(**base._fields())
 
 
+@explained
 def load(
     source: loaders.Source,
     *,

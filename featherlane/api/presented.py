@@ -11,12 +11,13 @@ import textwrap
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from featherlane.api.argument_texts import argument_text
 from featherlane.errors import keyword_instead
 from featherlane.functions.table import CALLED
 
+F = TypeVar("F", bound=Callable[..., Any])
 WIDTH = 96
 NO_DEFAULT = object()
 
@@ -37,38 +38,45 @@ def _methods(owner: type) -> Iterator[tuple[str, FunctionType]]:
             yield name, method
 
 
+def explained(function: F) -> F:
+    """A function whose error for an unknown keyword says what is meant."""
+    code = cast(FunctionType, function)
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except TypeError:
+            if (unknown := named.keys() - _parameters(code)) and not _takes_any(code):
+                raise _unknown_keyword(code, min(unknown)) from None
+            raise
+
+    return cast(F, call)
+
+
 def _presented(method: FunctionType, owner: type) -> Callable[..., Any]:
     """A method with its help. A call of it takes some 0.2 us longer than one of the method: plain
     calls of compiled functions do not come here, machine code takes them (`functions.fast_path`).
     """
-
-    @wraps(method)
-    def presented(self: Any, /, *args: Any, **named: Any) -> Any:
-        try:
-            return method(self, *args, **named)
-        except TypeError:
-            if (unknown := named.keys() - _parameters(method)) and not _takes_any(method):
-                raise _unknown_keyword(method, min(unknown)) from None
-            raise
-
+    presented = explained(method)
     presented.__module__ = owner.__module__  # pickle looks for the name there
     if method.__doc__:
         presented.__doc__ = _with_arguments(method)
     return presented
 
 
-def _parameters(method: FunctionType) -> dict[str, Any]:
-    """The parameters of a method with their defaults; `inspect.signature` takes ten times as long,
-    which imports would wait for.
+def _parameters(function: FunctionType) -> dict[str, Any]:
+    """The parameters with their defaults, without self; `inspect.signature` takes ten times as
+    long, which imports would wait for.
     """
-    code = method.__code__
+    code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    defaults = method.__defaults__ or ()
+    defaults = function.__defaults__ or ()
     values = dict.fromkeys((*positional, *keywords), NO_DEFAULT)
     values |= dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-    values |= method.__kwdefaults__ or {}
-    del values[positional[0]]  # self
+    values |= function.__kwdefaults__ or {}
+    values.pop("self", None)
     return values
 
 
