@@ -12,6 +12,7 @@ from operator import sub
 
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.constraints import (
+    NO_GAINS,
     RowGroup,
     constrained_at,
     flat,
@@ -68,7 +69,7 @@ def velocity_residuals(
     accelerations, at a state that stands still.
     """
     still = [0.0] * model.nv
-    return groups_of(constrained_at(model, constraints, q, still, qd, gains=False))
+    return groups_of(constrained_at(model, constraints, q, still, qd, gains=NO_GAINS))
 
 
 def impulse(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches
 from featherlane.algorithms.constrained import residuals
@@ -30,7 +30,7 @@ from featherlane.algorithms.constraints import (
     user_forces,
 )
 from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system, sparse_dot
-from featherlane.algorithms.derivatives import Fixed, assembled, loads, motion
+from featherlane.algorithms.derivatives import Fixed, TreeMotion, assembled, loads, motion
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import (
     Columns,
@@ -158,6 +158,119 @@ class Differentiated(NamedTuple):
     df_dtau: Rows
 
 
+class Level(Protocol):
+    """What constraints hold at zero: accelerations, or the velocities at the end of a step."""
+
+    def at(self, model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> list[Constrained]:
+        """Returns the constraints, whose residuals are zero at the acceleration that solves."""
+
+    def by_v(
+        self, constrained: Sequence[Constrained], J: Sequence[Row], slopes: ResidualSlopes
+    ) -> list[Row]:
+        """Returns the derivatives of the residuals by v. J: the rows, masked."""
+
+    def boosted(
+        self, constrained: Sequence[Constrained], J: Sequence[Row], by_v: Sequence[Row], c: Columns
+    ) -> dict[int, Row]:
+        """Returns the columns of A + J c for changes of a free root's linear velocity."""
+
+
+class AccelerationLevel(NamedTuple):
+    """Constraints of accelerations, with Baumgarte's terms."""
+
+    constraints: Constraints
+    anchors: Sequence[Scalars] | None = None
+
+    def at(self, model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> list[Constrained]:
+        return constrained_at(model, self.constraints, q, qd, qdd, self.anchors)
+
+    def by_v(
+        self, constrained: Sequence[Constrained], J: Sequence[Row], slopes: ResidualSlopes
+    ) -> list[Row]:
+        return slopes.by_v
+
+    def boosted(
+        self, constrained: Sequence[Constrained], J: Sequence[Row], by_v: Sequence[Row], c: Columns
+    ) -> dict[int, Row]:
+        """They are kd J, as accelerations stay the same in the world; but for rods, whose ends
+        turn about each other.
+        """
+        columns = moved(J, by_v, c)
+        ones = [one for one in constrained for group in one.groups for _ in group.rows]
+        for place, one in enumerate(ones):
+            if isinstance(one.place, FramePair) and one.place.length is None:
+                for k, column in columns.items():
+                    column.pop(place, None)
+                    if k in J[place] and not is_zero(one.gains.d):
+                        column[place] = one.gains.d * J[place][k]
+        return columns
+
+
+class Solved(NamedTuple):
+    """Accelerations and forces of constraints, and what their derivatives start from."""
+
+    a: list[Scalar]
+    f: list[Scalar]
+    groups: list[list[RowGroup]]
+    system: ConstrainedSystem
+    motion: TreeMotion
+
+
+def solved(
+    model: Tree,
+    level: Level,
+    state: tuple[Scalars, Scalars, Scalars],
+    masks: list[Scalar] | None,
+    f_ext: Wrenches,
+) -> Solved:
+    """Returns the solution at q, qd and tau, with the mass matrix that derivatives need."""
+    (q, qd, tau), still = state, [0.0] * model.nv
+    m = motion(model, q, qd)
+    groups = groups_of(level.at(model, q, qd, still))
+    system = constrained_system(factor(model, mass_matrix_of_pairs(model, m)), groups, masks)
+    bias = rnea(model, q, qd, still, f_ext)
+    a, f = system.solve([t - h for t, h in zip(tau, bias, strict=True)], residuals(groups))
+    return Solved(a, f, groups, system, m)
+
+
+def differentiated(
+    model: Tree,
+    level: Level,
+    state: tuple[Scalars, Scalars, Scalars],
+    masks: list[Scalar] | None,
+    f_ext: Wrenches | None,
+    fixed: Fixed,
+) -> Differentiated:
+    """Returns accelerations, forces and their derivatives by q, qd and tau, the state."""
+    f_ext = f_ext or no_wrenches(model)
+    a, f, groups, system, m = solved(model, level, state, masks, f_ext)
+    constrained = level.at(model, *state[:2], a)
+    slopes = all_slopes(constrained, f, system)
+    load = loads(model, m, a, f_ext, fixed)
+    X_q, X_v = assembled(model, m, load)
+    known_q, known_v = by_free_roots(model, m, load, fixed)
+    J = masked_rows(groups, system)
+    slopes_v = level.by_v(constrained, J, slopes)
+    still_v = level.boosted(constrained, J, slopes_v, known_v)
+    by_q = right_sides(_less(X_q, slopes.H, known_q), slopes.by_q, moved(J, slopes.by_q, known_q))
+    by_v = right_sides(_less(X_v, {}, known_v), slopes_v, still_v)
+    matrices = solution(system)
+    columns = matrices.columns([*by_q, *by_v])
+    da_dq, df_dq = matrix_of(columns[: model.nv], known_q)
+    da_dv, df_dv = matrix_of(columns[model.nv :], known_v)
+    df_dtau = [[-x for x in row] for row in transpose(matrices.B)]
+    return Differentiated(
+        a,
+        user_forces(groups, f),
+        da_dq,
+        da_dv,
+        matrices.P,
+        force_slopes(constrained, df_dq, f),
+        force_slopes(constrained, df_dv),
+        force_slopes(constrained, df_dtau),
+    )
+
+
 def constrained_forward_dynamics_derivatives(
     model: Tree,
     q: Scalars,
@@ -170,37 +283,8 @@ def constrained_forward_dynamics_derivatives(
     fixed: Fixed = None,
 ) -> Differentiated:
     """Returns the acceleration, the forces, and their derivatives in the tangent space of q."""
-    f_ext, still = f_ext or no_wrenches(model), [0.0] * model.nv
-    m = motion(model, q, qd)
-    groups = groups_of(constrained_at(model, constraints, q, qd, still, anchors))
-    factored = factor(model, mass_matrix_of_pairs(model, m))
-    system = constrained_system(factored, groups, item_masks(constraints, active))
-    bias = rnea(model, q, qd, still, f_ext)
-    a, f = system.solve([t - h for t, h in zip(tau, bias, strict=True)], residuals(groups))
-    constrained = constrained_at(model, constraints, q, qd, a, anchors)
-    slopes = all_slopes(constrained, f, system)
-    load = loads(model, m, a, f_ext, fixed)
-    X_q, X_v = assembled(model, m, load)
-    known_q, known_v = by_free_roots(model, m, load, fixed)
-    J = masked_rows(groups, system)
-    still_q, still_v = _moved(J, slopes.by_q, known_q), _boosted(constrained, J, slopes, known_v)
-    by_q = right_sides(_less(X_q, slopes.H, known_q), slopes.by_q, still_q)
-    by_v = right_sides(_less(X_v, {}, known_v), slopes.by_v, still_v)
-    matrices = solution(system)
-    found = matrices.columns([*by_q, *by_v])
-    da_dq, df_dq = matrix_of(found[: model.nv], known_q)
-    da_dv, df_dv = matrix_of(found[model.nv :], known_v)
-    df_dtau = [[-x for x in row] for row in transpose(matrices.B)]
-    return Differentiated(
-        a,
-        user_forces(groups, f),
-        da_dq,
-        da_dv,
-        matrices.P,
-        force_slopes(constrained, df_dq, f),
-        force_slopes(constrained, df_dv),
-        force_slopes(constrained, df_dtau),
-    )
+    level, masks = AccelerationLevel(constraints, anchors), item_masks(constraints, active)
+    return differentiated(model, level, (q, qd, tau), masks, f_ext, fixed)
 
 
 def all_slopes(
@@ -246,7 +330,7 @@ def _less(X: Rows, H: dict[tuple[int, int], Scalar], known: Columns) -> list[Row
     return columns
 
 
-def _moved(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict[int, Row]:
+def moved(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict[int, Row]:
     """Returns the columns of A + J c."""
     return {
         k: {r: x for r in range(len(J)) if not is_zero(x := _moved_entry(J[r], A[r], k, c))}
@@ -256,23 +340,6 @@ def _moved(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict[int, Row]
 
 def _moved_entry(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
     return slopes.get(k, 0.0) + sparse_dot(row, {i: x for i, x in enumerate(c) if not is_zero(x)})
-
-
-def _boosted(
-    constrained: Sequence[Constrained], J: Sequence[Row], slopes: ResidualSlopes, known: Columns
-) -> dict[int, Row]:
-    """Returns the columns of A + J c for a change of the whole robot's linear velocity: kd J, as
-    accelerations stay the same in the world, but for rods, whose ends turn about each other.
-    """
-    columns = _moved(J, slopes.by_v, known)
-    rows = [(one, r) for one in constrained for group in one.groups for r in group.rows]
-    for place, (one, _) in enumerate(rows):
-        if isinstance(one.place, FramePair) and one.place.length is None:
-            for k, column in columns.items():
-                column.pop(place, None)
-                if k in J[place] and not is_zero(one.gains.d):
-                    column[place] = one.gains.d * J[place][k]
-    return columns
 
 
 def right_sides(X: Sequence[Row], A: Sequence[Row], known: dict[int, Row]) -> list[tuple[Row, Row]]:

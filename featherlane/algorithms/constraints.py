@@ -265,12 +265,14 @@ def constrained_at(
     qd: Scalars,
     qdd: Scalars,
     anchors: Sequence[Scalars] | None = None,
-    gains: bool = True,
+    gains: Gains | None = None,
 ) -> list[Constrained]:
-    """Returns each constraint at a state. gains: whether residuals have Baumgarte's terms."""
+    """Returns each constraint at a state. gains: by default those of each constraint."""
     found = []
     for n, place in enumerate(constraints.places):
-        own = Gains(constraints.kp[n], constraints.kd[n]) if gains else NO_GAINS
+        own = gains or Gains(constraints.kp[n], constraints.kd[n])
+        if anchors is None and isinstance(place, FramePair) and place.anchored:
+            own = own._replace(p=0.0)  # without an anchor there is no error of position
         pair = None
         if isinstance(place, FramePair):
             anchor = anchors[n] if anchors is not None and place.anchored else None

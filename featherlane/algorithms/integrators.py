@@ -34,7 +34,7 @@ def _times(s: Scalar, a: Scalars) -> list[Scalar]:
     return [s * x for x in a]
 
 
-def _damped(tree: Tree, v: Scalars, dt: Scalar, servo_damping: Scalars) -> Tree:
+def damped_tree(tree: Tree, v: Scalars, dt: Scalar, servo_damping: Scalars) -> Tree:
     """Returns the tree with M + dt R(v) in place of M, where R(v) v is the joints' resistance, and
     that of servos.
     """
@@ -62,7 +62,7 @@ def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
         servo_damping: Scalars = (),
         **options: Any,
     ) -> Any:
-        return algorithm(_damped(tree, v, dt, servo_damping), q, v, tau, **options)
+        return algorithm(damped_tree(tree, v, dt, servo_damping), q, v, tau, **options)
 
     damped.__name__ = f"damped_{algorithm.__name__}"
     return damped
@@ -81,8 +81,15 @@ def damped_forward_dynamics_and_derivatives(
 
     Those by v see that R depends on v: (M + dt R) da/dv = -dtau/dv - dt diag(dR/dv a).
     """
-    damped = _damped(tree, v, dt, servo_damping)
-    a, by_q, by_v, by_tau = forward_dynamics_and_derivatives(damped, q, v, tau, **options)
+    damped = damped_tree(tree, v, dt, servo_damping)
+    results = forward_dynamics_and_derivatives(damped, q, v, tau, **options)
+    return with_moving_damping(tree, v, dt, *results)
+
+
+def with_moving_damping(
+    tree: Tree, v: Scalars, dt: Scalar, a: list[Scalar], by_q: Rows, by_v: Rows, by_tau: Rows
+) -> tuple[list[Scalar], Rows, Rows, Rows]:
+    """Returns an acceleration and its derivatives, in which the damping of a step moves with v."""
     slopes = zip(resistance_secant_slope(tree, v), a, strict=True)
     shifts = [s if is_zero(s) else dt * s * x for s, x in slopes]
     by_v = [

@@ -66,7 +66,8 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     wrenches = given.pop("f_ext", None), given.pop("f_ext_frame", "body")
     values = tuple(given.pop(x) for x in inputs)
     if "constraints" in takes:
-        options["constraints"], more = constraints_in(given)
+        held, more = constraints_in(given)
+        options |= {"constraints": held} if held else {}
         values = *values, *more
     if given:
         raise TypeError(

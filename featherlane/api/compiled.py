@@ -66,6 +66,7 @@ Arrays = tuple[Any, ...]
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
 MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
+OF_VELOCITIES = ("semi_implicit", "implicit_damping")  # integrators that take no kp
 INERTIAL = {"mass", "com", "inertia"}
 WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
 ON_MOVING_GROUND = (
@@ -289,7 +290,7 @@ class Compiled(model.Robot):
             )
         if given.anchors and "anchors" not in takes:
             raise ValueError(f"{name} takes no anchors")
-        if "anchors" in takes:
+        if "anchors" in takes and variant.integrator not in OF_VELOCITIES:
             check_anchors(given, positions=name == "constraint_error")
 
     def _check_time(self, variant: Variant) -> None:

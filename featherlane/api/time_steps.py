@@ -20,6 +20,7 @@ from featherlane.functions.array_like import (
     Wrenches,
     WrenchFrame,
 )
+from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.foreign import is_foreign
 from featherlane.functions.on_device import is_on_device
 from featherlane.functions.policy import Policy
@@ -36,6 +37,7 @@ from featherlane.functions.results import (
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.program.array import is_traced
 from featherlane.program.trace import check_function
+from featherlane.robot.constraints import Constraints
 
 Shape = int | Sequence[int]
 TAKEN = ("q", "v", "t", "dt", "count", "tau", "f_ext")
@@ -130,6 +132,10 @@ class TimeSteps(Limits):
     quaternions or headings, q' is `integrate` of the motion, and derivatives are by motions in the
     tangent space. tau holds over the step; f_ext too, in its own axes.
 
+    constraints: from `constraints`, with active (..., n), for rollouts (..., T, n). Semi-implicit
+    steps, "implicit_damping" too, hold velocities of the step's end, and take a fifth of an error
+    of position back; the others hold accelerations, with kp and kd. docs/constraints.md has more.
+
     dt: seconds, one or one for each state. actuation: controls take the place of joint forces, see
     `actuation`; "file" stands for the actuators of the robot's file. A step that is unstable gives
     what the floats give, in the end NaN.
@@ -141,12 +147,16 @@ class TimeSteps(Limits):
         arrays: tuple[Any, ...],
         integrator: Integrator,
         actuation: Actuated,
+        held: tuple[Any, Any, Any],
         *others: Any,
         **options: Any,
     ) -> Any:
-        """Calls a function in time. others: params, out, threads, f_ext and f_ext_frame."""
+        """Calls a function in time. held: constraints, active and anchors; others: params, out,
+        threads, f_ext and f_ext_frame.
+        """
+        given, more = with_constraints(*held)
         options = {"integrator": integrator, "actuation": actuation, **options}
-        return self._call(name, arrays, *others, **options)
+        return self._call(name, (*arrays, *more), *others, **options, constraints=given)
 
     def step(
         self,
@@ -160,6 +170,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
@@ -172,8 +185,8 @@ class TimeSteps(Limits):
             ((2,), (2,))
         """
         given = q, v, tau, _time_steps(dt, q, v, tau)
-        others = params, out, threads, f_ext, f_ext_frame
-        return self._in_time("step", given, integrator, actuation, *others)
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
+        return self._in_time("step", given, integrator, actuation, held, *others)
 
     def linearize_step(
         self,
@@ -187,6 +200,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         by_wrenches: bool = False,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
@@ -209,11 +225,11 @@ class TimeSteps(Limits):
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
         given = q, v, tau, _time_steps(dt, q, v, tau)
-        others, options = (
-            (params, out, threads, f_ext, f_ext_frame),
-            {"by_wrenches": bool(by_wrenches)},
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
+        options = {"by_wrenches": bool(by_wrenches)}
+        return self._in_time(
+            "linearize_step", given, integrator, actuation, held, *others, **options
         )
-        return self._in_time("linearize_step", given, integrator, actuation, *others, **options)
 
     def linearize_step_reduced(
         self,
@@ -227,6 +243,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> ReducedStep:
@@ -245,8 +264,8 @@ class TimeSteps(Limits):
             True
         """
         given = q, v, tau, _time_steps(dt, q, v, tau)
-        others = params, out, threads, f_ext, f_ext_frame
-        return self._in_time("linearize_step_reduced", given, integrator, actuation, *others)
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
+        return self._in_time("linearize_step_reduced", given, integrator, actuation, held, *others)
 
     def step_jvp(
         self,
@@ -263,6 +282,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Direction:
@@ -276,8 +298,8 @@ class TimeSteps(Limits):
             True
         """
         given = q, v, tau, _time_steps(dt, q, v, tau), dq, dv, dtau
-        others = params, out, threads, f_ext, f_ext_frame
-        return self._in_time("step_jvp", given, integrator, actuation, *others)
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
+        return self._in_time("step_jvp", given, integrator, actuation, held, *others)
 
     def step_vjp(
         self,
@@ -293,6 +315,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> Gradients:
@@ -307,8 +332,8 @@ class TimeSteps(Limits):
             True
         """
         given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
-        others = params, out, threads, f_ext, f_ext_frame
-        return self._in_time("step_vjp", given, integrator, actuation, *others)
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
+        return self._in_time("step_vjp", given, integrator, actuation, held, *others)
 
     def rollout(
         self,
@@ -323,6 +348,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Trajectory:
@@ -340,9 +368,9 @@ class TimeSteps(Limits):
         """
         steps = rows("tau", tau)
         given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
-        others = params, out, threads, f_ext, f_ext_frame
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"steps": steps, "every": check_every(every, steps)}
-        return self._in_time("rollout", given, integrator, actuation, *others, **options)
+        return self._in_time("rollout", given, integrator, actuation, held, *others, **options)
 
     def rollout_with(
         self,
@@ -359,6 +387,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> PolicyTrajectory:
@@ -380,9 +411,9 @@ class TimeSteps(Limits):
             raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
         values = policy.in_order(parameters or {})
         given = q0, v0, _time_steps(dt, q0, v0), *values
-        others = params, out, threads, f_ext, f_ext_frame
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
-        return self._in_time("rollout_with", given, integrator, actuation, *others, **options)
+        return self._in_time("rollout_with", given, integrator, actuation, held, *others, **options)
 
     def rollout_gradient(
         self,
@@ -397,6 +428,9 @@ class TimeSteps(Limits):
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         actuation: Actuated = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> RolloutGradient:
@@ -417,8 +451,10 @@ class TimeSteps(Limits):
         steps = rows("tau", tau)
         q, v = _states(trajectory, steps)
         given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
-        others = params, out, threads, f_ext, f_ext_frame
-        return self._in_time("rollout_gradient", given, integrator, actuation, *others, steps=steps)
+        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
+        return self._in_time(
+            "rollout_gradient", given, integrator, actuation, held, *others, steps=steps
+        )
 
     def actuation(
         self, joints: Sequence[str] | None = None, gear: ArrayLike = 1.0, *, clip: bool = True

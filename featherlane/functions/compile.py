@@ -43,7 +43,10 @@ def _input_sizes(variant: Variant) -> Sizes:
     if variant.policy is not None:
         sizes |= dict(variant.policy.parameters)
     if variant.constraints is not None:
-        sizes |= variant.constraints.sizes
+        held = variant.constraints.sizes
+        if variant.steps and "active" in held:
+            held["active"] = ("steps", *held["active"])
+        sizes |= held
     if variant.wrenches:
         each = ("steps",) if variant.steps else ()
         sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)

@@ -27,7 +27,7 @@ class ConstraintInputs(NamedTuple):
         return {"constraints": self.constraints, **{name: inputs.pop(name) for name in self.sizes}}
 
 
-def constraints_in(named: dict[str, Any]) -> tuple[ConstraintInputs, tuple[Any, ...]]:
+def constraints_in(named: dict[str, Any]) -> tuple[ConstraintInputs | None, tuple[Any, ...]]:
     """Takes constraints, active and anchors out of the named arguments of a call, see
     `with_constraints`.
     """
@@ -36,8 +36,15 @@ def constraints_in(named: dict[str, Any]) -> tuple[ConstraintInputs, tuple[Any, 
 
 def with_constraints(
     constraints: Any, active: Any = None, anchors: Any = None
-) -> tuple[ConstraintInputs, tuple[Any, ...]]:
-    """Returns the constraints of a call, and the arrays that come with them. Raises TypeError."""
+) -> tuple[ConstraintInputs | None, tuple[Any, ...]]:
+    """Returns the constraints of a call, if there are any, and the arrays that come with them.
+    Raises TypeError.
+    """
+    if constraints is None:
+        if active is None and anchors is None:
+            return None, ()
+        name = "anchors" if active is None else "active"
+        raise TypeError(f"{name} is given without constraints: wanted both, or neither")
     if not isinstance(constraints, Constraints):
         kind = type(constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) returns")

@@ -209,7 +209,7 @@ def bound(
     if "constraints" in entry.takes:
         held, more = constraints_in(given)
         arrays += more
-        given["constraints"] = held
+        given |= {"constraints": held} if held else {}
     if unknown := [x for x in given if x not in Variant._fields]:
         raise TypeError(
             f"{name} got an unknown {unknown[0]!r}{keyword_instead(name, unknown[0], order)}"

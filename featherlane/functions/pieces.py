@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from featherlane import algorithms
-from featherlane.algorithms import integrators
+from featherlane.algorithms import constrained_steps, integrators
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.table import (
     BY_ALL,
@@ -50,6 +50,30 @@ def _damped(function: DynamicsFunction) -> DynamicsFunction:
 _damped_and_derivatives = _and_derivatives._replace(
     inputs={**QVT, **DT}, algorithms=(integrators.damped_forward_dynamics_and_derivatives,)
 )
+
+
+_HELD = ("f_ext", "constraints", "anchors")
+_BY_STATE: Sizes = {"a": V, **SLOPES}
+_DAMPED_STEP = constrained_steps.damped(constrained_steps.constrained_step)
+_DAMPED_SLOPES = constrained_steps.damped_constrained_step_and_derivatives
+CONSTRAINED_PIECES: dict[str, DynamicsFunction] = {  # with those of `_with_servos` below
+    "constrained_acceleration": DynamicsFunction(
+        QVT, {"a": V}, (constrained_steps.constrained_acceleration,), _HELD
+    ),
+    "constrained_acceleration_and_derivatives": DynamicsFunction(
+        QVT, _BY_STATE, (constrained_steps.constrained_acceleration_and_derivatives,), _HELD
+    ),
+    "constrained_step": DynamicsFunction(
+        {**QVT, **DT}, {"a": V}, (constrained_steps.constrained_step,), _HELD
+    ),
+    "constrained_step_and_derivatives": DynamicsFunction(
+        {**QVT, **DT}, _BY_STATE, (constrained_steps.constrained_step_and_derivatives,), _HELD
+    ),
+    "damped_constrained_step": DynamicsFunction({**QVT, **DT}, {"a": V}, (_DAMPED_STEP,), _HELD),
+    "damped_constrained_step_and_derivatives": DynamicsFunction(
+        {**QVT, **DT}, _BY_STATE, (_DAMPED_SLOPES,), _HELD
+    ),
+}
 
 
 def _with_servos(function: DynamicsFunction) -> DynamicsFunction:
@@ -167,6 +191,12 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
     ),
 }
 
+PIECES |= CONSTRAINED_PIECES
+PIECES |= {
+    f"servo_{name}": _with_servos(function)
+    for name, function in CONSTRAINED_PIECES.items()
+    if name.startswith("damped")
+}
 _BY_STAGE = lambda *stages: {
     f"{name}{k}": size for k in stages for name, size in BY_CONTROLS.items()
 }

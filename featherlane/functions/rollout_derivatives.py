@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 Planned = tuple[Plan, list[Piece]]
 STATE = ("q", "v")
-BY_STEP = ("tau", "f_ext")  # inputs with a row for each step
+BY_STEP = ("tau", "f_ext", "active")  # inputs with a row for each step
 FIRST = Row("zero")  # in a loop of one round
 
 

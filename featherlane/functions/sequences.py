@@ -48,7 +48,8 @@ def is_planned(model: Robot, variant: Variant) -> bool:
     each = FOR_A_BODY * tree.nbodies
     if variant.name.startswith("linearize"):
         each = FOR_A_PAIR * sum(map(len, tree.above))
-    return STAGES.get(str(variant.integrator), 1) * each > FLAT
+    held = 1 if variant.constraints is None else 2  # constraints take as much again
+    return STAGES.get(str(variant.integrator), 1) * each * held > FLAT
 
 
 def in_tiles(model: Robot) -> bool:
@@ -106,10 +107,12 @@ def _composed(model: Robot, variant: Variant) -> Planned:
 
 def _uses(variant: Variant, arrays: dict[str, Use], row: Row | None = None) -> tuple[Use, ...]:
     """The arrays of a call, by the names of its inputs and outputs but for those of `arrays`. row:
-    of wrenches.
+    of wrenches and of masks of constraints.
     """
     if variant.wrenches:
         arrays = {"f_ext": Use("f_ext", row), **arrays}
+    if variant.constraints is not None:
+        arrays = {"active": Use("active", row), **arrays}
     names = [*input_names(variant), *EVERY[variant.name].outputs]
     return tuple(arrays.get(name, Use(name)) for name in names)
 

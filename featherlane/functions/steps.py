@@ -52,6 +52,9 @@ class _Calls:
             variant = variant._replace(wrenches=outer.wrenches, at=outer.at)
             variant = variant._replace(parameters=outer.parameters)
             named |= {x: x for x in [*(["f_ext"] if outer.wrenches else []), *outer.parameters]}
+        if "constraints" in function.takes and outer.constraints is not None:
+            variant = variant._replace(constraints=outer.constraints)
+            named |= {x: x for x in outer.constraints.sizes}
         results = to.split()
         self.made.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
         return results
@@ -99,11 +102,19 @@ class _Calls:
         return f"da_dtau{number}" if more else f"da_du{number}"
 
     def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
-        """Forward dynamics, with M + dt D if damping is implicit: the array of accelerations."""
-        name = "forward_dynamics_and_derivatives" if derivatives else "forward_dynamics"
+        """Forward dynamics, with M + dt D if damping is implicit, and with constraints, of which
+        semi-implicit steps hold velocities: the array of accelerations.
+        """
+        name, of_step = "forward_dynamics", self.variant.integrator == "implicit_damping"
+        if self.variant.constraints is not None:
+            of_step = of_step or self.variant.integrator == "semi_implicit"
+            name = "constrained_step" if of_step else "constrained_acceleration"
+        name = f"{name}_and_derivatives" if derivatives else name
         inputs = [q, v, self.forces(q, v, number)]
+        if of_step:
+            inputs.append("dt")
         if self.variant.integrator == "implicit_damping":
-            name, inputs = f"damped_{name}", [*inputs, "dt"]
+            name = f"damped_{name}"
             if self.has_servos:
                 name = f"servo_{name}"
                 inputs += self("servo_damping", q, v, "tau", to="servo_damping")
@@ -260,7 +271,8 @@ def slopes_by_wrenches(model: Robot, variant: Variant, given: Given, graphs: Gra
     """Returns da/du and, behind it, da/df_ext = -M^-1 dtau/df_ext, where inverse dynamics is linear
     in the wrenches.
     """
-    base = graphs(variant._replace(name="inverse_dynamics", by_wrenches=False, actuation=None))
+    plain = variant._replace(name="inverse_dynamics", by_wrenches=False)
+    base = graphs(plain._replace(actuation=None, constraints=None))
     still = dict.fromkeys(("v", "a"), [0.0] * model.nv)
     own = {name: given[name] for name in base.inputs if name in given}
     rows = call(jacobian(base, "tau", "f_ext"), **still, **own)["dtau_df_ext"]
@@ -328,8 +340,8 @@ def one_step(variant: Variant, name: str) -> Variant:
 
 
 def _at(given: Given, k: int, *names: str) -> Given:
-    """Returns the inputs of step k: rows of some, and of wrenches."""
-    rows = [*names, *(["f_ext"] if "f_ext" in given else [])]
+    """Returns the inputs of step k: rows of some, of wrenches and of masks of constraints."""
+    rows = [*names, *[x for x in ("f_ext", "active") if x in given]]
     return {**given, **{name: given[name][k] for name in rows}}
 
 
