@@ -46,12 +46,15 @@ MARGIN = 0.93  # of the minutes of a script that its parts may take
 
 
 class Part(NamedTuple):
-    """Cells of one kind, and their share of the time. variables: of the process's environment."""
+    """Cells of one kind, and their share of the time. variables: of the process's environment;
+    on_gpu: whether it needs one.
+    """
 
     name: str
     share: float
     cells: Callable[[Bench], Iterator[Cell]]
     variables: tuple[tuple[str, str], ...] = ()
+    on_gpu: bool = True
 
 
 OF_JAX = (("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)  # ours are in the memory, too
@@ -67,7 +70,7 @@ def _peer(name: str, share: float) -> Part:
 
 # Shares are generous where the emulator needs it: what a GPU leaves comes to the later parts
 SMOKE = (
-    Part("versions", 2, gpu_smoke.versions),
+    Part("versions", 2, gpu_smoke.versions, on_gpu=False),
     Part("device", 4, gpu_smoke.device),
     _form("lanes", 5),
     Part("graph", 8, gpu_smoke.graph),
@@ -150,7 +153,8 @@ def run_part(part: Part, args: argparse.Namespace) -> None:
     functions = tuple(args.functions or ())
     deadline = time.monotonic() + 60 * args.minutes
     gpu_peers.with_wheels(args.pack.parent)
-    bench = Bench(card(args.emulated), args.pack, tuple(args.robots), functions, deadline)
+    gpu = card(args.emulated or not part.on_gpu)
+    bench = Bench(gpu, args.pack, tuple(args.robots), functions, deadline)
     bench.gpu.warm()
     print_rows(part.cells(bench), bench, args.first)
 
@@ -170,7 +174,7 @@ def _options() -> argparse.ArgumentParser:
         "--pack", type=Path, default=Path(".gpu/pack"), help="of gpu_pack.py (default: %(default)s)"
     )
     options.add_argument("--emulated", action="store_true", help="a dry run in the emulator")
-    options.set_defaults(minutes=None)
+    options.set_defaults(minutes=None, functions=None)
     return options
 
 

@@ -36,7 +36,7 @@ COMPILED = ("inverse_dynamics", "inverse_dynamics_derivatives", "forward_dynamic
 def bits(bench: Bench) -> Iterator[Cell]:
     """All functions of the pack: the bits of the CPU, also where states go in several chunks."""
     for facts in bench.files(form=""):
-        batches = IN_EMULATOR[1:3] if bench.gpu.emulated else (1, 33, LARGE)
+        batches = IN_EMULATOR[1:] if bench.gpu.emulated else (1, 33, LARGE)
         beyond = _beyond_a_chunk(bench, facts)
         for batch in (*batches, *([beyond] if beyond else [])):
             yield Cell({**facts.row, "batch": batch}, partial(compared, bench, facts, batch))

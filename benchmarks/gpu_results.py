@@ -116,10 +116,11 @@ def _summary(parts: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
     yield table(["part", "rows", *kinds], counted)
     for part in parts:
         bad = [x for x in rows if x["part"] == part and is_bad(x)]
-        for row in bad[:MOST_LINES]:
+        first = {x["value"]: x for x in reversed(bad)}  # of each kind
+        for row in [*reversed(first.values())][:MOST_LINES]:
             yield "! " + text(row)[:240]
-        if len(bad) > MOST_LINES:
-            yield f"! {part}: {len(bad) - MOST_LINES} more"
+        if len(bad) > min(len(first), MOST_LINES):
+            yield f"! {part}: {len(bad) - min(len(first), MOST_LINES)} more"
 
 
 def is_bad(row: Row) -> bool:

@@ -129,6 +129,16 @@ def test_a_part_ends_with_the_cell_that_loses_the_gpu(bench, monkeypatch):
     assert len(measured(cells, bench, first=2)) == 1
 
 
+def test_functions_of_robots_are_chosen_and_those_of_the_chain_stay(bench):
+    names = {x.function for x in bench.files(form="")}
+    assert names == {"inverse_dynamics", "inverse_dynamics_derivatives"}
+    bench.functions = ("inverse_dynamics",)
+    assert [x.mapping for x in bench.files(form="")] == ["lanes"]
+    bench.robots = ("hyq:free",)
+    assert bench.files(form="") == []
+    assert len(bench.files("lanes")) == 1
+
+
 # Processes
 
 CHILD = """
@@ -390,7 +400,11 @@ def test_rows_are_in_the_file_as_soon_as_they_come(tmp_path):
     assert (first["batch"], first["seconds"]) == (33, 1e-3)
     assert first["value"] == "the same; unknown 5"
     assert [gpu_results.is_bad(x) for x in (first, second)] == [False, True]
+    for value in ("failed: lost", "failed: lost", "failed: late"):
+        results.add({"part": "plans", "value": value})
     page = gpu_results.page("title", results.rows)
+    assert page.count("failed: lost") == page.count("failed: late") == 1
+    assert "! plans: 1 more" in page
     assert "! lanes  65536  DIFFERENT: 3 numbers" in page
     results.close()
 
@@ -437,6 +451,7 @@ def test_the_commands_of_the_page_are_those_of_the_scripts(monkeypatch):
     parsed = [gpu._options().parse_args(x) for x in commands("gpu.py")]
     assert [x.script for x in parsed if x.script] == list(gpu.SCRIPTS)
     assert {x.minutes for x in parsed if x.script} == {None}  # the ten minutes of the page
+    assert {x.functions for x in parsed} == {None}  # also rollouts, and those of the chain
     assert all(len(x) == 4 for x in commands("gpu_tools.py"))
     assert [x[-2] for x in commands("gpu_figure.py")] == ["--folder"]
     assert commands("gpu_pack.py") == [[str(parsed[0].pack)]]
@@ -465,7 +480,7 @@ def test_a_dry_run_of_the_script(pack, tmp_path):
     assert "times mean nothing" in printed
     with (tmp_path / "parts.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["value"] for row in rows if row["part"] == "lanes"] == [SAME] * 4
+    assert [row["value"] for row in rows if row["part"] == "lanes"] == [SAME] * 2
     assert {row["mapping"] for row in rows if row["part"] == "latency"} == {"lanes", "team:2"}
 
 
