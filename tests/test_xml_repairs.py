@@ -75,6 +75,8 @@ def test_comments_in_another_encoding():
     model = fl.load(text)
     assert same(model)
     assert notes(model) == ["comments in another encoding (line 2)"]
+    control = PLAIN.replace("an arm", "an \x01 arm").encode()
+    assert notes(fl.load(control)) == ["comments in another encoding (line 2)"]
     declared = text.replace(b'"1.0"?', b'"1.0" encoding="gbk"?')
     assert notes(fl.load(declared)) == []
 

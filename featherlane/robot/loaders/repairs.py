@@ -21,6 +21,7 @@ VALUE = re.compile(rb""""[^<"]*+"|'[^<']*+'""")
 GLUED = re.compile(rb"""("[^<"]*+"|'[^<']*+')([\w:]?)""")  # a value, and a name that follows it
 AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});)")
 PREFIX = re.compile(rb"(?:^</?|\s)([A-Za-z_][\w.-]*+):[A-Za-z_]")
+CONTROL = re.compile(r"[^\t\r\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 NO_LINE = re.compile(rb"[^\r\n]")  # characters that a comment may lose without a change of lines
 PLAIN_DECLARATION = re.compile(
     rb"""<\?xml\s+version\s*=\s*(["'])1\.\d++\1(?:\s+encoding\s*=\s*(?:"[\w.-]++"|'[\w.-]++'))?"""
@@ -148,10 +149,12 @@ def _without_hyphens(comment: bytes) -> bytes:
 
 
 def _in_utf8(comment: bytes) -> bytes:
-    """Returns a comment, blank if it is not UTF-8."""
+    """Returns a comment, blank if it is not text in UTF-8."""
     try:
-        comment.decode()
+        is_text = not CONTROL.search(comment.decode())
     except UnicodeDecodeError:
+        is_text = False
+    if not is_text:
         inside = comment.removeprefix(b"<!--").removesuffix(b"-->")
         return b"<!--" + _blank(inside) + b"-->" * comment.endswith(b"-->")
     return comment
