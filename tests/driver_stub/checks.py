@@ -20,6 +20,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "benchmarks")]
+import gpu  # noqa: E402
+import gpu_card  # noqa: E402
+import gpu_cells  # noqa: E402
+import gpu_pack  # noqa: E402
+import gpu_smoke  # noqa: E402
 import stub as stubs  # noqa: E402
 from gpu_card import Card, DeviceArray  # noqa: E402
 
@@ -387,6 +392,28 @@ def the_time_of_the_compiler_is_known(bench):
     after = bench.card.api.compile_time
     assert after.texts - before.texts == len(kernels.texts)
     assert after.seconds > before.seconds
+
+
+@check
+def parts_of_the_benchmarks_run(bench):
+    """Those that `gpu.py` measures in processes of their own, with few states."""
+    few = {"LEAST": 0.0, "ROUNDS": 1, "REPLAYED": 2}
+    for name, value in few.items():
+        setattr(gpu_card, name, value)
+    gpu_smoke.BATCHES = (1, 37)
+    wanted = gpu_pack.Wanted("double_pendulum", ("forward_dynamics",), ("float32",), form="lanes")
+    with tempfile.TemporaryDirectory() as folder:
+        gpu_pack.write(Path(folder), [wanted])
+        cells = gpu_cells.Bench(bench.card, Path(folder), (), (), time.monotonic() + 600)
+        rows = [
+            row
+            for name in ("device", "lanes", "graph", "one call")
+            for row in gpu_cells.rows(gpu.PARTS[name].cells(cells), cells)
+        ]
+    values = [str(row.get("value", "")) for row in rows]
+    assert values.count(gpu_cells.SAME) == 5, values  # two copies, two batches, a graph
+    assert not [x for x in values if x.startswith((gpu_cells.FAILED, gpu_cells.DIFFERENT))], values
+    assert {row["registers"] for row in rows if "registers" in row} == {40}
 
 
 def run(name, bench):

@@ -32,7 +32,11 @@ GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2  # CUstreamCaptureMode
 LOG, LOG_SIZE = 5, 6  # CU_JIT_ERROR_LOG_BUFFER and its size
 ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-ATTRIBUTES = {16: 132, 97: 227 << 10}  # multiprocessors, shared memory of a block
+ATTRIBUTES = {  # multiprocessors, shared memory of a block, kHz, L2 cache, compute capability
+    **{16: 132, 97: 227 << 10, 13: 1_980_000, 38: 50 << 20},
+    **{75: 9, 76: 0},
+}
+REGISTERS = 4  # CU_FUNC_ATTRIBUTE_NUM_REGS
 DEVICES, TOTAL_MEMORY, STATIC_SHARED = 2, 80 << 30, 48 << 10
 OUT, WORDS = POINTER(c_void_p), POINTER(c_int)
 DIMENSIONS = (c_uint,) * 7  # of grid and block, and bytes of shared memory
@@ -75,6 +79,8 @@ SIGNATURES = {
     "cuGraphLaunch": (c_void_p, c_void_p),
     "cuGraphExecDestroy": (c_void_p,),
     "cuGraphDestroy": (c_void_p,),
+    "cuFuncGetAttribute": (WORDS, c_int, c_void_p),
+    "cuMemGetInfo": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemAlloc": (POINTER(c_uint64), c_size_t),
     "cuMemFree": (c_uint64,),
     "cuMemAllocHost": (OUT, c_size_t),
@@ -317,6 +323,10 @@ class Stub:
             raise Refused(INVALID_VALUE)
         self.of(function).shared = value
 
+    def cuFuncGetAttribute(self, value, attribute, function):
+        self.of(function)
+        value[0] = 40 if attribute == REGISTERS else 0
+
     def cuFuncLoad(self, function):
         self.of(function).loaded = True
 
@@ -417,6 +427,9 @@ class Stub:
     def cuMemAlloc(self, address, size):
         address[0] = self.memory.place(np.full(size, 0xFF, np.uint8))  # NaN
         self.device[address[0]] = self.here
+
+    def cuMemGetInfo(self, free, total):
+        free[0] = total[0] = TOTAL_MEMORY
 
     def cuMemFree(self, address):
         if self.device.pop(address, None) != self.here:
