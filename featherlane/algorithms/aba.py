@@ -173,7 +173,7 @@ def aba(
     links, parent = model.links, model.parent
     v, X, IA, pA, freedoms = {WORLD: call(ground_bias, model.base_velocity)}, {}, {}, {}, {}
     qd_of = [joint_entries(model, i, qd) for i in range(model.nbodies)]
-    tau = less_springs(model, q, tau)
+    tau = less_springs(model, q, qd, tau)
     for i in outward(model, "A"):
         state = joint_coordinates(model, i, q), qd_of[i]
         X[i], v[i], pA[i] = call(_first_outward, links[i], v[parent[i]], *state, f_ext[i])

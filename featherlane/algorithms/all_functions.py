@@ -79,7 +79,7 @@ def all_functions(
     """
     m, load = motion_and_loads(model, q, qd, qdd, f_ext, fixed)
     M = mass_matrix_of_pairs(model, m)
-    torques = plus_springs(model, q, _torques(model, load, qd, qdd))
+    torques = plus_springs(model, q, qd, _torques(model, load, qd, qdd))
     derivatives = assembled(model, m, load)
     half = [[Minv[max(i, j)][min(i, j)] for j in range(model.nv)] for i in range(model.nv)]
     da = times_inverse(model, half, derivatives, by_free_roots(model, m, load, fixed))

@@ -113,7 +113,7 @@ def body_derivatives(
         dF.append({column: call(_force, link.inertia, s.body.v, x) for column, x in d.items()})
         resistance = call(link_resistance_slope, link, joint_entries(model, i, qd))
         put_entries(model, i, slopes, resistance)
-    springs = spring_slopes(model)
+    springs = spring_slopes(model, q, qd, slopes)
     by_q = square(model.nv, [springs.get(k, 0.0) for k in range(model.nv)])
     D = by_q, square(model.nv, slopes)
     for i in inward(model, "D"):

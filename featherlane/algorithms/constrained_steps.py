@@ -34,7 +34,7 @@ from featherlane.algorithms.delassus import constrained_system
 from featherlane.algorithms.derivatives import Fixed
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import Columns
-from featherlane.algorithms.integrators import damped_tree, with_moving_damping
+from featherlane.algorithms.implicit_damping import ImplicitTerms
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.constraints import Constraints
@@ -139,7 +139,8 @@ def damped(algorithm: Callable[..., Any]) -> Callable[..., Any]:
         servo_damping: Scalars = (),
         **options: Any,
     ) -> Any:
-        return algorithm(damped_tree(tree, v, dt, servo_damping), q, v, tau, dt, **options)
+        terms = ImplicitTerms.at(tree, q, v, servo_damping)
+        return algorithm(terms.resisting(tree, dt), q, v, terms.left(tau, v, dt), dt, **options)
 
     run.__name__ = f"damped_{algorithm.__name__}"
     return run
@@ -157,4 +158,4 @@ def damped_constrained_step_and_derivatives(
     """Returns the acceleration of a damped step, and its derivatives by q, v and tau."""
     step = damped(constrained_step_and_derivatives)
     results = step(tree, q, v, tau, dt, servo_damping, **options)
-    return with_moving_damping(tree, v, dt, *results)
+    return ImplicitTerms.at(tree, q, v, servo_damping).with_shifts(v, dt, *results)

@@ -72,9 +72,7 @@ class TreeMotion(NamedTuple):
     I: list[Inertia]
     B2: list[Coriolis]  # 2 B of the subtree
     slopes: list[Scalar]  # of the joints' resistance, by entries of qd
-    springs: dict[
-        int, Scalar
-    ]  # slopes of the joints' springs, by entries of q in the tangent space
+    springs: dict[int, Scalar]  # slopes of springs and stops, by entries of v
 
 
 def _outward(
@@ -99,8 +97,7 @@ def _with_subtree(
 
 def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     """Returns what derivatives need of the bodies' positions and velocities."""
-    slopes = [0.0] * model.nv, spring_slopes(model)
-    m = TreeMotion([], [], [], [], [], list(model.inertias), [], *slopes)
+    m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv, {})
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
         p, own = model.parent[i], joint_state(model, i, q, qd)
@@ -116,7 +113,7 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
         p = model.parent[i]
         if p != WORLD:
             m.I[p], m.B2[p] = call(_with_subtree, m.X[i], m.I[i], m.B2[i], m.I[p], m.B2[p])
-    return m
+    return m._replace(springs=spring_slopes(model, q, qd, m.slopes))
 
 
 class Loads(NamedTuple):

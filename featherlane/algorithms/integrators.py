@@ -10,16 +10,14 @@ is enough for order 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from featherlane.algorithms.common import Scalars, resistance_secant, resistance_secant_slope
+from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.configurations import integrate
-from featherlane.algorithms.forward_derivatives import forward_dynamics_and_derivatives
 from featherlane.robot.joints import JointType
 from featherlane.robot.spatial import Vector, dot
 from featherlane.robot.tree import Tree
-from featherlane.scalar import COLUMN, Scalar, is_zero, repeat
+from featherlane.scalar import COLUMN, Scalar, repeat
 
 Rows = list[list[Scalar]]
 Moved = tuple[list[Scalar], list[Scalar], list[Scalar]]
@@ -32,71 +30,6 @@ def _plus(a: Scalars, b: Scalars, s: Scalar) -> list[Scalar]:
 
 def _times(s: Scalar, a: Scalars) -> list[Scalar]:
     return [s * x for x in a]
-
-
-def damped_tree(tree: Tree, v: Scalars, dt: Scalar, servo_damping: Scalars) -> Tree:
-    """Returns the tree with M + dt R(v) in place of M, where R(v) v is the joints' resistance, and
-    that of servos.
-    """
-    resistance: Sequence[Scalar] = resistance_secant(tree, v)
-    if servo_damping:
-        resistance = _plus(servo_damping, resistance, 1.0)
-    pairs = zip(tree.armature, resistance, strict=True)
-    armature = [a if is_zero(r) else a + dt * r for a, r in pairs]
-    return replace(tree, armature=armature)
-
-
-def with_implicit_damping(algorithm: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes of an algorithm of forward dynamics one that takes dt too, with M + dt R(v) in place of
-    M. Then M (v' - v) = dt (tau - C v - g - R(v) v'): damping resists the velocity v' of the step's
-    end, and friction does with its secant f / sqrt(v^2 + v0^2) at the beginning, so that neither
-    ever turns a velocity around, however long the step is.
-    """
-
-    def damped(
-        tree: Tree,
-        q: Scalars,
-        v: Scalars,
-        tau: Scalars,
-        dt: Scalar,
-        servo_damping: Scalars = (),
-        **options: Any,
-    ) -> Any:
-        return algorithm(damped_tree(tree, v, dt, servo_damping), q, v, tau, **options)
-
-    damped.__name__ = f"damped_{algorithm.__name__}"
-    return damped
-
-
-def damped_forward_dynamics_and_derivatives(
-    tree: Tree,
-    q: Scalars,
-    v: Scalars,
-    tau: Scalars,
-    dt: Scalar,
-    servo_damping: Scalars = (),
-    **options: Any,
-) -> tuple[list[Scalar], Rows, Rows, Rows]:
-    """Returns the acceleration a of `with_implicit_damping`, and its derivatives by q, v and tau.
-
-    Those by v see that R depends on v: (M + dt R) da/dv = -dtau/dv - dt diag(dR/dv a).
-    """
-    damped = damped_tree(tree, v, dt, servo_damping)
-    results = forward_dynamics_and_derivatives(damped, q, v, tau, **options)
-    return with_moving_damping(tree, v, dt, *results)
-
-
-def with_moving_damping(
-    tree: Tree, v: Scalars, dt: Scalar, a: list[Scalar], by_q: Rows, by_v: Rows, by_tau: Rows
-) -> tuple[list[Scalar], Rows, Rows, Rows]:
-    """Returns an acceleration and its derivatives, in which the damping of a step moves with v."""
-    slopes = zip(resistance_secant_slope(tree, v), a, strict=True)
-    shifts = [s if is_zero(s) else dt * s * x for s, x in slopes]
-    by_v = [
-        [x if is_zero(s) else x - minv * s for x, minv, s in zip(*rows, shifts, strict=True)]
-        for rows in zip(by_v, by_tau, strict=True)
-    ]
-    return a, by_q, by_v, by_tau
 
 
 def advance(tree: Tree, q: Scalars, rate: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Moved:

@@ -101,4 +101,4 @@ def rnea(
         else:
             joint_tau, f[p] = call(_inward, links[i], X[i], f[i], joint_tau, f[p])
         put_entries(model, i, tau, joint_tau)
-    return plus_springs(model, q, tau)
+    return plus_springs(model, q, qd, tau)

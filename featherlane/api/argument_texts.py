@@ -121,6 +121,9 @@ OF_METHODS = {
     ("with_physics", "damping"): "a number or (nv,), N m s/rad or N s/m; None: as it is",
     ("with_physics", "friction"): "a number or (nv,), N m or N; None: as it is",
     ("with_physics", "friction_velocity"): "a number, rad/s or m/s; None: as it is",
+    ("with_soft_limits", "stiffness"): "a number or (nv,), N m/rad or N/m; None: by inertia",
+    ("with_soft_limits", "damping"): "a number or (nv,), N m s/rad or N s/m; None: no bouncing",
+    ("with_soft_limits", "width"): "a number, rad or m; None: 0.01 rad and 0.001 m",
     ("with_physics", "stiffness"): "a number or (nv,), N m/rad or N/m; None: as it is",
     ("with_physics", "spring_reference"): "a number or (nv,), rad or m; None: as it is",
 }

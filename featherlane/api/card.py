@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 from textwrap import wrap
 
 from featherlane.robot.loaders.words import WARNING
@@ -65,6 +65,10 @@ def _head(model: Robot) -> Iterator[str]:
     yield f"{INDENT}size     nbodies {model.nbodies}, nq {model.nq}, nv {model.nv}"
     yield f"{INDENT}mass     {model.mass:.6g} kg moving{ground}"
     yield f"{INDENT}gravity  {_numbers(model.gravity)} m/s^2"
+    if any(joint.limit_stiffness for joint in model.joints):
+        yield f"{INDENT}limits   soft stops, of the stiffness below"
+    elif any(isfinite(x) for joint in model.joints for x in (*joint.lower, *joint.upper)):
+        yield f'{INDENT}limits   motions pass through them (limits="soft" at load makes stops)'
 
 
 # Joints
@@ -179,6 +183,10 @@ def _physics(model: Robot) -> Iterator[str]:
     for joint in model.joints:
         physics = {name: getattr(joint, name) for name in PHYSICS}
         parts = [f"{name} {_range(figures)}" for name, figures in physics.items() if any(figures)]
+        if joint.limit_stiffness:
+            parts.append(
+                f"soft limits {joint.limit_stiffness:.3g}, damping {joint.limit_damping:.3g}"
+            )
         if parts:
             grouped.setdefault(_shortened(", ".join(parts), FIGURES), []).append(joint.name)
     if grouped:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from operator import index
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from featherlane.api.limits import Limits
+from featherlane.api.soft_limits import with_soft_limits
 from featherlane.functions.arguments import F32, F64
 from featherlane.functions.array_like import ArrayLike, Out, Threads
 from featherlane.functions.results import DifferenceDerivatives, IntegrateDerivatives
@@ -21,6 +22,9 @@ FAR = 1e3  # m between the limits of a slide from which on 2 m within them are d
 
 if TYPE_CHECKING:  # np.random is slow to import
     Seed = int | np.random.Generator | None
+
+
+C = TypeVar("C", bound="Configurations")
 
 
 def _batch_shape(batch: Any) -> tuple[int, ...]:
@@ -169,6 +173,32 @@ class Configurations(Limits):
         start = np.clip(-reach, lower, upper - 2 * reach)
         end = np.minimum(start + 2 * reach, upper)
         return np.where(wide, start, lower), np.where(wide, end, upper)
+
+    def with_soft_limits(
+        self: C,
+        stiffness: ArrayLike | None = None,
+        damping: ArrayLike | None = None,
+        width: float | None = None,
+    ) -> C:
+        """Returns the robot with soft stops: beyond a limit of its position each joint of one
+        degree of freedom feels a force back, in all dynamics, steps and derivatives. Inside the
+        limits the force is exactly zero.
+
+        At a depth x beyond a limit the force is stiffness (x - width / 2), with a parabola in place
+        of the corner up to x = width, where the damping has grown to its figure too. stiffness (N
+        m/rad or N/m), damping (N m s/rad or N s/m): a number for all joints with limits, or (nv,);
+        by default each joint's inertia m, at the neutral position within the limits, times 1e4/s^2,
+        and 2 sqrt(m stiffness), which does not bounce. stiffness=0 takes stops away. width: rad or
+        m, by default 0.01 rad and 0.001 m. `model.joint(name)` has each joint's figures. Raises
+        ValueError for robots without limits, and for figures of joints that have none.
+
+        Examples:
+            >>> stopped = fl.load("panda").with_soft_limits(stiffness=500.0)
+            >>> stopped.joints[0].limit_stiffness, stopped.joints[0].limit_width
+            (500.0, 0.01)
+        """
+        q = self.clip(self.neutral())
+        return with_soft_limits(self, q.tolist(), stiffness, damping, width)
 
     def random_configuration(
         self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float

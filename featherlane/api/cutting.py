@@ -127,11 +127,16 @@ def functions_in_arrays(
 
 
 def check_friction(model: Model) -> None:
-    """Raises CompileError for a robot whose joints have friction or springs."""
+    """Raises CompileError for a robot whose joints have friction, springs or soft limits."""
     if model.stiffness.any():
         raise CompileError(
             f"{model.name} has joint springs, which arrays do not compute: "
             "model.with_physics(stiffness=0) has none"
+        )
+    if any(joint.limit_stiffness for joint in model.joints):
+        raise CompileError(
+            f"{model.name} has soft limits, which arrays do not compute: "
+            "model.with_soft_limits(stiffness=0) has none"
         )
     if any(any(joint.friction) for joint in model.joints):
         raise CompileError(

@@ -18,12 +18,14 @@ from featherlane.api.presented import explained, present
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
-from featherlane.errors import no_attribute
+from featherlane.errors import no_attribute, one_of, shown
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.on_device import any_on_device
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model
+
+IGNORED, SOFT = "ignored", "soft"  # the limits of positions
 
 
 class Model(
@@ -315,6 +317,7 @@ def load(
     xacro_args: Mapping[str, Any] | None = None,
     packages: Iterable[str | os.PathLike[str]] = (),
     srdf: loaders.Source | None = None,
+    limits: str = "ignored",
 ) -> Model:
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
     or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
@@ -345,6 +348,9 @@ def load(
     no mass and no inertia are a warning of the card: kinematics, inverse dynamics and M work, what
     divides by M raises ModelError naming the joint, until it is locked.
 
+    limits: "ignored" (motions pass through the limits of positions) or "soft": joints have stops,
+    as `Model.with_soft_limits` makes them.
+
     Raises ModelError, with file, line and element, for a robot that cannot be used, and for what is
     no regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
 
@@ -354,6 +360,8 @@ def load(
         >>> fl.load("double_pendulum", root="free", gravity=(0, 0, -1.62))
         <Model 'double_pendulum': free root, 3 bodies, nq 9, nv 8>
     """
+    if limits not in (IGNORED, SOFT):
+        raise ValueError(f"limits is {shown(limits)}: {one_of(limits, (IGNORED, SOFT))}")
     robot = loaders.load(
         source,
         root=root,
@@ -365,4 +373,5 @@ def load(
         packages=packages,
         srdf=srdf,
     )
-    return held(robot).reduced({} if lock is None else lock)
+    made = held(robot).reduced({} if lock is None else lock)
+    return made.with_soft_limits() if limits == SOFT else made

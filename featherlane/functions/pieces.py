@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from featherlane import algorithms
-from featherlane.algorithms import constrained_steps, integrators
+from featherlane.algorithms import constrained_steps, implicit_damping, integrators
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.table import (
     BY_ALL,
@@ -40,7 +40,7 @@ _and_derivatives = DynamicsFunction(
 def _damped(function: DynamicsFunction) -> DynamicsFunction:
     """Forward dynamics with implicit damping and friction, which takes dt too."""
     algorithms, shared = (
-        entries and tuple(map(integrators.with_implicit_damping, entries))
+        entries and tuple(map(implicit_damping.with_implicit_damping, entries))
         for entries in (function.algorithms, function.shared)
     )
     inputs = {**function.inputs, **DT}
@@ -48,7 +48,7 @@ def _damped(function: DynamicsFunction) -> DynamicsFunction:
 
 
 _damped_and_derivatives = _and_derivatives._replace(
-    inputs={**QVT, **DT}, algorithms=(integrators.damped_forward_dynamics_and_derivatives,)
+    inputs={**QVT, **DT}, algorithms=(implicit_damping.damped_forward_dynamics_and_derivatives,)
 )
 
 

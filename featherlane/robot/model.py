@@ -118,6 +118,9 @@ class Joint:
     friction: Floats = ()  # N m or N
     stiffness: Floats = ()  # N m/rad or N/m, of a spring, on joints of one degree of freedom
     spring_reference: Floats = ()  # rad or m: the position in which the spring is relaxed
+    limit_stiffness: float = 0.0  # N m/rad or N/m, of soft stops at the limits; 0: none
+    limit_damping: float = 0.0  # N m s/rad or N s/m, of these stops
+    limit_width: float = 0.0  # rad or m: the depth from which a stop has all of its stiffness
 
     @property
     def kind(self) -> JointType:
@@ -212,6 +215,12 @@ def _check_actuator(actuator: JointActuator, joints: Sequence[Joint]) -> None:
             f"actuator {actuator.name!r} is on {actuator.joint!r}; wanted a joint of the model "
             "with one degree of freedom"
         )
+
+
+def _stops_of(joint: Joint) -> tuple[Any, ...]:
+    """Returns what the soft stops of a joint depend on."""
+    law = joint.limit_stiffness, joint.limit_damping, joint.limit_width
+    return joint.lower, joint.upper, law
 
 
 def _unknown(what: str, name: object, names: Sequence[str], other: str = "") -> ValueError:
@@ -314,6 +323,7 @@ class Robot:
             (j.type, j.parent, j.placement, j.axis, j.axis2, j.pitch, j.mimic and j.mimic[1:])
             + ((j.friction,) if any(j.friction) else ())
             + ((j.stiffness, j.spring_reference) if any(j.stiffness) else ())
+            + (_stops_of(j) if j.limit_stiffness else ())
             for j in self.joints
         ]
         inertias = [(b.mass, b.com, b.inertia) for b in self.bodies]

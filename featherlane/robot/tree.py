@@ -80,6 +80,26 @@ class Spring(NamedTuple):
     reference: Scalar
 
 
+class StopLaw(NamedTuple):
+    """The soft stop at one limit of a joint: a law of the depth sign (q - limit) beyond it, see
+    `algorithms.stops`.
+    """
+
+    sign: float  # -1 at a lower limit, 1 at an upper one
+    limit: float
+    width: float
+    stiffness: float
+    damping: float
+
+
+class Stop(NamedTuple):
+    """A soft stop on entry k of v and `at` of q."""
+
+    k: int
+    at: int
+    law: StopLaw
+
+
 class Link(NamedTuple):
     """The constants of one body and its joint, without indices: two links of one structure are
     then computed by the same recorded step (`scalar.call`).
@@ -131,6 +151,7 @@ class Tree:
     coordinates: tuple[tuple[JointType, int, int], ...] = ()
     """Type, first entry of q and of v of each joint of the Robot that follows no other."""
     springs: tuple[Spring, ...] = ()
+    stops: tuple[Stop, ...] = ()
     base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in its own axes
     base_acceleration: Vector = ZERO6  # the linear half is the origin's classical acceleration
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from operator import add
 from typing import Any, NamedTuple
 
@@ -31,6 +32,8 @@ from featherlane.robot.tree import (
     Coordinate,
     Freedom,
     Spring,
+    Stop,
+    StopLaw,
     Tree,
     fixed_transform,
     is_number,
@@ -103,6 +106,7 @@ def build_tree(
             (model.types[i], model.first_q[i], model.first_v[i]) for i in model.independent
         ),
         springs=tuple(_springs(model, values)),
+        stops=tuple(_stops(model)),
         **{name: Vector((*x[3:], *x[:3])) for name, x in values.items() if name in BASE},
     )
 
@@ -129,6 +133,20 @@ def _springs(model: Robot, values: Mapping[str, Any]) -> Iterator[Spring]:
         k = model.first_v[i]
         if model.types[i].nv == 1 and not is_zero(stiffness[k]):
             yield Spring(k, model.first_q[i], stiffness[k], reference[k])
+
+
+def _stops(model: Robot) -> Iterator[Stop]:
+    """Yields the soft stops of all joints; those of a follower act on its leader."""
+    for i, joint in enumerate(model.joints):
+        if not joint.limit_stiffness:
+            continue
+        m, b = joint.mimic[1:] if joint.mimic else (1.0, 0.0)
+        turn, size = (1.0 if m > 0 else -1.0), abs(m)
+        law = joint.limit_width / size, joint.limit_stiffness * m * m, joint.limit_damping * m * m
+        for sign, limits in ((-1.0, joint.lower), (1.0, joint.upper)):
+            if limits and isfinite(limits[0]):
+                end = StopLaw(turn * sign, (limits[0] - b) / m, *law)
+                yield Stop(model.first_v[i], model.first_q[i], end)
 
 
 def _bodies(model: Robot, values: Mapping[str, Any]) -> tuple[list[_Body], list[int]]:

@@ -143,4 +143,4 @@ def inverse_dynamics(
         transmitted = dot(turn, n) + dot(slide, f) + model.armature[k] * qdd[k]
         (resistance,) = link_resistance(link, [qd[k]])
         tau[k] = transmitted + resistance
-    return plus_springs(model, q, tau)
+    return plus_springs(model, q, qd, tau)

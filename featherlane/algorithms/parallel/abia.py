@@ -64,7 +64,7 @@ def abia(
     refuse(coupling_refusal(tree, "abia"))
     scans = TreeScans(tree.parent, method, options)
     t = bias_terms(tree, q, qd, scans)
-    joints, tau = articulated_joints(tree, t.X), less_springs(tree, q, tau)
+    joints, tau = articulated_joints(tree, t.X), less_springs(tree, q, qd, tau)
     rates = [(joint_entries(tree, i, qd), joint_entries(tree, i, tau)) for i in range(tree.nbodies)]
     passages = [
         call(_passage, link, t.X[i], joints[i], t.v[i].c, *rates[i])

@@ -103,7 +103,7 @@ def cfa(
     """
     refuse(cfa_refusal(tree))
     scans = TreeScans(tree.parent, method, options)
-    links, dofs = _links(tree, q, qd, less_springs(tree, q, tau), f_ext, scans)
+    links, dofs = _links(tree, q, qd, less_springs(tree, q, qd, tau), f_ext, scans)
     matrix = block_factor(*_system(links), elimination)
     x = matrix.solve(_residuals(tree, links, [[0.0] * len(link.basis.unknown) for link in links]))
     for _ in range(refinements):

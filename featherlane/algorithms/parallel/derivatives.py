@@ -71,6 +71,7 @@ def scanned_motion_and_loads(
     alone = [call(Subtree.of, link.inertia, m.v, m.a, f, Ti) for link, m, f, Ti in each]
     below = scans.over_subtrees(Subtree.to_parent, product, alone, X)
     vp, ap, slopes = _seen_from_bodies(tree, X, bodies, ground, qd)
+    springs = spring_slopes(tree, q, qd, slopes)
     m = TreeMotion(
         X=X,
         C=[m.X for m in bodies],
@@ -80,7 +81,7 @@ def scanned_motion_and_loads(
         I=[b.I for b in below],
         B2=[b.B2 for b in below],
         slopes=slopes,
-        springs=spring_slopes(tree),
+        springs=springs,
     )
     return m, Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
 

@@ -71,7 +71,7 @@ def dca(
     """
     refuse(coupling_refusal(tree, "dca"))
     bodies = _bodies(tree, q, qd, f_ext, TreeScans(tree.parent, method, options))
-    tau = less_springs(tree, q, tau)
+    tau = less_springs(tree, q, qd, tau)
     joints: dict[int, JointSpan] = {}
     assemblies = {}
     for chain in reversed(chains(tree.parent)):

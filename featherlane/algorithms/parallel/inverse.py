@@ -52,7 +52,7 @@ def scanned_inverse_dynamics(
     f_ext = no_wrenches(tree) if f_ext is None else f_ext
     forces = _forces_together if together else _forces_in_turn
     f = forces(tree, q, qd, qdd, f_ext, TreeScans(tree.parent, method, options))
-    return plus_springs(tree, q, joint_torques(tree, f, qd, qdd))
+    return plus_springs(tree, q, qd, joint_torques(tree, f, qd, qdd))
 
 
 def _forces_together(

@@ -96,7 +96,7 @@ def bias_and_mass_matrix(
     columns = _accelerations(tree, t, scans)
     subtrees = _subtrees(tree, t, [x[BIAS] for x in columns], f_ext or no_wrenches(tree), scans)
     bias = joint_torques(tree, [x.f for x in subtrees], qd, [0.0] * tree.nv)
-    bias = plus_springs(tree, q, bias)
+    bias = plus_springs(tree, q, qd, bias)
     M, owner = square(tree.nv, tree.armature), [k for body in tree.freedoms for k, _ in body]
     for i, freedoms in enumerate(tree.numbered):
         for n, (k, S) in freedoms:

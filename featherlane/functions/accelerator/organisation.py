@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
 from typing import Generic, NamedTuple, TypeVar
@@ -226,13 +226,17 @@ class Organiser:
 
 
 def _without_friction(model: Robot, reasons: list[str]) -> Robot:
-    """Returns the robot without friction and springs, which the host adds, and appends reasons."""
+    """Returns the robot without friction, springs and stops, which the host adds, and says so."""
     if any(any(joint.friction) for joint in model.joints):
         reasons.append("Friction has no circuit: the host adds it, joint by joint.")
         model = with_physics(model, friction=0.0)
     if model.stiffness.any():
         reasons.append("Springs have no circuit: the host adds them, joint by joint.")
         model = with_physics(model, stiffness=0.0)
+    if any(joint.limit_stiffness for joint in model.joints):
+        reasons.append("Soft limits have no circuit: the host adds their forces, joint by joint.")
+        joints = (replace(joint, limit_stiffness=0.0) for joint in model.joints)
+        model = replace(model, joints=tuple(joints))
     return model
 
 

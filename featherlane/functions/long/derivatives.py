@@ -32,7 +32,9 @@ def _parts(model: Robot) -> list[list[tables.MaskedProduct]]:
     by_position = [
         tables.MaskedProduct(f.before, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 12),
-        tables.MaskedProduct(f.joint, S, own, 7 if tree_of(model).springs else 6),
+        tables.MaskedProduct(
+            f.joint, S, own, 7 if tree_of(model).springs or tree_of(model).stops else 6
+        ),
     ]
     onto, _, above = freedoms.offsets(rows.ByVelocity())
     by_velocity = [
