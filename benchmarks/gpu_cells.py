@@ -97,6 +97,11 @@ class Bench:
         return [DeviceArray.of(self.gpu, x) for x in data]
 
 
+def asked(robot: Robot) -> str:
+    """A robot as options and packs name it."""
+    return robot.name if robot.root == "fixed" else f"{robot.name}:{robot.root}"
+
+
 @cache  # the driver loads the kernels of a function once
 def _loaded(folder: Path, facts: Facts) -> tuple[Packed, DeviceFunction]:
     packed = gpu_packed.read(folder, facts)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from gpu_card import card
-from gpu_cells import Bench, Cell, Row, rows
+from gpu_cells import Bench, Cell, Row, asked, rows
 from gpu_rates import by_the_clock
 from options import parser
 from robots import States, table
@@ -60,7 +60,7 @@ def cells(bench: Bench) -> Iterator[Cell]:
         calls = {**partitions(model), "CPU alone": _on_cpu(model)}
         for batch in bench.batches(*BATCHES):
             for who, call in calls.items():
-                told = {"robot": robot.name, "function": "forward_dynamics_derivatives"}
+                told = {"robot": asked(robot), "function": "forward_dynamics_derivatives"}
                 work = partial(_measured, model, call, batch, bench.gpu.emulated)
                 yield Cell({**told, "dtype": "float32", "batch": batch, "who": who}, work)
 

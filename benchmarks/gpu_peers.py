@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from gpu_cells import FAILED, LEFT_OUT, Bench, Cell, Row
+from gpu_cells import FAILED, LEFT_OUT, Bench, Cell, Row, asked
 from gpu_pack import NAMES
 from gpu_rates import by_the_clock
 from robots import States, as_tuple, chosen
@@ -70,7 +70,7 @@ def peer(name: str, bench: Bench, robots: Sequence[str] = ()) -> Iterator[Cell]:
     batches = bench.batches(*BATCHES)
     functions = bench.functions or NAMES
     for robot, batch, function in product(chosen(list(robots or bench.robots)), batches, functions):
-        told = {"who": name, "robot": robot.name, "function": function, "dtype": "float32"}
+        told = {"who": name, "robot": asked(robot), "function": function, "dtype": "float32"}
         yield Cell({**told, "batch": batch}, partial(_measured, found, robot, function, batch))
 
 

@@ -12,7 +12,7 @@ from itertools import product
 import gpu_questions
 import numpy as np
 from gpu_card import REPLAYED
-from gpu_cells import BEYOND_CACHE, Bench, Cell, Row
+from gpu_cells import BEYOND_CACHE, Bench, Cell, Row, asked
 from gpu_pack import DTYPES
 from gpu_packed import Facts
 from gpu_smoke import IN_EMULATOR, compared, one_call_of
@@ -187,7 +187,7 @@ def on_cpu(bench: Bench) -> Iterator[Cell]:
     for batch in bench.batches(65_536, 4096, 256):
         for robot, model in bench.models():
             for name in bench.functions or COMPILED:
-                told = {"robot": robot.name, "function": name, "dtype": "float32", "who": "CPU"}
+                told = {"robot": asked(robot), "function": name, "dtype": "float32", "who": "CPU"}
                 yield Cell({**told, "batch": batch}, partial(_on_cpu, model, name, batch))
 
 

@@ -37,6 +37,7 @@ import gpu_results  # noqa: E402
 import gpu_tools  # noqa: E402
 from gpu_card import Card, Emulated  # noqa: E402
 from gpu_cells import DIFFERENT, LEFT_OUT, SAME, Bench, Cell  # noqa: E402
+from robots import chosen  # noqa: E402
 
 F32 = ("float32",)
 PACKED = (
@@ -434,6 +435,12 @@ def test_grid_rbd_is_awaited_while_it_is_built(bench, tmp_path, monkeypatch):
     (tmp_path / gpu_peers.BUILT).touch()
     bench.deadline = time.monotonic() + 60
     assert measured(gpu_peers.grid(bench), bench) == [{"value": "timed"}]
+
+
+def test_peers_and_packs_name_robots_alike():
+    """Or figures would not find what belongs together."""
+    named = [gpu_cells.asked(robot) for robot in chosen(list(gpu_pack.ROBOTS))]
+    assert named == [*gpu_pack.ROBOTS]
 
 
 # The page
