@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from constrained_states import with_frames
+from constrained_states import feet, with_frames
 
 import featherlane as fl
+from featherlane.algorithms.tangent import configuration_rate
+from featherlane.backends.dual import evaluate
 from featherlane.robot.model import WORLD
 
 
@@ -132,6 +134,61 @@ def test_impulses(robot, states):
     left = np.einsum("nrk,nk->nr", J, after) + rows * np.einsum("nrk,nk->nr", J, v)
     assert np.abs(left).max() < 1e-9
     assert (impulse[~np.repeat(active, [3, 1], 1).astype(bool)] == 0).all()
+
+
+def test_derivatives_of_impulses(robot, states):
+    """By dual numbers through the values, with restitution and masks."""
+    q, v, _ = (x[:4] for x in states)
+    items = [fl.Pin("p0"), fl.Pin("p2", "p0", axes="y"), fl.Rod("p1", "corner", 0.4)]
+    c, e = robot.constraints(items), [0.5, 0.0, 1.0]
+    active = np.array([[1, 1, 1], [1, 0, 1], [0, 1, 0], [1, 1, 0]])
+    found = robot.impulse_derivatives(q, v, c, active, e)
+    graph, n = robot.graph("impulse", constraints=c, active=True), robot.nv
+    given = {"q": q, "v": v, "restitution": np.tile(e, (4, 1)), "active": active.astype(float)}
+    for k in range(n):
+        unit = np.tile(np.eye(n)[k], (4, 1))
+        by_q = [configuration_rate(robot, list(x), list(u)) for x, u in zip(q, unit, strict=True)]
+        for name, along in (("q", np.array(by_q, float)), ("v", unit)):
+            value, rate = evaluate(graph, given, {name: along})
+            for out, own in (("v_next", "dv"), ("impulse", "dimpulse")):
+                matrix = getattr(found, f"{own}_d{name}")[:, :, k]
+                assert np.abs(matrix - rate[out]).max() < 1e-9 * (1 + np.abs(rate[out]).max())
+    assert np.allclose(found.v, value["v_next"], rtol=1e-9, atol=1e-9)
+
+
+def test_least_forces_of_a_standing_robot():
+    """On four feet: no torque on the base, the weight on the ground, and less where weights say."""
+    robot, items = feet()
+    c = robot.constraints(items)
+    q = np.array([0, 0, 0, 0, 0, 0, 1.0, *np.tile([0.1, 0.8, -1.5], 4)])
+    still = np.zeros(robot.nv)
+    tau, force = robot.constrained_inverse_dynamics(q, still, still, c)
+    assert np.abs(tau[:6]).max() < 1e-7
+    J = robot.constraint_jacobian(q, c)
+    assert np.allclose(tau + J.T @ force, robot.inverse_dynamics(q, still, still), atol=1e-7)
+    assert force.reshape(4, 3).sum(0) == pytest.approx([0, 0, 9.81 * robot.mass], abs=1e-6)
+    least = np.linalg.pinv(J[:, :6].T) @ robot.inverse_dynamics(q, still, still)[:6]
+    assert np.allclose(force, least, rtol=1e-7, atol=1e-7)
+    heavy = [1.0] * 9 + [100.0] * 3
+    other = robot.constrained_inverse_dynamics(q, still, still, c, weights=heavy).force
+    assert np.linalg.norm(other[9:]) < 0.1 * np.linalg.norm(force[9:])
+    two = robot.constrained_inverse_dynamics(q, still, still, c, [1, 0, 0, 1])
+    assert (two.force[3:9] == 0).all()
+    air = robot.constrained_inverse_dynamics(q, still, still, c, [0, 0, 0, 0])
+    assert np.allclose(air.tau, robot.inverse_dynamics(q, still, still))
+
+
+def test_closing(robot):
+    """Loops close from nearby, and it is told where they can't."""
+    hinge = robot.constraints([fl.Rod("p2", "corner", 0.5), fl.Pin("p1", axes="z")])
+    q = robot.random_configuration(20, seed=4)
+    anchors = np.tile([0.0, 0.0, 0.7, 0, 0, 0, 1], (2, 1))
+    found = robot.close(q, hinge, anchors=anchors)
+    assert found.converged.all()
+    assert np.abs(robot.constraint_error(found.q, hinge, anchors=anchors)).max() < 1e-9
+    arm = with_frames(fl.load("double_pendulum"), ("far", WORLD, np.eye(3), [9.0, 0, 0]))
+    reach = arm.constraints([fl.Pin("link2", "far")])
+    assert not arm.close([0.1, 0.2], reach).converged
 
 
 def test_the_matrices(robot, states):

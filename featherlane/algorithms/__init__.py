@@ -24,6 +24,7 @@ from featherlane.algorithms.constrained import (
     impulse,
 )
 from featherlane.algorithms.constrained_derivatives import constrained_forward_dynamics_derivatives
+from featherlane.algorithms.constrained_inverse import closing_step, constrained_inverse_dynamics
 from featherlane.algorithms.constraints import constraint_error, constraint_jacobian
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
@@ -40,6 +41,7 @@ from featherlane.algorithms.frames import (
     jacobian,
     jacobian_time_derivative,
 )
+from featherlane.algorithms.impulse_derivatives import impulse_derivatives
 from featherlane.algorithms.mminv import mass_matrix, mass_matrix_inverse
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.terms import (
@@ -57,8 +59,10 @@ __all__ = [
     "center_of_mass_jacobian",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
+    "closing_step",
     "constrained_forward_dynamics",
     "constrained_forward_dynamics_derivatives",
+    "constrained_inverse_dynamics",
     "constraint_error",
     "constraint_jacobian",
     "coriolis_matrix",
@@ -76,6 +80,7 @@ __all__ = [
     "frame_velocity",
     "gravity_torque",
     "impulse",
+    "impulse_derivatives",
     "integrate",
     "integrate_derivatives",
     "interpolate",

@@ -252,8 +252,9 @@ def differentiated(
     J = masked_rows(groups, system)
     slopes_v = level.by_v(constrained, J, slopes)
     still_v = level.boosted(constrained, J, slopes_v, known_v)
-    by_q = right_sides(_less(X_q, slopes.H, known_q), slopes.by_q, moved(J, slopes.by_q, known_q))
-    by_v = right_sides(_less(X_v, {}, known_v), slopes_v, still_v)
+    still_q = moved(J, slopes.by_q, known_q)
+    by_q = right_sides(columns_less(X_q, slopes.H, known_q), slopes.by_q, still_q)
+    by_v = right_sides(columns_less(X_v, {}, known_v), slopes_v, still_v)
     matrices = solution(system)
     columns = matrices.columns([*by_q, *by_v])
     da_dq, df_dq = matrix_of(columns[: model.nv], known_q)
@@ -319,7 +320,7 @@ def masked_rows(groups: Sequence[Sequence[RowGroup]], system: ConstrainedSystem)
 # known c: X = -M c. With constraints da = c - B (A + J c) and df = -S^-1 (A + J c).
 
 
-def _less(X: Rows, H: dict[tuple[int, int], Scalar], known: Columns) -> list[Row]:
+def columns_less(X: Rows, H: dict[tuple[int, int], Scalar], known: Columns) -> list[Row]:
     """Returns the columns of X - H, of known columns those of -H, without the number 0."""
     columns: list[Row] = [
         {} if k in known else {i: row[k] for i, row in enumerate(X) if not is_zero(row[k])}

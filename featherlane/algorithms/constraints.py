@@ -258,6 +258,24 @@ class Constrained(NamedTuple):
         return [_group(rows, s, gains, angular) for rows, angular in kinds if rows]
 
 
+def constraint_at(
+    model: Tree,
+    place: FramePair | CoupledJoints,
+    gains: Gains,
+    q: Scalars,
+    qd: Scalars,
+    qdd: Scalars,
+    anchor: Scalars | None = None,
+) -> Constrained:
+    """Returns a constraint at a state."""
+    pair = None
+    if isinstance(place, FramePair):
+        if place.anchored and anchor is None:
+            gains = gains._replace(p=0.0)  # without an anchor there is no error of position
+        pair = pair_state(model, place, q, qd, qdd, anchor if place.anchored else None)
+    return Constrained(place, gains, pair, (q, qd, qdd))
+
+
 def constrained_at(
     model: Tree,
     constraints: Constraints,
@@ -268,17 +286,13 @@ def constrained_at(
     gains: Gains | None = None,
 ) -> list[Constrained]:
     """Returns each constraint at a state. gains: by default those of each constraint."""
-    found = []
-    for n, place in enumerate(constraints.places):
-        own = gains or Gains(constraints.kp[n], constraints.kd[n])
-        if anchors is None and isinstance(place, FramePair) and place.anchored:
-            own = own._replace(p=0.0)  # without an anchor there is no error of position
-        pair = None
-        if isinstance(place, FramePair):
-            anchor = anchors[n] if anchors is not None and place.anchored else None
-            pair = pair_state(model, place, q, qd, qdd, anchor)
-        found.append(Constrained(place, own, pair, (q, qd, qdd)))
-    return found
+    each = zip(constraints.places, constraints.kp, constraints.kd, strict=True)
+    return [
+        constraint_at(
+            model, place, gains or Gains(kp, kd), q, qd, qdd, anchors[n] if anchors else None
+        )
+        for n, (place, kp, kd) in enumerate(each)
+    ]
 
 
 def groups_of(constrained: Sequence[Constrained]) -> list[list[RowGroup]]:

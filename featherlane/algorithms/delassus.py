@@ -129,15 +129,22 @@ class RegularisedDelassus(NamedTuple):
 def regularised(
     S: Rows, groups: Sequence[Sequence[RowGroup]], masks: Scalars | None
 ) -> RegularisedDelassus:
-    """Returns the factor of S + R, with 1 on the diagonal of inactive rows.
+    """Returns the factor of S + R, with 1 on the diagonal of inactive rows."""
+    R = regularisation(S, flat(groups))
+    A = [list(row) for row in S]
+    if masks is not None:
+        for i, mask in enumerate(masks):
+            A[i][i] = A[i][i] + (1.0 - mask)
+    return with_diagonal(A, R)
+
+
+def with_diagonal(S: Rows, R: list[Scalar]) -> RegularisedDelassus:
+    """Returns the factor of S + R, of which the lower half is read.
 
     A pivot is at least its entry of R in exact arithmetic, as S has no negative eigenvalue. It is
     kept there where rounding says otherwise, and no force is infinite.
     """
-    R = regularisation(S, flat(groups))
-    A = [list(row) for row in S]
-    for i, r in enumerate(R):
-        A[i][i] = A[i][i] + r if masks is None else A[i][i] + r + (1.0 - masks[i])
+    A = [[*row[:i], row[i] + R[i]] for i, row in enumerate(S)]
     C: Rows = []
     Einv: list[Scalar] = []
     for i, row in enumerate(A):

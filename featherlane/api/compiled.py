@@ -291,7 +291,7 @@ class Compiled(model.Robot):
         if given.anchors and "anchors" not in takes:
             raise ValueError(f"{name} takes no anchors")
         if "anchors" in takes and variant.integrator not in OF_VELOCITIES:
-            check_anchors(given, positions=name == "constraint_error")
+            check_anchors(given, positions=name in ("constraint_error", "closing_step"))
 
     def _check_time(self, variant: Variant) -> None:
         """Raises ValueError or TypeError for what functions in discrete time do not take."""

@@ -10,12 +10,24 @@ import numpy as np
 
 from featherlane.algorithms.constraints import constraint_jacobian
 from featherlane.api.configurations import Configurations
-from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches
+from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.arguments import counted
+from featherlane.functions.array_like import (
+    ArrayLike,
+    Out,
+    Params,
+    Threads,
+    Wrenches,
+    WrenchFrame,
+)
 from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.results import (
+    ClosedConfiguration,
     ConstrainedForwardDynamics,
     ConstrainedForwardDynamicsDerivatives,
+    ConstrainedInverseDynamics,
     Impulse,
+    ImpulseDerivatives,
 )
 from featherlane.robot.constraints import Constraint, Constraints, constraints_on
 
@@ -164,6 +176,105 @@ class ConstrainedDynamics(Configurations):
         restitution = self._each(constraints, restitution)
         arrays = (q, v, restitution)
         return self._constrained("impulse", arrays, constraints, active, None, params, out, threads)
+
+    def impulse_derivatives(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        constraints: Constraints,
+        active: ArrayLike | None = None,
+        restitution: ArrayLike = 0.0,
+        *,
+        params: Params = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> ImpulseDerivatives:
+        """v (..., nv) and impulse (..., rows) of `impulse`, and their exact derivatives by q and by
+        v before: dv_dq, dv_dv (..., nv, nv) and dimpulse_dq, dimpulse_dv (..., rows, nv), in rad/s
+        or m/s, N s and N m s by units of q and v.
+
+        Examples:
+            >>> held = arm.constraints([fl.Pin("link2", axes="z")])
+            >>> d = arm.impulse_derivatives(q, v, held)
+            >>> np.allclose(d.dv_dv @ v, d.v)  # it is linear in v
+            True
+        """
+        arrays = (q, v, self._each(constraints, restitution))
+        name = "impulse_derivatives"
+        return self._constrained(name, arrays, constraints, active, None, params, out, threads)
+
+    def constrained_inverse_dynamics(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        constraints: Constraints,
+        active: ArrayLike | None = None,
+        f_ext: Wrenches = None,
+        *,
+        actuation: Actuation | None = None,
+        weights: ArrayLike | None = None,
+        f_ext_frame: WrenchFrame = "body",
+        params: Params = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        threads: Threads = None,
+    ) -> ConstrainedInverseDynamics:
+        """tau (..., nv), N m or N, and the least forces (..., rows) of the constraints with
+        tau + J^T force = ID(q, v, a), where joints without an actuator get no tau.
+
+        actuation: from `actuation`, whose joints have one; by default all joints of one degree of
+        freedom. weights (..., rows), 1 by default: the sum of weights force^2 is least. The motion
+        a has to keep the constraints. Where no forces give it, as for a body in the air, what is
+        missing stays in the entries of tau without an actuator.
+
+        Examples:
+            >>> floating = fl.load("double_pendulum", root="free")
+            >>> q, still = np.array([0.0, 0, 0, 0, 0, 0, 1, 0.3, -0.5]), np.zeros(8)
+            >>> ground = floating.constraints([fl.Weld("base_link")])
+            >>> tau, force = floating.constrained_inverse_dynamics(q, still, still, ground)
+            >>> np.allclose(force[2], 9.81 * floating.mass), np.allclose(tau[:6], 0)
+            (True, True)
+        """
+        if actuation is None:
+            single = [i for i in self.independent if self.types[i].nv == 1]
+            actuation = Actuation(tuple(Actuator(self.first_v[i], 1.0) for i in single))
+        if weights is None and isinstance(constraints, Constraints):
+            weights = [1.0] * constraints.rows
+        given, more = with_constraints(constraints, active)
+        arrays = (q, v, a, weights, *more)
+        others = params, out, threads, f_ext, f_ext_frame
+        options: dict[str, Any] = {"constraints": given, "actuation": actuation}
+        return self._call("constrained_inverse_dynamics", arrays, *others, **options)
+
+    def close(
+        self,
+        q: ArrayLike,
+        constraints: Constraints,
+        active: ArrayLike | None = None,
+        *,
+        anchors: ArrayLike | None = None,
+        tolerance: float = 1e-9,
+        iterations: int = 20,
+    ) -> ClosedConfiguration:
+        """q (..., nq), rad or m, near the given ones, in which the constraints hold; converged
+        (...), whether all errors are within the tolerance, and the largest error (...), m or rad.
+        Gauss-Newton steps, the least ones in the tangent space. Raises ValueError for iterations
+        below 1.
+
+        Examples:
+            >>> geared = arm.constraints([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
+            >>> closed = arm.close(q, geared)
+            >>> bool(closed.converged), np.allclose(closed.q[1], -2 * closed.q[0])
+            (True, True)
+        """
+        steps = counted("iterations", iterations)
+        for k in range(steps + 1):
+            after, errors = self._constrained("closing_step", (q,), constraints, active, anchors)
+            error = np.abs(errors).max(-1)
+            if k == steps or (error <= tolerance).all():
+                break
+            q = after
+        return ClosedConfiguration(np.asarray(q), error <= tolerance, error)
 
     @staticmethod
     def _each(constraints: Any, x: Any) -> Any:

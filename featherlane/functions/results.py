@@ -192,3 +192,33 @@ class Impulse(NamedTuple):
 
     v: np.ndarray
     impulse: np.ndarray
+
+
+class ImpulseDerivatives(NamedTuple):
+    """The velocity v (..., nv) after an impact and the impulses (..., rows), and the derivatives of
+    both by q and by v before: (..., nv, nv) and (..., rows, nv).
+    """
+
+    v: np.ndarray
+    impulse: np.ndarray
+    dv_dq: np.ndarray
+    dv_dv: np.ndarray
+    dimpulse_dq: np.ndarray
+    dimpulse_dv: np.ndarray
+
+
+class ConstrainedInverseDynamics(NamedTuple):
+    """Joint forces tau (..., nv) and forces of constraints (..., rows)."""
+
+    tau: np.ndarray
+    force: np.ndarray
+
+
+class ClosedConfiguration(NamedTuple):
+    """Configurations q (..., nq) that constraints allow; converged (...), whether all errors are
+    within the tolerance; the largest of them (...), m or rad.
+    """
+
+    q: np.ndarray
+    converged: np.ndarray
+    error: np.ndarray

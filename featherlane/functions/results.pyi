@@ -101,3 +101,20 @@ class ConstrainedForwardDynamicsDerivatives(NamedTuple, Generic[Array]):
 class Impulse(NamedTuple, Generic[Array]):
     v: Array
     impulse: Array
+
+class ImpulseDerivatives(NamedTuple, Generic[Array]):
+    v: Array
+    impulse: Array
+    dv_dq: Array
+    dv_dv: Array
+    dimpulse_dq: Array
+    dimpulse_dv: Array
+
+class ConstrainedInverseDynamics(NamedTuple, Generic[Array]):
+    tau: Array
+    force: Array
+
+class ClosedConfiguration(NamedTuple, Generic[Array]):
+    q: Array
+    converged: Array
+    error: Array

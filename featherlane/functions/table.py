@@ -23,11 +23,13 @@ from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     ConstrainedForwardDynamics,
     ConstrainedForwardDynamicsDerivatives,
+    ConstrainedInverseDynamics,
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
     Gradients,
     Impulse,
+    ImpulseDerivatives,
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
@@ -214,6 +216,14 @@ CONFIGURATIONS: dict[str, DynamicsFunction] = {
 }
 
 
+def _of_actuated(
+    tree: Tree, *inputs: Any, actuation: Actuation, fixed: Any = None, **options: Any
+) -> tuple[Any, ...]:
+    """Constrained inverse dynamics with the joints of an actuation."""
+    given: dict[str, Any] = {**options, "actuated": [x.freedom for x in actuation.actuators]}
+    return algorithms.constrained_inverse_dynamics(tree, *inputs, **given)
+
+
 ROWS_OF: Size = ("rows",)  # of constraints
 ROWS_BY_V: Size = ("rows", "v")
 CONSTRAINED: dict[str, DynamicsFunction] = {
@@ -240,6 +250,29 @@ CONSTRAINED: dict[str, DynamicsFunction] = {
         (algorithms.impulse,),
         ("constraints",),
         collect=Impulse,
+    ),
+    "impulse_derivatives": DynamicsFunction(
+        {**STATE, "restitution": ("constraints",)},
+        {
+            **{"v_next": V, "impulse": ROWS_OF, "dv_dq": VV, "dv_dv": VV},
+            **{"dimpulse_dq": ROWS_BY_V, "dimpulse_dv": ROWS_BY_V},
+        },
+        (algorithms.impulse_derivatives,),
+        ("constraints",),
+        collect=ImpulseDerivatives,
+    ),
+    "constrained_inverse_dynamics": DynamicsFunction(
+        {**QVA, "weights": ROWS_OF},
+        {"tau": V, "force": ROWS_OF},
+        (_of_actuated,),
+        ("constraints", "actuation", "f_ext"),
+        collect=ConstrainedInverseDynamics,
+    ),
+    "closing_step": DynamicsFunction(
+        Q,
+        {"q_next": ("q",), "error": ROWS_OF},
+        (algorithms.closing_step,),
+        ("constraints", "anchors"),
     ),
     "constraint_jacobian": DynamicsFunction(
         Q, {"J": ROWS_BY_V}, (one_output(algorithms.constraint_jacobian),), ("constraints",)

@@ -15,11 +15,13 @@ from featherlane.functions.operations import bound
 from featherlane.functions.results import (
     ConstrainedForwardDynamics,
     ConstrainedForwardDynamicsDerivatives,
+    ConstrainedInverseDynamics,
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
     Gradients,
     Impulse,
+    ImpulseDerivatives,
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
@@ -95,6 +97,9 @@ class WrappedModel(Generic[Array]):
             ..., ConstrainedForwardDynamicsDerivatives[Array]
         ]
         impulse: Callable[..., Impulse[Array]]
+        impulse_derivatives: Callable[..., ImpulseDerivatives[Array]]
+        constrained_inverse_dynamics: Callable[..., ConstrainedInverseDynamics[Array]]
+        closing_step: Callable[..., tuple[Array, Array]]
         constraint_jacobian: Callable[..., Array]
         constraint_error: Callable[..., Array]
         delassus_matrix: Callable[..., Array]

@@ -1,0 +1,107 @@
+"""Exact derivatives of impulses: of M (v' - v) = J^T f and J (v' + e v) = 0.
+
+With the jump d = v' - v in the place of an acceleration these are the equations of
+`constrained_derivatives`, M d = J^T f and J (d + (1 + e) v) = 0, at a robot that stands still
+without gravity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from featherlane.algorithms.common import Scalars, no_wrenches
+from featherlane.algorithms.constrained import approach, velocity_residuals
+from featherlane.algorithms.constrained_derivatives import (
+    all_slopes,
+    columns_less,
+    force_slopes,
+    masked_rows,
+    matrix_of,
+    right_sides,
+    solution,
+)
+from featherlane.algorithms.constraints import (
+    NO_GAINS,
+    Constrained,
+    constraint_at,
+    item_masks,
+    user_forces,
+)
+from featherlane.algorithms.delassus import constrained_system
+from featherlane.algorithms.derivatives import assembled, loads, motion
+from featherlane.algorithms.factor import factor
+from featherlane.algorithms.forward_derivatives import mass_matrix_of_pairs
+from featherlane.algorithms.mminv import Rows
+from featherlane.robot.constraints import Constraints
+from featherlane.robot.spatial import ZERO3
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar
+
+
+def impulse_derivatives(
+    model: Tree,
+    q: Scalars,
+    qd: Scalars,
+    restitution: Scalars,
+    constraints: Constraints,
+    active: Scalars | None = None,
+) -> tuple[list[Scalar], list[Scalar], Rows, Rows, Rows, Rows]:
+    """Returns v', the impulses, and the derivatives of both by q and by v."""
+    still, zero = replace(model, gravity=ZERO3), [0.0] * model.nv
+    m = motion(still, q, zero)
+    groups = velocity_residuals(model, q, qd, constraints)
+    masks = item_masks(constraints, active)
+    system = constrained_system(factor(model, mass_matrix_of_pairs(still, m)), groups, masks)
+    jump, f = system.solve(zero, approach(groups, restitution))
+    constrained = _reflected(model, constraints, q, qd, jump, restitution)
+    slopes = all_slopes(constrained, f, system)
+    X, _ = assembled(still, m, loads(still, m, jump, no_wrenches(model), None))
+    e = [x for x, own in zip(restitution, groups, strict=True) for group in own for _ in group.rows]
+    by_v = [
+        {k: (1.0 + r) * x for k, x in row.items()}
+        for r, row in zip(e, masked_rows(groups, system), strict=True)
+    ]
+    matrices, n = solution(system), model.nv
+    nothing = columns_less([[0.0] * n for _ in range(n)], {}, {})
+    columns = matrices.columns(
+        [
+            *right_sides(columns_less(X, slopes.H, {}), slopes.by_q, {}),
+            *right_sides(nothing, by_v, {}),
+        ]
+    )
+    dv_dq, df_dq = matrix_of(columns[:n], {})
+    dv_dv, df_dv = matrix_of(columns[n:], {})
+    for k in range(n):
+        dv_dv[k][k] = dv_dv[k][k] + 1.0
+    return (
+        [v + d for v, d in zip(qd, jump, strict=True)],
+        user_forces(groups, f),
+        dv_dq,
+        dv_dv,
+        force_slopes(constrained, df_dq, f),
+        force_slopes(constrained, df_dv),
+    )
+
+
+def _reflected(
+    model: Tree,
+    constraints: Constraints,
+    q: Scalars,
+    qd: Scalars,
+    jump: Scalars,
+    restitution: Scalars,
+) -> list[Constrained]:
+    """Returns the constraints with residuals J (jump + (1 + e) v), each with its own e."""
+    zero: Sequence[Scalar] = [0.0] * model.nv
+    return [
+        constraint_at(
+            model,
+            place,
+            NO_GAINS,
+            q,
+            zero,
+            [d + (1.0 + e) * v for d, v in zip(jump, qd, strict=True)],
+        )
+        for place, e in zip(constraints.places, restitution, strict=True)
+    ]
