@@ -41,7 +41,7 @@ def test_the_start_page_holds_for_a_robot_in_the_place_of_its_own(capsys):
     for line, code, _ in others:
         exec(compile("\n" * line + code, "start.md", "exec"), names)
     printed = capsys.readouterr().out
-    assert printed.count("True") == 5
+    assert printed.count("True") == 6
     assert "False" not in printed
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import inf, isfinite
 from textwrap import wrap
 
+from featherlane.api.stable_steps import StableSteps, stable_steps
 from featherlane.robot.loaders.words import WARNING
 from featherlane.robot.model import WORLD, Floats, Joint, Robot
 
@@ -65,10 +66,30 @@ def _head(model: Robot) -> Iterator[str]:
     yield f"{INDENT}size     nbodies {model.nbodies}, nq {model.nq}, nv {model.nv}"
     yield f"{INDENT}mass     {model.mass:.6g} kg moving{ground}"
     yield f"{INDENT}gravity  {_numbers(model.gravity)} m/s^2"
+    if model.nv and (steps := stable_steps(model)):
+        yield from _wrapped(f"{INDENT}time     ", _time(steps), GROUP_LINES)
     if any(joint.limit_stiffness for joint in model.joints):
         yield f"{INDENT}limits   soft stops, of the stiffness below"
     elif any(isfinite(x) for joint in model.joints for x in (*joint.lower, *joint.upper)):
         yield f'{INDENT}limits   motions pass through them (limits="soft" at load makes stops)'
+
+
+def _time(steps: StableSteps) -> str:
+    """Returns the largest stable steps of time, in ms, with the joints that set them."""
+    parts = []
+    if steps.springs:
+        joint, dt = steps.springs
+        parts.append(f"dt < {1e3 * dt:.2g} ms, by the spring of {_clean(joint, NAME)}")
+    if steps.resistance:
+        joint, dt = steps.resistance
+        any_dt = "" if parts else "any dt by default; "
+        told = f"{any_dt}explicit methods dt < {1e3 * dt:.3g} ms"
+        parts.append(f"{told}, by damping and friction of {_clean(joint, NAME)}")
+    if not parts:
+        joint, inertia = steps.light
+        told = f"{inertia:.2g} kg m^2 or kg at {_clean(joint, NAME)}"
+        parts.append(f"nothing is stiff; fast motions want |v| dt below 0.1, least inertia {told}")
+    return "; ".join(parts)
 
 
 # Joints

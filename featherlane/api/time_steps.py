@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.api.diverged import warn_if_diverged
 from featherlane.api.limits import Limits
 from featherlane.errors import shown
 from featherlane.functions.actuation import Actuated, Actuation, Actuator, file_actuation
@@ -138,7 +139,7 @@ class TimeSteps(Limits):
 
     dt: seconds, one or one for each state. actuation: controls take the place of joint forces, see
     `actuation`; "file" stands for the actuators of the robot's file. A step that is unstable gives
-    what the floats give, in the end NaN.
+    what the floats give, in the end NaN: rollouts warn of it, and `Trajectory.diverged` says which.
     """
 
     def _in_time(
@@ -370,7 +371,9 @@ class TimeSteps(Limits):
         given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"steps": steps, "every": check_every(every, steps)}
-        return self._in_time("rollout", given, integrator, actuation, held, *others, **options)
+        moved = self._in_time("rollout", given, integrator, actuation, held, *others, **options)
+        warn_if_diverged(self, moved, (q0, v0, tau, dt), integrator)
+        return moved
 
     def rollout_with(
         self,
@@ -413,7 +416,11 @@ class TimeSteps(Limits):
         given = q0, v0, _time_steps(dt, q0, v0), *values
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
-        return self._in_time("rollout_with", given, integrator, actuation, held, *others, **options)
+        moved = self._in_time(
+            "rollout_with", given, integrator, actuation, held, *others, **options
+        )
+        warn_if_diverged(self, moved, (q0, v0, dt), integrator)
+        return moved
 
     def rollout_gradient(
         self,

@@ -127,11 +127,22 @@ class Gradients(NamedTuple):
     tau: np.ndarray
 
 
+def first_not_finite(*arrays: np.ndarray) -> np.ndarray:
+    """Returns, of arrays (..., rows, entries), the first row with an entry that is not finite."""
+    bad = ~np.logical_and.reduce([np.isfinite(x).all(-1) for x in arrays])
+    return np.where(bad.any(-1), bad.argmax(-1), -1)
+
+
 class Trajectory(NamedTuple):
     """The states of a rollout, the first one included: q (..., T + 1, nq), v (..., T + 1, nv)."""
 
     q: np.ndarray
     v: np.ndarray
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """(...), of each rollout: the first row of q and v that is not finite, -1 if all are."""
+        return first_not_finite(self.q, self.v)
 
 
 class PolicyTrajectory(NamedTuple):
@@ -140,6 +151,11 @@ class PolicyTrajectory(NamedTuple):
     q: np.ndarray
     v: np.ndarray
     tau: np.ndarray
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """(...), of each rollout: the first row of q and v that is not finite, -1 if all are."""
+        return first_not_finite(self.q, self.v)
 
 
 class RolloutGradient(NamedTuple):
