@@ -2,6 +2,7 @@
 runs the lowered program operation by operation.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,7 +14,7 @@ from test_backend import DTYPES, same_bits
 from featherlane.backends import reference
 from featherlane.backends.cuda import emulator
 from featherlane.functions.compile import dynamics_program
-from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.table import DEFAULT_INTEGRATOR, FUNCTIONS, Variant
 from featherlane.program.lower import lower
 
 BATCH = 37  # a warp of a GPU and five states, and parts of all vectors
@@ -96,3 +97,26 @@ def test_bits_of_the_interpreter(robot, backend, name, dtype):
     found = found if isinstance(found, tuple) else (found,)
     for x, y in zip(found, wanted, strict=True):
         same_bits(x, np.broadcast_to(y, x.shape))
+
+
+@cache
+def stopped():
+    """A robot with friction, springs and soft stops, states, and a step by the interpreter."""
+    model = textbook.tree(("revolute", "prismatic"), seed=4, physics=True)
+    joints = (replace(joint, lower=(-0.3,), upper=(0.2,)) for joint in model.joints)
+    model = replace(model, joints=tuple(joints)).with_physics(stiffness=4.0, spring_reference=0.1)
+    model = model.with_soft_limits(50.0, 1.0, width=0.3)
+    variant = Variant("step", integrator=DEFAULT_INTEGRATOR)
+    program = lower(dynamics_program(model, variant), "cpu", F64)
+    rng = np.random.default_rng(2)
+    inputs = {x: rng.normal(size=(BATCH, *shape)) for x, shape in program.inputs.items()}
+    inputs["dt"] = rng.uniform(0.001, 0.02, BATCH)
+    return model, inputs, [*reference.evaluate(program, inputs, np.float64).values()]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bits_of_a_step_with_friction_springs_and_stops(backend):
+    model, inputs, wanted = stopped()
+    found = BACKENDS[backend](model, "step", inputs)
+    for x, y in zip(found, wanted, strict=True):
+        same_bits(x, y)
