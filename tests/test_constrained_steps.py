@@ -140,3 +140,32 @@ def test_loops_do_not_drift():
     errors = model.constraint_error(path.q, c)
     assert np.abs(path.v).max() > 1
     assert np.abs(errors).max() < 1e-3
+
+
+def test_optimal_control_in_contact(robot):
+    """Of two problems, one lands halfway: the trajectory is the rollout of its controls with the
+    same masks, the cost falls, and a problem alone has the same answer.
+    """
+    c = robot.constraints([fl.Pin("p0")])
+    steps, n = 12, robot.nv
+    active = np.ones((2, steps, 1))
+    active[1, :6] = 0
+    q = np.tile(robot.random_configuration(seed=1), (2, 1))
+    start = np.zeros((2, steps, n))
+    cost = lambda q, v, tau: np.concatenate([0.1 * tau, v])
+    found = fl.ilqr(
+        robot, q, np.zeros((2, n)), start, DT, cost, constraints=c, active=active, iterations=30
+    )
+    assert found.converged.all()
+    path = robot.rollout(q, np.zeros((2, n)), found.tau, DT, constraints=c, active=active)
+    assert np.allclose(path.q, found.q, atol=1e-9)
+    assert (found.cost < 0.9 * found.history.cost[:, 0]).all()
+    T = robot.frame_placement(found.q, "p0")[:, :, :3, 3]
+    assert np.abs(np.diff(T[0], axis=0)).max() < 1e-4
+    assert np.abs(np.diff(T[1], axis=0)).max() > 1e-4
+    alone = fl.ilqr(
+        robot, q[1], np.zeros(n), start[1], DT, cost, constraints=c, active=active[1], iterations=30
+    )
+    assert np.allclose(alone.tau, found.tau[1], atol=1e-9)
+    with pytest.raises(ValueError, match=r"active has shape \(3, 1\)"):
+        fl.ilqr(robot, q[1], np.zeros(n), start[1], DT, cost, constraints=c, active=np.ones((3, 1)))

@@ -23,6 +23,7 @@ from featherlane.functions.arguments import (
     threads_asked,
 )
 from featherlane.functions.array_like import ArrayLike, Hessian, Integrator, Threads
+from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.control_costs import Wanted, cost_graphs, zero
 from featherlane.functions.control_pool import (
     CONVERGED,
@@ -37,6 +38,7 @@ from featherlane.functions.control_pool import (
 from featherlane.functions.optimal_control import OWN, ControlProblem, PiecewiseBackward, costs_key
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.program.graph import Graph
+from featherlane.robot.constraints import Constraints
 
 # Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 9 s for
 # the first call, and an eighth of the time of NumPy's products; larger robots would take minutes
@@ -93,9 +95,10 @@ def _backward(problem: ControlProblem) -> Any:
     if problem.products <= LARGEST:
         return problem.function("backward")
     assert isinstance(problem.model, Model)
-    linear = problem.model.function(
-        "linearize_step", integrator=problem.integrator, actuation=problem.actuation
-    )
+    options: dict[str, Any] = {"integrator": problem.integrator, "actuation": problem.actuation}
+    if (held := problem.constraints) is not None:
+        options |= {"constraints": held.constraints, "active": held.active}
+    linear = problem.model.function("linearize_step", **options)
     return PiecewiseBackward(problem, linear, problem.function("expansion"))
 
 
@@ -224,6 +227,21 @@ def _inputs(
     return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
 
 
+def _masks(active: Any, count: int, given: _Inputs) -> np.ndarray:
+    """The masks of constraints (T + 1, B, n), the last ones of the last knot."""
+    masks = np.asarray(active, given.tau.dtype)
+    wanted = (*given.lead, len(given.tau), count)
+    try:
+        whole = np.broadcast_to(masks, wanted)
+    except ValueError:
+        raise ValueError(
+            f"active has shape {masks.shape}, wanted {wanted}: a row for each knot, and in it one "
+            "for each constraint"
+        ) from None
+    flat = whole.reshape(-1, *wanted[-2:])
+    return np.moveaxis(np.concatenate([flat, flat[:, -1:]], axis=1), 1, 0)
+
+
 class _Results:
     """Arrays for all problems: their first trajectories, replaced when they end."""
 
@@ -319,6 +337,8 @@ def ilqr(
     tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
     integrator: Integrator = DEFAULT_INTEGRATOR,
     actuation: Actuated = None,
+    constraints: Constraints | None = None,
+    active: ArrayLike | None = None,
     hessian: Hessian = "gauss_newton",
     iterations: int = 100,
     tolerance: float | None = None,
@@ -343,7 +363,8 @@ def ilqr(
     - references: arrays (..., T + 1, *shape) by name, one for each knot too.
     - tau_limits: the least and the largest control, each (..., nu); by default the limits of the
       actuators, which `Model.step` keeps in any case.
-    - integrator, actuation: as in `Model.step`.
+    - integrator, actuation, constraints: as in `Model.step`. active (..., T, n): which constraints
+      hold at each knot, 1 or 0; by default all.
     - hessian: "gauss_newton" for costs that return an array of residuals r, which count as
       |r|^2 / 2 with the Hessian J^T J; "exact" for those that return a number, or residuals, with
       the exact Hessian, damped where it is indefinite.
@@ -373,15 +394,19 @@ def ilqr(
         told = "wanted a function of (problems that have ended, problems)"
         raise TypeError(f"progress is {shown(progress)}: {told}")
     actuation = model._actuation(actuation)
-    model.function("step", integrator=integrator, actuation=actuation)  # refuses what is unknown
+    held, masks = with_constraints(constraints, active)
+    refused: dict[str, Any] = {"constraints": constraints, "active": bool(masks)} if held else {}
+    model.function("step", integrator=integrator, actuation=actuation, **refused)
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     own, over = ({} if x is None else x for x in (parameters, references))
     given = _inputs(model, actuation, state, tau_limits, own, over)
+    if held is not None and masks:
+        given.fixed["active"] = _masks(active, held.constraints.count, given)
     sizes = {"q": model.nq, "v": model.nv, "tau": given.tau.shape[-1]}
     wanted = Wanted(sizes, given.shapes, hessian == "exact", bool(given.lead))
     costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
     options = integrator, actuation, "limits" in given.fixed, hessian == "exact"
-    problem = ControlProblem(model, *options, costs_key(*costs), *costs)
+    problem = ControlProblem(model, *options, costs_key(*costs), costs[0], costs[1], held)
     least = _tolerance(tolerance, given.tau.dtype)
     work = Work(_compiled(problem), given.fixed, int(iterations), least, count)
     slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))

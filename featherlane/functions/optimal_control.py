@@ -18,6 +18,7 @@ from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.array_like import Integrator
 from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.function import Function
 from featherlane.functions.results import named_results
 from featherlane.functions.riccati import Feedback, Quadratic, feedback, first_failure
@@ -36,13 +37,13 @@ OWN = "own_{}"  # what an input is called that holds a parameter of the user's c
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
     "backward": (
-        ("q", "v", "tau", "value", "damping", "dt", "limits"),
+        ("q", "v", "tau", "value", "damping", "dt", "limits", "active"),
         "cost",
         ("value", "k", "K"),
     ),
     "end": (("q", "v"), "terminal", ("value",)),
     "forward": (
-        ("q", "v", "total", *BEFORE, "k", "K", "length", "dt", "limits"),
+        ("q", "v", "total", *BEFORE, "k", "K", "length", "dt", "limits", "active"),
         "cost",
         ("tau", "q_next", "v_next", "sum"),
     ),
@@ -65,10 +66,12 @@ class ControlProblem:
     key: str
     cost: Graph = field(compare=False, repr=False)
     terminal: Graph = field(compare=False, repr=False)
+    constraints: ConstraintInputs | None = None
 
     @property
     def _identity(self) -> tuple[Any, ...]:
-        return self.integrator, self.actuation, self.limited, self.exact, self.key
+        held = self.constraints
+        return self.integrator, self.actuation, self.limited, self.exact, self.key, held
 
     @property
     def controls(self) -> int:
@@ -105,7 +108,11 @@ class ControlProblem:
         sizes |= {"value": (self.value_size,), "limits": (2, nu)}
         sizes |= {"gradient": (z,), "hessian": (z, z)}
         plain = lambda name: name.removesuffix("_before").removesuffix("_next")
-        names = [name for name in names if name != "limits" or self.limited]
+        masked = self.constraints is not None and self.constraints.active
+        if self.constraints is not None:
+            sizes["active"] = (self.constraints.constraints.count,)
+        absent = {*([] if self.limited else ["limits"]), *([] if masked else ["active"])}
+        names = [name for name in names if name not in absent]
         return {name: sizes.get(plain(name), ()) for name in names}
 
     def inputs(self, kernel: str) -> dict[str, tuple[int, ...]]:
@@ -136,6 +143,7 @@ class ControlProblem:
         variant = Variant(name)
         if "step" in name:
             variant = variant._replace(integrator=self.integrator, actuation=self.actuation)
+            variant = variant._replace(constraints=self.constraints)
         return call_graph(dynamics_graph(self.model, variant), given)
 
     # Costs
@@ -180,11 +188,11 @@ class ControlProblem:
 
     # What a step does to changes
 
-    def _linear(self, q: Array, v: Array, tau: Array, dt: Array) -> tuple[Array | None, Array]:
+    def _linear(self, given: dict[str, Array]) -> tuple[Array | None, Array]:
         """T (or None for 1) and S with dx_next = T S [dx; dtau]. Of Euler's methods S has rows of
-        zeros and ones, which fold away, where A and B do not show them.
+        zeros and ones, which fold away, where A and B do not show them. given: of a step.
         """
-        given = {"q": q, "v": v, "tau": tau, "dt": dt}
+        q, v, dt = given["q"], given["v"], given["dt"]
         if self.integrator not in EULER:
             step = self._of_model("linearize_step", **given)
             return None, np.concatenate([step["A"], step["B"]], -1)
@@ -203,12 +211,16 @@ class ControlProblem:
         above = np.concatenate([I, np.zeros((n, n + nu))], -1)
         return np.block([[by_q, by_v], [O, I]]), np.concatenate([above, below])
 
+    def _of_step(self, x: dict[str, Array], **state: Array) -> dict[str, Array]:
+        """The inputs of a step, of the inputs of a kernel."""
+        return {**state, **{name: x[name] for name in ("dt", "active") if name in x}}
+
     # Kernels, of their inputs by name
 
     def _backward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """From the value at a knot's end: the value at the knot, and the feedback."""
         q, v, tau = x["q"], x["v"], x["tau"]
-        T, S = self._linear(q, v, tau, x["dt"])
+        T, S = self._linear(self._of_step(x, q=q, v=v, tau=tau))
         after, gathered = unpacked(x["value"], self.states)
         Q = (after if T is None else after.after(T)).after(S)
         Q = Q.plus(self._expanded(self.cost, x, q=q, v=v, tau=tau))
@@ -234,7 +246,7 @@ class ControlProblem:
             low, high = x["limits"]
             tau = np.minimum(np.maximum(tau, low), high)
         cost = _single(self.cost, self._given(self.cost, x, q=q, v=v, tau=tau))
-        step = self._of_model("step", q=q, v=v, tau=tau, dt=x["dt"])
+        step = self._of_model("step", **self._of_step(x, q=q, v=v, tau=tau))
         return tau, step["q_next"], step["v_next"], x["total"] + cost
 
     def _last(self, x: dict[str, Array]) -> tuple[Array]:
@@ -297,7 +309,8 @@ class PiecewiseBackward:
     def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
         x = dict(zip(self.inputs, arrays, strict=True))
         after, gathered = unpacked(x["value"], self.problem.states)
-        *_, A, B = self.linear(x["q"], x["v"], x["tau"], x["dt"], threads=threads)
+        named = [x[name] for name in self.linear.inputs]
+        *_, A, B = self.linear(*named, threads=threads)
         named = [x[name] for name in self.expanded.inputs]
         cost = Quadratic(*self.expanded(*named, threads=threads))
         Q = after.after(np.concatenate([A, B], -1)).plus(cost)
