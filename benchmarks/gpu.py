@@ -19,6 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,7 @@ import gpu_tools
 from gpu_card import card
 from gpu_cells import LEFT_OUT, Bench, Cell, print_rows
 from gpu_pack import NAMES, ROBOTS
+from gpu_processes import Process
 from gpu_results import Results
 from options import parser
 from robots import machine_lines, say
@@ -47,7 +49,7 @@ MARGIN = 0.93  # of the minutes of a script that its parts may take
 
 class Part(NamedTuple):
     """Cells of one kind, and their share of the time. variables: of the process's environment;
-    on_gpu: whether it needs one.
+    on_gpu: whether it needs one; warm: whether its times ask for clocks that have risen.
     """
 
     name: str
@@ -55,13 +57,14 @@ class Part(NamedTuple):
     cells: Callable[[Bench], Iterator[Cell]]
     variables: tuple[tuple[str, str], ...] = ()
     on_gpu: bool = True
+    warm: bool = True
 
 
 OF_JAX = (("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)  # ours are in the memory, too
 
 
 def _form(name: str, share: float) -> Part:
-    return Part(name, share, partial(gpu_smoke.form, name))
+    return Part(name, share, partial(gpu_smoke.form, name), warm=False)
 
 
 def _peer(name: str, share: float) -> Part:
@@ -70,10 +73,10 @@ def _peer(name: str, share: float) -> Part:
 
 # Shares are generous where the emulator needs it: what a GPU leaves comes to the later parts
 SMOKE = (
-    Part("versions", 2, gpu_smoke.versions, on_gpu=False),
+    Part("versions", 2, gpu_smoke.versions, on_gpu=False, warm=False),
     Part("device", 4, gpu_smoke.device),
     _form("lanes", 5),
-    Part("graph", 16, gpu_smoke.graph),
+    Part("graph", 16, gpu_smoke.graph, warm=False),
     Part("one call", 4, gpu_smoke.one_call),
     _form("pitch", 4),
     _form("scratch", 12),
@@ -81,9 +84,9 @@ SMOKE = (
     _form("columns", 30),
     _form("plans", 20),
     _form("links", 25),
-    Part("torch", 14, gpu_frameworks.torch),
-    Part("cupy", 8, gpu_frameworks.cupy),
-    Part("jax", 14, gpu_frameworks.jax, OF_JAX),
+    Part("torch", 14, gpu_frameworks.torch, warm=False),
+    Part("cupy", 8, gpu_frameworks.cupy, warm=False),
+    Part("jax", 14, gpu_frameworks.jax, OF_JAX, warm=False),
 )
 BITS = (
     Part("bits", 200, gpu_rates.bits),
@@ -123,40 +126,59 @@ def timed(parts: Sequence[Part], seconds: float) -> Iterator[tuple[Part, float]]
 
 
 def run(parts: Sequence[Part], args: argparse.Namespace, results: Results, log: Path) -> None:
-    """Measures all parts, each in a process of its own."""
-    for part, seconds in timed(parts, 60 * args.minutes * MARGIN):
-        say(f"\n{part.name}: {seconds:.0f} s")
-        count = len(results.rows)
-        for row in gpu_processes.rows(partial(_command, part, args), seconds, log):
-            results.add({"part": part.name, **row})
-            say(gpu_results.text(results.rows[-1]))
-        if len(results.rows) == count:
-            results.add(
-                {"part": part.name, "value": f"{LEFT_OUT}: it has no cell here, or no time"}
-            )
+    """Measures all parts, each in a process of its own, which the next one stands by."""
+    grace = min(gpu_processes.GRACE, 60 * args.minutes * (1 - MARGIN))
+    with ExitStack() as stack:
+        waiting = _processes(parts, args, log, stack)
+        following = next(waiting)
+        for part, seconds in timed(parts, 60 * args.minutes * MARGIN):
+            process, following = following, next(waiting, following)
+            say(f"\n{part.name}: {seconds:.0f} s")
+            count = len(results.rows)
+            for row in gpu_processes.rows(process, seconds, grace):
+                results.add({"part": part.name, **row})
+                say(gpu_results.text(results.rows[-1]))
+            if len(results.rows) == count:
+                told = f"{LEFT_OUT}: it has no cell here, or no time"
+                results.add({"part": part.name, "value": told})
     for row in gpu_mappings.conclusions(results.rows):
         results.add({"part": "fit", **row})
 
 
-def _command(part: Part, args: argparse.Namespace, first: int, seconds: float) -> list[str]:
-    """The command of a part from a cell on."""
-    call = [sys.executable, __file__, "--part", part.name, "--first", str(first)]
-    call += ["--minutes", str(seconds / 60), "--pack", str(args.pack), "--robots", *args.robots]
+def _processes(
+    parts: Sequence[Part], args: argparse.Namespace, log: Path, stack: ExitStack
+) -> Iterator[Process]:
+    """Yields a process of each part, made when it is asked for. The stack ends them."""
+    for part in parts:
+        process = Process(_command(part, args), log)
+        stack.callback(process.end)
+        yield process
+
+
+def _command(part: Part, args: argparse.Namespace) -> list[str]:
+    """The command of a part, which begins when a line of its input says from which cell on."""
+    call = [sys.executable, __file__, "--part", part.name]
+    call += ["--pack", str(args.pack), "--robots", *args.robots]
     call += ["--functions", *args.functions] if args.functions else []
     return call + (["--emulated"] if args.emulated else [])
 
 
 def run_part(part: Part, args: argparse.Namespace) -> None:
-    """Measures one part in this process."""
+    """Measures one part in this process, when its input says so (`gpu_processes.Process.begin`)."""
+    if not (words := sys.stdin.readline().split()):
+        return  # nobody waits for it any more
+    first, seconds = int(words[0]), float(words[1])
     os.environ.update(part.variables)
     os.environ.setdefault("CUDA_CACHE_MAXSIZE", str(4 << 30))  # for what other parts compiled
     functions = tuple(args.functions or ())
-    deadline = time.monotonic() + 60 * args.minutes
     gpu_peers.with_wheels(args.pack.parent)
     gpu = card(args.emulated or not part.on_gpu)
+    # From here on: a driver that nobody uses takes seconds to begin
+    deadline = time.monotonic() + seconds
     bench = Bench(gpu, args.pack, tuple(args.robots), functions, deadline)
-    bench.gpu.warm()
-    print_rows(part.cells(bench), bench, args.first)
+    if part.warm:
+        bench.gpu.warm()
+    print_rows(part.cells(bench), bench, first)
 
 
 def _options() -> argparse.ArgumentParser:
@@ -166,7 +188,6 @@ def _options() -> argparse.ArgumentParser:
     what.add_argument("--script", choices=SCRIPTS, help="a, b or c")
     what.add_argument("--parts", nargs="+", choices=PARTS, help="only these parts")
     what.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)  # in this process
-    options.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)  # of its cells
     options.add_argument(
         "--out", type=Path, default=Path("gpu_results"), help="a folder (default: %(default)s)"
     )

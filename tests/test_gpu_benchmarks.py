@@ -145,12 +145,18 @@ def test_functions_of_robots_are_chosen_and_those_of_the_chain_stay(bench):
 CHILD = """
 import json, os, sys, time
 def tell(**row): print("row: " + json.dumps(row), flush=True)
-for cell in range(int(sys.argv[1]), 4):
+first, seconds = sys.stdin.readline().split()
+for cell in range(int(first), 4):
     tell(begun=cell, batch=cell)
     if cell == 1: {fault}
     tell(batch=cell, seconds=1.0)
 tell(ended=True)
 """
+
+
+def child(program, folder):
+    """A process of a program."""
+    return gpu_processes.Process([sys.executable, "-c", program], folder / "log")
 
 
 @pytest.mark.parametrize(
@@ -163,28 +169,70 @@ tell(ended=True)
     ],
 )
 def test_after_a_cell_that_ends_its_process_another_goes_on(fault, told, tmp_path):
-    child = CHILD.replace("{fault}", fault)
-    command = lambda first, seconds: [sys.executable, "-c", child, str(first)]
-    rows = list(gpu_processes.rows(command, 30, tmp_path / "log", silence=1.0))
+    process = child(CHILD.replace("{fault}", fault), tmp_path)
+    rows = list(gpu_processes.rows(process, 30, silence=1.0))
     assert [row["batch"] for row in rows] == [0, 1, 2, 3]
     assert told in rows[1]["value"]
     assert all(row["seconds"] == 1.0 for row in (rows[0], *rows[2:]))
 
 
 def test_a_process_that_cannot_begin_is_one_row(tmp_path):
-    command = lambda first, seconds: [sys.executable, "-c", "raise OSError('no driver')"]
-    (row,) = gpu_processes.rows(command, 30, tmp_path / "log")
+    (row,) = gpu_processes.rows(child("raise OSError('no driver')", tmp_path), 30)
     assert row == {"value": "failed: the process ended with status 1: OSError: no driver"}
 
 
-def test_a_part_is_ended_when_its_time_is_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu_processes, "GRACE", 0.5)
-    child = CHILD.replace("{fault}", "time.sleep(60)")
-    command = lambda first, seconds: [sys.executable, "-c", child, str(first)]
+def test_a_part_is_ended_when_its_time_is_over(tmp_path):
+    process = child(CHILD.replace("{fault}", "time.sleep(60)"), tmp_path)
     begin = time.monotonic()
-    rows = list(gpu_processes.rows(command, 1.0, tmp_path / "log"))
+    rows = list(gpu_processes.rows(process, 1.0, grace=0.5))
     assert rows[-1] == {"batch": 1, "value": "failed: time is over"}
     assert time.monotonic() - begin < 20
+
+
+def test_no_cell_is_measured_before_a_process_shall_begin(tmp_path):
+    """It imports meanwhile, while the part before is measured."""
+    process = child("print('row: {}', flush=True)\n" + CHILD.replace("{fault}", "pass"), tmp_path)
+    assert process.lines.get(timeout=20) == "row: {}\n"
+    assert process.lines.empty()
+    assert list(gpu_processes.rows(process, 0.0)) == []
+    assert process.process.poll() is not None
+
+
+def test_the_process_of_the_next_part_stands_by(monkeypatch, tmp_path):
+    """Imports would else take a quarter of the minute of the smoke test."""
+    log = []
+
+    class Started:
+        def __init__(self, command, path):
+            self.part = command[command.index("--part") + 1]
+            log.append(f"made {self.part}")
+
+        def end(self):
+            log.append(f"ended {self.part}")
+
+    def rows(process, seconds, grace):
+        assert grace < 5
+        log.append(f"measured {process.part}")
+        return []
+
+    monkeypatch.setattr(gpu, "Process", Started)
+    monkeypatch.setattr(gpu_processes, "rows", rows)
+    args = gpu._options().parse_args(["--smoke"])
+    args.minutes = 1.0
+    results = gpu_results.Results(tmp_path / "smoke.csv")
+    gpu.run(gpu.SMOKE[:3], args, results, tmp_path / "log")
+    results.close()
+    names = [part.name for part in gpu.SMOKE[:3]]
+    first, second, third = names
+    assert log[:4] == [f"made {first}", f"made {second}", f"measured {first}", f"made {third}"]
+    assert log[4:6] == [f"measured {second}", f"measured {third}"]
+    assert {*log[6:]} == {f"ended {name}" for name in names}
+
+
+def test_only_what_is_timed_waits_for_the_clocks():
+    """A process takes 0.3 s for that, and the smoke test has fourteen of them."""
+    assert [part.name for part in gpu.SMOKE if part.warm] == ["device", "one call"]
+    assert all(part.warm for part in (*gpu.RATES, *gpu.OTHERS))
 
 
 # The time of parts
