@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import compress
+from typing import Any, Protocol
 
-from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
 
 FREE = {"data", "sign"}  # kinds that no processor waits for
 LEAVES = {"input", "constant"}  # these wait in memory
+
+
+class Counted(Protocol):
+    """The part of a graph that is counted: operations, operands, tags and outputs."""
+
+    op: list[str]
+    args: list[tuple[int, ...]]
+    tag: list[Any]
+    outputs: Any
+
+    def live(self) -> list[bool]: ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -37,13 +50,13 @@ class Cost:
         return f"{self.operations} operations ({kinds}), {most}"
 
 
-def operations(graph: Graph) -> int:
+def operations(graph: Counted) -> int:
     """The `operations` of the graph's cost alone, which takes far less time to find."""
     kinds = Counter(OPS[op].kind for op in compress(graph.op, graph.live()))
     return Cost(kinds, depth=0, live=0).operations
 
 
-def cost(graph: Graph) -> Cost:
+def cost(graph: Counted) -> Cost:
     """The cost of what the outputs need."""
     needed = graph.live()
     kinds: Counter[str] = Counter()
@@ -62,7 +75,7 @@ def cost(graph: Graph) -> Cost:
     return Cost(kinds, deepest, _most_live(graph, needed), stages)
 
 
-def _most_live(graph: Graph, needed: list[bool]) -> int:
+def _most_live(graph: Counted, needed: list[bool]) -> int:
     last = [-1] * len(graph)
     for k, args in enumerate(graph.args):
         if needed[k]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from featherlane.program.cost import Cost, cost
 from featherlane.program.op import ARITHMETIC, COMMUTES, CONDITIONS
 from featherlane.scalar import sine_cosine
 
@@ -384,12 +385,10 @@ class Graph:
                 users[a].append(k)
         return users
 
-    def cost(self) -> Any:
+    def cost(self) -> Cost:
         """Operations by kind, depth and live values, in all and by stage: see
         `featherlane.program.cost`.
         """
-        from featherlane.program.cost import cost
-
         return cost(self)
 
     def replaced(self, **columns: Any) -> Graph:

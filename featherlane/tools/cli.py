@@ -17,7 +17,8 @@ from typing import Any, NoReturn, TextIO
 
 import featherlane
 from featherlane.errors import did_you_mean
-from featherlane.tools.commands import COMMANDS, Command
+from featherlane.tools.command import Command
+from featherlane.tools.commands import COMMANDS
 from featherlane.tools.options import ROBOT
 
 ABOUT_ROBOTS = (

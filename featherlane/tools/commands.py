@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from featherlane.api.model import Model, load
 from featherlane.functions.table import FUNCTIONS
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import bundled
 from featherlane.robot.loaders.files import LARGEST_FILE
+from featherlane.tools.command import COMMANDS, Answer, command
 from featherlane.tools.functions_of import functions_of
 from featherlane.tools.options import (
     ANY_FUNCTION,
     DTYPE,
     DTYPE_OF_ARRAYS,
     FUNCTION,
-    JSON,
     MAPPED_FUNCTION,
     ROBOT,
     ROOT,
@@ -45,40 +44,6 @@ from featherlane.tools.timing import DTYPES
 
 PEERS = ("pinocchio", "mujoco")
 SIGNATURES = ("plain", "acados")
-
-
-class Answer(NamedTuple):
-    """The result of a command. data: for JSON; text: an object whose `str` is printed."""
-
-    data: dict[str, Any]
-    text: object
-    passed: bool = True
-
-
-class Command(NamedTuple):
-    """A command; the first paragraph of its docstring, `description`, is its summary."""
-
-    name: str
-    run: Callable[[argparse.Namespace], Answer]
-    options: tuple[Option, ...]
-    description: str
-
-    @property
-    def summary(self) -> str:
-        return " ".join(self.description.split("\n\n")[0].split()).removesuffix(".")
-
-
-COMMANDS: dict[str, Command] = {}
-
-
-def command(name: str, *options: Option) -> Callable[..., Any]:
-    """Makes a command of a function. Every command also takes --json."""
-
-    def register(run: Callable[[argparse.Namespace], Answer]) -> Callable[..., Answer]:
-        COMMANDS[name] = Command(name, run, (*options, JSON), run.__doc__ or "")
-        return run
-
-    return register
 
 
 def _source(robot: str) -> str:

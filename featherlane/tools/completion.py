@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 
-from featherlane.tools.commands import Command
+from featherlane.tools.command import Command
 from featherlane.tools.options import Option
 
 GENERAL = {"--help": "show the commands", "--version": "show the version"}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from featherlane.backends import reference
 from featherlane.backends.c.arithmetic import CType
-
-if TYPE_CHECKING:
-    from featherlane.backends.c.library import Written
+from featherlane.backends.c.written import Written, work_constant
 
 TOP = """\
 /* Compares every function of {name}.h with values from Python; the exit status is 1 if one differs.
@@ -136,8 +133,6 @@ def _room(each: Written, name: str, t: CType, states: int = 0) -> list[str]:
     """Room for the results, and for what the function works with. states: 0 for the function of
     one state.
     """
-    from featherlane.backends.c.library import work_constant
-
     arrays = _arrays(each)
     many, suffix = (f" * {states}", "_batch") if states else ("", "")
     inputs, outputs = arrays[: len(each.function.program.inputs)], each.renamed.values()

@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from featherlane.backends.c import checks
 from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
-from featherlane.backends.c.code import Array, CCode, CForm, code, with_body, wrapped
+from featherlane.backends.c.code import Array, CForm, code, with_body, wrapped
 from featherlane.backends.c.names import check_argument, check_start, comment
+from featherlane.backends.c.written import CFunction, Written, work_constant
 from featherlane.program.program import Program
 
 WIDEST = 512  # bits of the widest vectors of states
-
-
-class CFunction(NamedTuple):
-    """A function to be written.
-
-    name: in C, behind the name of the library; program: as `lower(program, "c", dtype)` gives it;
-    about: what it computes; meanings: of its inputs and outputs, by name; inputs: arrays
-    (states, *shape) on which it is checked.
-    """
-
-    name: str
-    program: Program
-    about: str
-    meanings: Mapping[str, str]
-    inputs: Mapping[str, np.ndarray]
-
-
-class Written(NamedTuple):
-    """A function with its C. renamed: its outputs' names in C; forms: for one state, and for many
-    if they are wanted.
-    """
-
-    function: CFunction
-    renamed: Mapping[str, str]
-    forms: Mapping[str, CCode]
-
-    @property
-    def parameters(self) -> list[Array]:
-        program = self.function.program
-        inputs = [Array(name) for name in program.inputs]
-        return [*inputs, *[Array(self.renamed[name], True) for name in program.outputs]]
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The entries of each argument."""
-        program = self.function.program
-        sizes = {name: math.prod(shape) for name, shape in program.inputs.items()}
-        return sizes | {self.renamed[name]: len(out.nodes) for name, out in program.outputs.items()}
 
 
 def library(
@@ -193,11 +155,6 @@ def _places(entries: int) -> int:
 def _size(name: str, each: Written, suffix: str, t: CType) -> str:
     size = _room(each, t) if suffix else each.forms[suffix].workspace
     return f"#define {work_constant(name, each, suffix)} {size}"
-
-
-def work_constant(name: str, each: Written, suffix: str) -> str:
-    """The macro with the size of a function's workspace."""
-    return f"{name}_{each.function.name}{suffix}_WORK".upper()
 
 
 def _comment(lines: Sequence[str]) -> str:
