@@ -19,12 +19,14 @@ CIRCLES = [  # these remain; the list may only shrink
     {"functions.fast_path", "functions.function", "functions.on_device"},
     {"functions.operations", "functions.rollout_derivatives"},
 ]
-TWICE = (  # class names that stand in two files or more; the list may only shrink
-    "Array Arrays Block Body Chain Change Choice Circuit Columns Cost Factor Figure Form "
-    "Frame Handler Kernels Lanes Layout Link Memory Module Multiplier Part Piece Pipeline "
-    "Place Places Report Robot Row Rows Run Schedule Shape Shown Solution Span Stage "
-    "State Step Unit Value View Work Workspaces "
-).split()
+# Class names that stand in two files or more; the list may only shrink
+TWICE = [
+    "Array", "Arrays", "Block", "Body", "Chain", "Change", "Choice", "Circuit", "Columns",
+    "Cost", "Factor", "Figure", "Form", "Frame", "Handler", "Kernels", "Lanes", "Layout", "Link",
+    "Memory", "Module", "Multiplier", "Part", "Piece", "Pipeline", "Place", "Places", "Report",
+    "Robot", "Row", "Rows", "Run", "Schedule", "Shape", "Shown", "Solution", "Span", "Stage",
+    "State", "Step", "Unit", "Value", "View", "Work", "Workspaces",
+]  # fmt: skip
 
 
 def named(path):
