@@ -12,13 +12,13 @@ X is that of inverse dynamics less H = d(J^T f)/dq (see `constraint_slopes`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import NamedTuple, Protocol
 
 from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches
 from featherlane.algorithms.constrained import residuals
-from featherlane.algorithms.constraint_slopes import ResidualSlopes, residual_slopes
+from featherlane.algorithms.constraint_slopes import ResidualSlopes, add_entry, residual_slopes
 from featherlane.algorithms.constraints import (
     Constrained,
     Row,
@@ -45,51 +45,80 @@ from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, is_zero, repeat
 
 
+class Column(NamedTuple):
+    """A column of X and one of A, and what is added to the columns of da and df that they give. All
+    have few entries; those of rows are in the axes of `to`.
+    """
+
+    x: Row
+    y: Row
+    a: Row
+    f: Row
+
+    @property
+    def places(self) -> tuple[tuple[int, ...], ...]:
+        """Where its entries are."""
+        return tuple(tuple(sorted(part)) for part in self)
+
+    def pack(self) -> list[Scalar]:
+        """Returns its entries in one list."""
+        return [part[k] for part in self for k in sorted(part)]
+
+    @staticmethod
+    def unpack(places: Sequence[Sequence[int]], packed: Scalars) -> Column:
+        """Returns the column whose entries are in these places."""
+        entries = iter(packed)
+        return Column(*[{k: next(entries) for k in part} for part in places])
+
+
 class Solution(NamedTuple):
-    """The matrices of da = -P X - B A and df = B^T X - S^-1 A; rows of B are entries of v."""
+    """The matrices of da = -P X - B A and df = B^T X - S^-1 A; rows of B are entries of v, rows of
+    constraints are in the axes of `to`.
+    """
 
     P: Rows
     B: Rows
     Sinv: Rows
 
-    def column(self, n: int, m: int, x: Row, y: Row) -> tuple[list[Scalar], list[Scalar]]:
-        """Returns da and df for a column of X and one of A."""
+    def column(self, c: Column) -> tuple[list[Scalar], list[Scalar]]:
+        """Returns a column of da and one of df."""
         da = [
-            sum((-self.P[i][k] * b for k, b in x.items()), start=0.0)
-            - sum((self.B[i][r] * b for r, b in y.items()), start=0.0)
-            for i in range(n)
+            c.a.get(i, 0.0)
+            - sum((row[k] * b for k, b in c.x.items()), start=0.0)
+            - sum((self.B[i][r] * b for r, b in c.y.items()), start=0.0)
+            for i, row in enumerate(self.P)
         ]
         df = [
-            sum((self.B[k][r] * b for k, b in x.items()), start=0.0)
-            - sum((self.Sinv[r][s] * b for s, b in y.items()), start=0.0)
-            for r in range(m)
+            c.f.get(r, 0.0)
+            + sum((self.B[k][r] * b for k, b in c.x.items()), start=0.0)
+            - sum((row[s] * b for s, b in c.y.items()), start=0.0)
+            for r, row in enumerate(self.Sinv)
         ]
         return da, df
 
-    def columns(self, places: Sequence[tuple[Row, Row]]) -> list[tuple[list[Scalar], list[Scalar]]]:
-        """Returns da and df for many columns (x, y); those with entries in the same places are
-        repeats of one function.
+    def matrices(self, columns: Sequence[Column]) -> tuple[Rows, Rows]:
+        """Returns da and df for many columns; those with entries in the same places are repeats of
+        one function.
         """
         n, m = len(self.P), len(self.Sinv)
         packed = [x for M in self for row in M for x in row]
-        supports: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
-        for place, (x, y) in enumerate(places):
-            supports.setdefault((tuple(sorted(x)), tuple(sorted(y))), []).append(place)
-        found: dict[int, tuple[list[Scalar], list[Scalar]]] = {}
-        for (ks, rs), own in supports.items():
+        alike: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+        for k, column in enumerate(columns):
+            alike.setdefault(column.places, []).append(k)
+        da, df = ([[0.0] * len(columns) for _ in range(rows)] for rows in (n, m))
+        for places, own in alike.items():
 
-            def column(
-                shared: Scalars, b: Scalars, ks: tuple[int, ...] = ks, rs: tuple[int, ...] = rs
+            def solve(
+                shared: Scalars, b: Scalars, places: Sequence[Sequence[int]] = places
             ) -> list[Scalar]:
-                matrices = _unpacked(shared, n, m)
-                x, y = dict(zip(ks, b, strict=False)), dict(zip(rs, b[len(ks) :], strict=True))
-                da, df = matrices.column(n, m, x, y)
-                return [*da, *df]
+                first, second = _unpacked(shared, n, m).column(Column.unpack(places, b))
+                return [*first, *second]
 
-            right = [[*[places[j][0][k] for k in ks], *[places[j][1][r] for r in rs]] for j in own]
-            for j, both in zip(own, repeat(column, packed, right), strict=True):
-                found[j] = both[:n], both[n:]
-        return [found[j] for j in range(len(places))]
+            found = repeat(solve, packed, [columns[k].pack() for k in own])
+            for k, both in zip(own, found, strict=True):
+                for row, x in zip((*da, *df), both, strict=True):
+                    row[k] = x
+        return da, df
 
 
 def _unpacked(packed: Scalars, n: int, m: int) -> Solution:
@@ -102,7 +131,7 @@ def _unpacked(packed: Scalars, n: int, m: int) -> Solution:
     return Solution(*matrices)
 
 
-def solution(system: ConstrainedSystem) -> Solution:
+def solution(system: ConstrainedSystem, groups: Sequence[Sequence[RowGroup]]) -> Solution:
     """Returns the matrices of a system after three proximal iterations.
 
     With S + R = C E^-1 C^T, K = C^-1, Z = K U^T and Q = K R K^T, these invert S by K^T G K with
@@ -127,7 +156,8 @@ def solution(system: ConstrainedSystem) -> Solution:
         [sum((K[s][r] * GZ[s][k] for s in range(r + 1, m)), start=GZ[r][k]) for r in range(m)]
         for k in range(n)
     ]
-    return Solution(P, B, _between(K, G))
+    in_axes = lambda rows: [user_forces(groups, row) for row in rows]
+    return Solution(P, in_axes(B), in_axes(transpose(in_axes(_between(K, G)))))
 
 
 def _between(K: Rows, G: Sequence[Sequence[Scalar]]) -> Rows:
@@ -156,6 +186,9 @@ class Differentiated(NamedTuple):
     df_dq: Rows
     df_dv: Rows
     df_dtau: Rows
+
+
+Shifts = Callable[[list[Scalar]], tuple[list[Scalar], list[Scalar]]]
 
 
 class Level(Protocol):
@@ -240,8 +273,12 @@ def differentiated(
     masks: list[Scalar] | None,
     f_ext: Wrenches | None,
     fixed: Fixed,
+    shifts: Shifts | None = None,
 ) -> Differentiated:
-    """Returns accelerations, forces and their derivatives by q, qd and tau, the state."""
+    """Returns accelerations, forces and their derivatives by q, qd and tau, the state.
+
+    shifts(a): what else the diagonals of X by q and by v have.
+    """
     f_ext = f_ext or no_wrenches(model)
     a, f, groups, system, m = solved(model, level, state, masks, f_ext)
     constrained = level.at(model, *state[:2], a)
@@ -253,23 +290,23 @@ def differentiated(
     slopes_v = level.by_v(constrained, J, slopes)
     still_v = level.boosted(constrained, J, slopes_v, known_v)
     still_q = moved(J, slopes.by_q, known_q)
-    by_q = right_sides(columns_less(X_q, slopes.H, known_q), slopes.by_q, still_q)
-    by_v = right_sides(columns_less(X_v, {}, known_v), slopes_v, still_v)
-    matrices = solution(system)
-    columns = matrices.columns([*by_q, *by_v])
-    da_dq, df_dq = matrix_of(columns[: model.nv], known_q)
-    da_dv, df_dv = matrix_of(columns[model.nv :], known_v)
+    for X, diagonal in zip((X_q, X_v), shifts(a) if shifts else (), strict=False):
+        for k, x in enumerate(diagonal):
+            X[k][k] = X[k][k] + x
+    turns = force_turns(constrained, f, model.nv)
+    by_q = columns_of(columns_less(X_q, slopes.H, known_q), slopes.by_q, known_q, still_q)
+    by_v = columns_of(columns_less(X_v, {}, known_v), slopes_v, known_v, still_v)
+    by_q = [
+        column._replace(y=in_axes(groups, column.y), f=turn)
+        for column, turn in zip(by_q, turns, strict=True)
+    ]
+    by_v = [column._replace(y=in_axes(groups, column.y)) for column in by_v]
+    matrices = solution(system, groups)
+    da_dq, df_dq = matrices.matrices(by_q)
+    da_dv, df_dv = matrices.matrices(by_v)
     df_dtau = [[-x for x in row] for row in transpose(matrices.B)]
-    return Differentiated(
-        a,
-        user_forces(groups, f),
-        da_dq,
-        da_dv,
-        matrices.P,
-        force_slopes(constrained, df_dq, f),
-        force_slopes(constrained, df_dv),
-        force_slopes(constrained, df_dtau),
-    )
+    forces = user_forces(groups, f)
+    return Differentiated(a, forces, da_dq, da_dv, matrices.P, df_dq, df_dv, df_dtau)
 
 
 def constrained_forward_dynamics_derivatives(
@@ -343,48 +380,46 @@ def _moved_entry(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
     return slopes.get(k, 0.0) + sparse_dot(row, {i: x for i, x in enumerate(c) if not is_zero(x)})
 
 
-def right_sides(X: Sequence[Row], A: Sequence[Row], known: dict[int, Row]) -> list[tuple[Row, Row]]:
-    """Returns the columns of X and A, those of A in `known` as they are there."""
-    return [
-        (x, known[k] if k in known else {r: row[k] for r, row in enumerate(A) if k in row})
-        for k, x in enumerate(X)
-    ]
-
-
-def matrix_of(
-    columns: Sequence[tuple[list[Scalar], list[Scalar]]], known: Columns
-) -> tuple[Rows, Rows]:
-    """Returns the matrices whose columns are da and df."""
-    columns_of_a = [
-        [x + y for x, y in zip(da, known[k], strict=True)] if k in known else da
-        for k, (da, _) in enumerate(columns)
-    ]
-    df = [list(row) for row in transpose([df for _, df in columns])]
-    return [list(row) for row in transpose(columns_of_a)], df
-
-
-def force_slopes(constrained: Sequence[Constrained], df: Rows, f: Scalars | None = None) -> Rows:
-    """Returns the derivatives of forces in the axes of `to`. f: the multipliers, for derivatives by
-    q: forces in the axes of `frame` turn with it.
+def columns_of(
+    X: Sequence[Row], A: Sequence[Row], known: Columns, still: dict[int, Row]
+) -> list[Column]:
+    """Returns the columns of X and A, those of A that `still` has as they are there, and of known
+    columns what is added to da.
     """
-    result, start = list[list[Scalar]](), 0
-    for one in constrained:
-        for group in one.groups:
-            rows = df[start : start + len(group.rows)]
-            if group.to_axes is not None and one.pair is not None:
-                own = Vector(f[start : start + 3]) if f is not None else None
-                rows = _in_axes(one, group, rows, own)
-            result += rows
-            start += len(group.rows)
+    columns = []
+    for k, x in enumerate(X):
+        y = still[k] if k in still else {r: row[k] for r, row in enumerate(A) if k in row}
+        added = {i: c for i, c in enumerate(known.get(k, ())) if not is_zero(c)}
+        columns.append(Column(x, y, added, {}))
+    return columns
+
+
+def in_axes(groups: Sequence[Sequence[RowGroup]], column: Row) -> Row:
+    """Returns a column of rows of constraints in the axes of `to`."""
+    result, start = dict(column), 0
+    for group in flat(groups):
+        places = range(start, start + len(group.rows))
+        if group.to_axes is not None and any(r in column for r in places):
+            turned = group.to_axes.to_parent([column.get(r, 0.0) for r in places])
+            result.update(zip(places, turned, strict=True))
+        start += len(group.rows)
     return result
 
 
-def _in_axes(one: Constrained, group: RowGroup, rows: Rows, f: Vector | None) -> Rows:
-    """Returns three rows of derivatives in the axes of `to`."""
-    assert one.pair is not None
-    assert group.to_axes is not None
-    columns = [Vector(column) for column in zip(*rows, strict=True)]
-    if f is not None:
-        for k, J in one.pair.chain.columns:
-            columns[k] = columns[k] + cross(split(J)[0], f)
-    return [list(row) for row in zip(*map(group.to_axes.to_parent, columns), strict=True)]
+def force_turns(constrained: Sequence[Constrained], f: Scalars, n: int) -> list[Row]:
+    """Returns how forces of fixed components in the axes of `frame` change with q in those of `to`,
+    in which they are returned: the frame turns by w, and they by w x f.
+    """
+    columns: list[Row] = [{} for _ in range(n)]
+    start = 0
+    for one in constrained:
+        for group in one.groups:
+            places = range(start, start + len(group.rows))
+            if group.to_axes is not None and one.pair is not None:
+                own = Vector([f[r] for r in places])
+                for k, J in one.pair.chain.columns:
+                    turned = group.to_axes.to_parent(cross(split(J)[0], own))
+                    for r, x in zip(places, turned, strict=True):
+                        add_entry(columns[k], r, x)
+            start += len(group.rows)
+    return columns

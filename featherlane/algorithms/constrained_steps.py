@@ -17,6 +17,7 @@ from featherlane.algorithms.constrained import (
     residuals,
 )
 from featherlane.algorithms.constrained_derivatives import (
+    Shifts,
     constrained_forward_dynamics_derivatives,
     differentiated,
     moved,
@@ -105,10 +106,11 @@ def constrained_step_and_derivatives(
     anchors: Sequence[Scalars] | None = None,
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
+    shifts: Shifts | None = None,
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
     """Returns the acceleration of a semi-implicit step, and its derivatives by q, v and tau."""
     level, masks = VelocityLevel(constraints, dt, anchors), item_masks(constraints, active)
-    found = differentiated(model, level, (q, qd, tau), masks, f_ext, fixed)
+    found = differentiated(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
     return found.a, found.da_dq, found.da_dv, found.da_dtau
 
 
@@ -156,6 +158,7 @@ def damped_constrained_step_and_derivatives(
     **options: Any,
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
     """Returns the acceleration of a damped step, and its derivatives by q, v and tau."""
+    terms = ImplicitTerms.at(tree, q, v, servo_damping)
+    shifts = lambda a: terms.shifts(v, a, dt)
     step = damped(constrained_step_and_derivatives)
-    results = step(tree, q, v, tau, dt, servo_damping, **options)
-    return ImplicitTerms.at(tree, q, v, servo_damping).with_shifts(v, dt, *results)
+    return step(tree, q, v, tau, dt, servo_damping, shifts=shifts, **options)

@@ -38,7 +38,7 @@ class ResidualSlopes(NamedTuple):
     H: dict[tuple[int, int], Scalar]
 
 
-def _add(row: dict, key: object, x: Scalar) -> None:
+def add_entry(row: dict, key: object, x: Scalar) -> None:
     """Adds to an entry of a sparse row or matrix."""
     if not is_zero(x):
         row[key] = row[key] + x if key in row else x
@@ -67,10 +67,10 @@ def _group_slopes(
             for row, x, e in zip(
                 by_q, components(directions, s.chain.X, change), error, strict=True
             ):
-                _add(row, k, x if is_zero(gains.p) else x + gains.p * e)
+                add_entry(row, k, x if is_zero(gains.p) else x + gains.p * e)
             change = split(_with_gain(change_by_v(s.motion, n, J), gains))[half]
             for row, x in zip(by_v, components(directions, s.chain.X, change), strict=True):
-                _add(row, k, x)
+                add_entry(row, k, x)
     return by_q, by_v
 
 
@@ -112,12 +112,12 @@ def _rod_slopes(s: PairState, gains: Gains) -> tuple[list[Row], list[Row]]:
             radial = dot(du, v) + dot(rod.u, dv)
             x = dot(du, a) + dot(rod.u, split(moved.A)[1]) + gains.d * radial + gains.p * along
             x = x + 2.0 * (dot(v, dv) - rod.along * radial) * rod.inverse
-            _add(by_q, k, x - rod.centripetal * rod.inverse * dot(rod.u, dc))
+            add_entry(by_q, k, x - rod.centripetal * rod.inverse * dot(rod.u, dc))
             moved = change_by_v(s.motion, n, J)
             dv = split(moved.V)[1]
             radial = dot(rod.u, dv)
             x = dot(rod.u, split(moved.A)[1]) + gains.d * radial
-            _add(by_v, k, x + 2.0 * (dot(v, dv) - rod.along * radial) * rod.inverse)
+            add_entry(by_v, k, x + 2.0 * (dot(v, dv) - rod.along * radial) * rod.inverse)
     return [by_q], [by_v]
 
 
@@ -154,9 +154,9 @@ def _force_slopes(s: PairState, forces: ChainForces) -> dict[tuple[int, int], Sc
     H: dict[tuple[int, int], Scalar] = {}
     for (i, Ji), carried, added in _carried_forces(s, forces):
         for k, G in added:
-            _add(H, (i, k), dot(Ji, G))
+            add_entry(H, (i, k), dot(Ji, G))
         for k, G in carried:
-            _add(H, (i, k), dot(Ji, G))
+            add_entry(H, (i, k), dot(Ji, G))
     return H
 
 
@@ -210,17 +210,17 @@ def _coupling_slopes(
     k = place.joint[1]
     by_q: Row = {}
     by_v: Row = {}
-    _add(by_q, k, gains.p)
-    _add(by_v, k, gains.d)
+    add_entry(by_q, k, gains.p)
+    add_entry(by_v, k, gains.d)
     if place.leader is None:
         return ResidualSlopes([by_q], [by_v], {})
     j, m = place.leader
     first, second, third = (polynomial(place.polynomial, q[j], n) for n in (1, 2, 3))
     slope = -(second * (qdd[m] + gains.d * qd[m]) + third * (qd[m] * qd[m]) + gains.p * first)
-    _add(by_q, m, slope)
-    _add(by_v, m, -(2.0 * (second * qd[m]) + gains.d * first))
+    add_entry(by_q, m, slope)
+    add_entry(by_v, m, -(2.0 * (second * qd[m]) + gains.d * first))
     H: dict[tuple[int, int], Scalar] = {}
-    _add(H, (m, m), -(second * f))
+    add_entry(H, (m, m), -(second * f))
     return ResidualSlopes([by_q], [by_v], H)
 
 

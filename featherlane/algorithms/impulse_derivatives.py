@@ -15,15 +15,16 @@ from featherlane.algorithms.constrained import approach, velocity_residuals
 from featherlane.algorithms.constrained_derivatives import (
     all_slopes,
     columns_less,
-    force_slopes,
+    columns_of,
+    force_turns,
+    in_axes,
     masked_rows,
-    matrix_of,
-    right_sides,
     solution,
 )
 from featherlane.algorithms.constraints import (
     NO_GAINS,
     Constrained,
+    Row,
     constraint_at,
     item_masks,
     user_forces,
@@ -34,7 +35,7 @@ from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import mass_matrix_of_pairs
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.constraints import Constraints
-from featherlane.robot.spatial import ZERO3
+from featherlane.robot.spatial import ZERO3, transpose
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
@@ -62,26 +63,22 @@ def impulse_derivatives(
         {k: (1.0 + r) * x for k, x in row.items()}
         for r, row in zip(e, masked_rows(groups, system), strict=True)
     ]
-    matrices, n = solution(system), model.nv
-    nothing = columns_less([[0.0] * n for _ in range(n)], {}, {})
-    columns = matrices.columns(
+    matrices, n = solution(system, groups), model.nv
+    by_q = columns_of(columns_less(X, slopes.H, {}), slopes.by_q, {}, {})
+    turns = force_turns(constrained, f, n)
+    dv_dq, df_dq = matrices.matrices(
         [
-            *right_sides(columns_less(X, slopes.H, {}), slopes.by_q, {}),
-            *right_sides(nothing, by_v, {}),
+            column._replace(y=in_axes(groups, column.y), f=turn)
+            for column, turn in zip(by_q, turns, strict=True)
         ]
     )
-    dv_dq, df_dq = matrix_of(columns[:n], {})
-    dv_dv, df_dv = matrix_of(columns[n:], {})
-    for k in range(n):
-        dv_dv[k][k] = dv_dv[k][k] + 1.0
-    return (
-        [v + d for v, d in zip(qd, jump, strict=True)],
-        user_forces(groups, f),
-        dv_dq,
-        dv_dv,
-        force_slopes(constrained, df_dq, f),
-        force_slopes(constrained, df_dv),
-    )
+    nothing: list[Row] = [{} for _ in range(n)]
+    columns = columns_of(nothing, by_v, {}, {})
+    moves = [matrices.column(c._replace(y=in_axes(groups, c.y), a={k: 1.0}))
+             for k, c in enumerate(columns)]  # fmt: skip
+    dv_dv, df_dv = ([list(row) for row in transpose(part)] for part in zip(*moves, strict=True))
+    v_next = [v + d for v, d in zip(qd, jump, strict=True)]
+    return v_next, user_forces(groups, f), dv_dq, dv_dv, df_dq, df_dv
 
 
 def _reflected(

@@ -96,7 +96,7 @@ OF_METHODS = {
     (
         "constraints",
         "constraints",
-    ): "list of `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod`, `fl.Coupling`",
+    ): "list of `fl.Pin`, `fl.Weld`, ...; or Constraints of another form",
     (
         "constraints",
         "kp",

@@ -56,7 +56,7 @@ from featherlane.functions.table import (
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
 from featherlane.program.graph import Graph
 from featherlane.robot import model
-from featherlane.robot.constraints import Constraints, resolved
+from featherlane.robot.constraints import Constraints, constraints_on
 from featherlane.robot.massless import massless_refusal
 from featherlane.robot.parameters import BASE, PARAMETERS
 from featherlane.robot.tree import Tree, is_chain
@@ -283,7 +283,7 @@ class Compiled(model.Robot):
             raise TypeError(
                 f"constraints is {kind}: wanted those that model.constraints(...) gives"
             )
-        if given.constraints != resolved(self, given.constraints):
+        if given.constraints != constraints_on(self, given.constraints):
             raise ValueError(
                 f"constraints are of {given.constraints.robot!r}, and mean something else in "
                 f"{self.name!r}: make them by its own constraints(...)"

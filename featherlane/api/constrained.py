@@ -44,15 +44,19 @@ class ConstrainedDynamics(Configurations):
     """
 
     def constraints(
-        self, constraints: Sequence[Constraint], kp: ArrayLike = 0.0, kd: ArrayLike = 0.0
+        self,
+        constraints: Sequence[Constraint] | Constraints,
+        kp: ArrayLike = 0.0,
+        kd: ArrayLike = 0.0,
     ) -> Constraints:
         """Returns constraints of this robot, of `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
         `fl.Coupling`, for the functions that take them; print them for their rows and rank.
 
         kp (1/s^2) and kd (1/s), one number or one for each, pull errors back: J a + dJ/dt v +
         kd J v + kp error = 0 (Baumgarte 1972); kd = 2 sqrt(kp) is critical. To the world, errors of
-        position are measured from `anchors`. Raises ValueError or TypeError that names the
-        constraint.
+        position are measured from `anchors`. Constraints of another form of the robot, before it
+        was reduced or rerooted, are looked up again by their names. Raises ValueError or TypeError
+        that names the constraint.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])

@@ -230,24 +230,21 @@ def card(constraints: Constraints) -> str:
 
 
 def constraints_on(
-    robot: Robot, items: Sequence[Constraint], kp: Any = 0.0, kd: Any = 0.0
+    robot: Robot, items: Sequence[Constraint] | Constraints, kp: Any = 0.0, kd: Any = 0.0
 ) -> Constraints:
-    """Returns the constraints of a robot with their frames and joints looked up. Raises ValueError
-    or TypeError that names the constraint.
+    """Returns the constraints of a robot with their frames and joints looked up; of Constraints of
+    another robot, or an earlier form of this one, by their names. Raises ValueError or TypeError
+    that names the constraint.
     """
+    if isinstance(items, Constraints):
+        kp, kd = (kp or items.kp), (kd or items.kd)
+        items = items.items
     own = tuple(items) if isinstance(items, list | tuple) else (items,)
     if not own:
         raise ValueError("constraints is empty: wanted at least one, as in [fl.Pin('foot')]")
     places = tuple(_place(robot, item) for item in own)
     kp, kd = (_gains(name, value, len(own)) for name, value in (("kp", kp), ("kd", kd)))
     return Constraints(own, places, kp, kd, robot=robot.name, freedoms=robot.nv)
-
-
-def resolved(robot: Robot, constraints: Constraints) -> Constraints:
-    """Returns constraints that were made for another robot, or an earlier form of this one, with
-    their frames and joints looked up by name in this one. Raises ValueError.
-    """
-    return constraints_on(robot, constraints.items, constraints.kp, constraints.kd)
 
 
 def _gains(name: str, value: Any, count: int) -> Floats:
