@@ -5,6 +5,7 @@ errors are ValueError or TypeError.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import FrozenInstanceError
 from itertools import islice
 
 from featherlane.field_names import (
@@ -145,6 +146,8 @@ def _said(name: str, known: Collection[str], write: str) -> str:
         ours = name_of(call)
         if call in OF_MODULE if write == MODULE else call not in OF_MODULE and ours in known:
             return f"{name} is {ours}: {write}{call}"
+        if call in OF_MODULE and name == ours:
+            return f"{name} is a function of the package: {MODULE}{call}"
         if write == MODULE and call in CALLS:
             told = f"{name} is a method of models" if name == ours else f"{name} is {ours}"
             return f"{told}: model.{call}, with model = fl.load(source)"
@@ -152,3 +155,21 @@ def _said(name: str, known: Collection[str], write: str) -> str:
 
 
 MODULE = "fl."
+
+
+def cannot_be_set(name: str, verb: str = "set") -> FrozenInstanceError:
+    """The error for an assignment to an attribute of a model, or for deleting it, with the method
+    that gives a changed model, where there is one.
+    """
+    method = next((method for method, names in SET_BY.items() if name in names.split()), None)
+    changed = f": {method.format(name)} gives a changed one" if method else ""
+    return FrozenInstanceError(f"models are immutable, {name!r} cannot be {verb}{changed}")
+
+
+SET_BY = {  # methods of models, and attributes that they give another value
+    "model.with_physics({}=...)": (
+        "armature damping friction friction_velocity stiffness spring_reference"
+    ),
+    "model.with_gravity(...)": "gravity",
+    "model.renamed(...)": "joint_names body_names frame_names",
+}

@@ -98,13 +98,19 @@ OF_MODULE: dict[str, str] = {
     "gradient(function, inputs)": "grad value_and_grad",
     "jacobian(function, inputs)": "jacfwd jacrev jac",
     "hessian(function, inputs)": "hess",
+    "trace(function, inputs)": "make_jaxpr",
+    "ilqr(model, q0, v0, tau, dt, cost)": "ddp fddp box_ddp",
 }
 ATTRIBUTES: dict[str, str] = {
     "nq": "num_positions n_q",
     "nv": "n dof dofs_count ndof num_dofs ndofs num_velocities n_v nvel",
     "nbodies": "nbody n_bodies num_bodies njoints njnt num_joints n_links num_links",
-    "joint_names": "names joints_names dof_names",
+    "joint_names": "names joints_names dof_names get_joint_id exist_joint_name",
     "body_names": "link_names",
+    "parent": "parents body_parentid jnt_parent",
+    "joint": "joint_placements",
+    "actuators": "actuator_names actuator_gear",
+    "configurations": "keyframes keyframe key group_states reference_configurations",
     "frame_names": "frames_names get_frame_id exist_frame",
     "position_limits": (
         "lower_position_limit upper_position_limit q_min q_max jnt_range joint_limits qlim"
@@ -159,16 +165,28 @@ ARGUMENTS: dict[str, str] = {
     "frame": "link body frame_id link_name frame_name",
     "reference": "reference_frame rf representation",
     "dt": "timestep h step_size",
-    "integrator": "integration solver scheme",
+    "integrator": "integration solver scheme method",
     "steps": "n_steps horizon num_steps",
     "threads": "num_threads nthread nthreads n_jobs workers",
     "params": "parameters",
-    "root": "root_joint base floating_base",
+    "root": "root_joint base",
 }
 # Of what there is none, for a reason
 NOT_NEEDED: dict[str, str] = {
-    "frameworks are imported by name: from featherlane.interop.torch import wrap": (
-        "interop torch jax casadi dask wrap wrap_model"
+    "frameworks are imported by name: from featherlane.interop.torch import wrap": "torch",
+    "frameworks are imported by name: from featherlane.interop.jax import wrap": "jax",
+    "frameworks are imported by name: from featherlane.interop.casadi import to_casadi": "casadi",
+    "frameworks are imported by name: from featherlane.interop.dask import wrap": "dask",
+    "frameworks are imported by name: from featherlane.interop.torch import wrap, or "
+    "featherlane.interop.jax": "interop wrap wrap_model",
+    "a model holds no state, q, v and tau are arguments: model.forward_dynamics(q, v, tau)": (
+        "q v tau qpos qvel ctrl act time state"
+    ),
+    "a model has no dt and no options, they are arguments: model.step(q, v, tau, dt)": (
+        "dt opt timestep options"
+    ),
+    "a model has no device and no dtype: it computes where its arrays are, in theirs": (
+        "to cuda cpu gpu double half device dtype"
     ),
     "functions of arrays need no data object: model.inverse_dynamics(q, v, a)": (
         "data create_data make_data mj_data d"
@@ -188,6 +206,7 @@ KEYWORDS = {
         "model.function({!r}, device='cuda')"
     ),
     "backend": "model.function({!r}, backend='fixed') computes in fixed point; GPUs are a device=",
+    "floating_base": "a free base is root='free'",
     "dtype": "float32 arrays give float32 results, all others float64",
     "width": "it is an option of model.function({!r}, width=...)",
     "mapping": "it is an option of model.function({!r}, device='cuda', mapping=...)",

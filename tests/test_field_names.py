@@ -251,3 +251,69 @@ def test_case_hyphens_and_underscores_do_not_count():
     assert nearest("Inverse-Dynamics", CALLED)[0] == "inverse_dynamics"
     assert nearest("zzz", CALLED) == []
     assert "did you mean" not in str(no_attribute("_private", "it", ["private"], "it."))
+
+
+# Models hold no state
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("damping", r"'damping' cannot be set: model\.with_physics\(damping=\.\.\.\) gives"),
+        ("gravity", r"'gravity' cannot be set: model\.with_gravity\(\.\.\.\) gives"),
+        ("position_limits", "models are immutable, 'position_limits' cannot be set$"),
+        ("nv", "'nv' cannot be set$"),
+        ("anything", "'anything' cannot be set$"),
+    ],
+)
+def test_no_attribute_of_a_model_can_be_set(name, message):
+    model = fl.load("double_pendulum")
+    before = getattr(model, name, None)
+    with pytest.raises(AttributeError, match=message):
+        setattr(model, name, 1.0)
+    assert getattr(model, name, None) is before
+    with pytest.raises(AttributeError, match="cannot be deleted"):
+        delattr(model, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("qpos", "holds no state, q, v and tau are arguments"),
+        ("opt", "they are arguments: model.step"),
+        ("to", "computes where its arrays are"),
+        ("ilqr", "ilqr is a function of the package: fl.ilqr(model, q0, v0, tau, dt, cost)"),
+        ("trace", "trace is a function of the package: fl.trace(function, inputs)"),
+    ],
+)
+def test_what_models_of_other_libraries_have(arm, name, message):
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        getattr(arm, name)
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "casadi", "dask"])
+def test_frameworks_are_named_as_they_are_imported(name):
+    with pytest.raises(AttributeError, match=rf"from featherlane\.interop\.{name} import"):
+        getattr(fl, name)
+
+
+def test_options_by_position(arm):
+    x = np.zeros((3, 2))
+    with pytest.raises(TypeError, match=r"f_ext is 'rk4': .*integrator= .* go by keyword"):
+        arm.step(*x, 0.01, "rk4")
+    with pytest.raises(ValueError, match=r"^f_ext is 'rk4': .* other options go by keyword$"):
+        arm.function("step", "rk4")
+
+
+def test_configurations_and_srdf_files_that_are_not_there(arm):
+    with pytest.raises(KeyError, match="no configuration 'home': the robot's files name none"):
+        arm.configurations["home"]
+    states = """<robot name="x"><group_state name="raised" group="g">
+    <joint name="joint1" value="1"/></group_state></robot>"""
+    raised = fl.load("double_pendulum", srdf=states)
+    with pytest.raises(KeyError, match="no configuration 'home'; wanted one of raised"):
+        raised.configurations["home"]
+    assert raised.configurations.get("home") is None
+    assert [*pickle.loads(pickle.dumps(raised)).configurations] == ["raised"]
+    with pytest.raises(fl.ModelError, match=r"^srdf is 'no\.srdf': there is no such file$"):
+        fl.load("double_pendulum", srdf="no.srdf")

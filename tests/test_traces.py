@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 from collections import namedtuple
 
 import numpy as np
@@ -714,5 +715,18 @@ def test_arrays_of_more_than_two_dimensions():
 def test_scalars_have_what_arrays_without_dimensions_have(function):
     x = np.array([0.3, -0.2, 0.7])
     np.testing.assert_allclose(fl.compile(function, {"x": 3})(x), function(x), rtol=1e-15)
-    with pytest.raises(AttributeError, match="a traced scalar has no 'item'"):
+    with pytest.raises(AttributeError, match="a traced scalar has no 'item': leave it out"):
         fl.trace(lambda x: x[0].item(), {"x": 3})
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x.at[0].set(1.0), "no 'at': x[k] = y writes into it"),
+        (lambda x: x.numpy(), "no 'numpy': it is one of NumPy's already"),
+        (lambda x: x.unsqueeze(0), "no 'unsqueeze': it has what NumPy's arrays have"),
+    ],
+)
+def test_attributes_of_other_arrays(function, message):
+    with pytest.raises(AttributeError, match=re.escape(f"a traced array has {message}")):
+        fl.trace(function, {"x": 3})

@@ -90,6 +90,8 @@ model.jacobian(x, "iiwa_link_7", "LOCAL")
 model.inverse_dynamics(x, x, x, f_ext_frame="local")
 fl.load("iiwa14", root="floating")
 model.mass_matrix(x, device="cuda")
+fl.load("iiwa14", limits="hard")
+reveal_type(model.rollout(x, x, [x], 0.1).diverged)
 """
 REVEALED = {
     8: "ndarray",
@@ -99,6 +101,7 @@ REVEALED = {
     16: "Tensor",
     17: "Tensor",
     18: "Tensor",
+    29: "ndarray",
 }
 WRONG = {
     19: "has no attribute",
@@ -108,6 +111,7 @@ WRONG = {
     24: "Literal['LOCAL']",
     25: "Literal['local']",
     26: "Literal['floating']",
+    28: "Literal['hard']",
     27: "Unexpected keyword argument",
 }
 

@@ -24,7 +24,7 @@ ARGUMENTS = {
     "method": '"auto", or an algorithm by name',
     "wrt": "name of a parameter, one of `parameters`",
     "integrator": (
-        '"semi_implicit", "euler", "midpoint", "rk4" or "implicit_damping" (docs/time_steps.md)'
+        '"implicit_damping", "semi_implicit", "euler", "midpoint" or "rk4" (docs/time_steps.md)'
     ),
     "actuation": 'from `actuation`, or "file": tau are then controls (..., nu), no joint forces',
     "every": "whole number of steps, a divisor of their count: from one state kept to the next",

@@ -238,7 +238,10 @@ class Compiled(model.Robot):
         if not isinstance(name, str) or name not in CALLED:
             raise ValueError(f"there is no function {name!r}{instead(str(name), CALLED)}")
         if wrenches not in (None, *WRENCH_FRAMES):
-            raise ValueError(f"f_ext_frame is {wrenches!r}: {one_of(wrenches, WRENCH_FRAMES)}")
+            raise ValueError(
+                f"f_ext is {wrenches!r}: {one_of(wrenches, WRENCH_FRAMES)}, the axes of that "
+                "input; other options go by keyword"
+            )
         check_parameters(parameters, wrt)
         if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
             raise ValueError(

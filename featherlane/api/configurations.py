@@ -12,6 +12,7 @@ import numpy as np
 
 from featherlane.api.limits import Limits
 from featherlane.api.soft_limits import with_soft_limits
+from featherlane.errors import instead
 from featherlane.functions.arguments import F32, F64
 from featherlane.functions.array_like import ArrayLike, Out, Threads
 from featherlane.functions.results import DifferenceDerivatives, IntegrateDerivatives
@@ -47,6 +48,15 @@ def _real(dtype: Any) -> np.dtype:
     return np.dtype(dtype)
 
 
+class _Named(dict[str, np.ndarray]):
+    """Configurations by name, whose error for an unknown name lists those that there are."""
+
+    def __missing__(self, name: object) -> np.ndarray:
+        if not self:
+            raise KeyError(f"no configuration {name!r}: the robot's files name none")
+        raise KeyError(f"no configuration {name!r}{instead(name, self)}")
+
+
 class Configurations(Limits):
     """The space of configurations of a `featherlane.Model`."""
 
@@ -72,7 +82,7 @@ class Configurations(Limits):
                     q[starts[joint] : starts[joint] + len(values)] = values
             q.flags.writeable = False
             named[name] = q
-        return MappingProxyType(named)
+        return MappingProxyType(_Named(named))
 
     def integrate(
         self, q: ArrayLike, v: ArrayLike, *, out: Out = None, threads: Threads = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from featherlane.api.presented import explained, present
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
-from featherlane.errors import no_attribute, one_of, shown
+from featherlane.errors import cannot_be_set, no_attribute, one_of, shown
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.foreign import any_foreign, call
 from featherlane.functions.on_device import any_on_device
@@ -75,6 +75,14 @@ class Model(
             owner = f"{type(self).__name__!r} object"
             known = [x for x in dir(type(self)) if not x.startswith("_")]
             raise no_attribute(name, owner, known, "model.")
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if not name.startswith("_"):
+                raise cannot_be_set(name)
+            object.__setattr__(self, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            raise cannot_be_set(name, "deleted")
 
     def inverse_dynamics(
         self,
@@ -310,14 +318,14 @@ def load(
     *,
     root: loaders.Root | None = None,
     gravity: Sequence[float] | None = None,
-    mimic: str = "project",
+    mimic: Literal["project", "keep"] = "project",
     joint_order: loaders.JointOrder = "depth-first",
-    loops: str = "refuse",
+    loops: Literal["refuse", "drop"] = "refuse",
     lock: Mapping[str, Any] | None = None,
     xacro_args: Mapping[str, Any] | None = None,
     packages: Iterable[str | os.PathLike[str]] = (),
     srdf: loaders.Source | None = None,
-    limits: str = "ignored",
+    limits: Literal["ignored", "soft"] = "ignored",
 ) -> Model:
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
     or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.

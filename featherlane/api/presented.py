@@ -49,6 +49,8 @@ def explained(function: F) -> F:
         except TypeError:
             if (unknown := named.keys() - _parameters(code)) and not _takes_any(code):
                 raise _unknown_keyword(code, min(unknown)) from None
+            if len(args) > code.__code__.co_argcount and not _star(code):
+                raise _too_many(code, args) from None
             raise
 
     return cast(F, call)
@@ -99,6 +101,20 @@ def _unknown_keyword(method: FunctionType, keyword: str) -> TypeError:
     meant = keyword_instead(name, keyword, _parameters(method))
     return TypeError(
         f"{method.__qualname__}() got an unexpected keyword argument {keyword!r}{meant}"
+    )
+
+
+def _too_many(function: FunctionType, args: tuple[Any, ...]) -> TypeError:
+    """The error for arguments by position that have to be given by keyword, or are not taken."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    of_method = names[:1] == ("self",)
+    by_position, count = names[of_method:], len(args) - of_method
+    by_keyword = [name for name in _parameters(function) if name not in by_position]
+    others = f"; by keyword go {', '.join(by_keyword)}" if by_keyword else ""
+    taken = f"only {', '.join(by_position)}" if by_position else "nothing"
+    return TypeError(
+        f"{function.__qualname__}() takes {taken} by position, and got {count} "
+        f"argument{'s' if count > 1 else ''}{others}"
     )
 
 

@@ -84,6 +84,9 @@ def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
             if array.dtype == TRACED and is_traced(array):
                 return TRACED, {name: traced_array(name, value) for name, value in values.items()}
             wanted = "wanted real numbers, float32 or float64"
+            if isinstance(value := values[name], str):
+                options = "options such as integrator= and reference= go by keyword"
+                raise TypeError(f"{name} is {shown(value)}: {wanted}; {options}")
             raise TypeError(f"{name} has dtype {array.dtype}: {wanted}")
         if array.dtype.type is np.float32:  # in any byte order
             single = single or name

@@ -66,11 +66,15 @@ class Gradients(NamedTuple, Generic[Array]):
 class Trajectory(NamedTuple, Generic[Array]):
     q: Array
     v: Array
+    @property
+    def diverged(self) -> np.ndarray: ...
 
 class PolicyTrajectory(NamedTuple, Generic[Array]):
     q: Array
     v: Array
     tau: Array
+    @property
+    def diverged(self) -> np.ndarray: ...
 
 class RolloutGradient(NamedTuple, Generic[Array]):
     q: Array

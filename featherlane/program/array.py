@@ -355,6 +355,13 @@ def _function(self: Any, function: Any, types: Any, arguments: Any, options: Any
     return _wrapped(function._implementation(*arguments, **options))
 
 
+OF_FRAMEWORKS = {  # attributes of the arrays of JAX and PyTorch
+    "at": "x[k] = y writes into it",
+    "numpy": "it is one of NumPy's already",
+    "detach": "leave it out, or compute what has no derivatives outside of the trace",
+}
+
+
 class TracedArray(np.ndarray):
     """An array of NumPy with traced scalars, and numbers, as its entries."""
 
@@ -365,6 +372,10 @@ class TracedArray(np.ndarray):
         return f"<TracedArray of shape {self.shape}>"
 
     __str__ = __repr__
+
+    def __getattr__(self, name: str) -> Any:
+        advice = OF_FRAMEWORKS.get(name, "it has what NumPy's arrays have")
+        raise AttributeError(f"a traced array has no {name!r}: {advice}", name=name)
 
     def __bool__(self) -> bool:
         raise no_value()
@@ -425,7 +436,8 @@ OF_SCALARS = frozenset(  # what traced scalars have of arrays, as NumPy's scalar
 
 def _of_scalar(self: Node, name: str) -> Any:
     if name not in OF_SCALARS:
-        raise AttributeError(f"a traced scalar has no {name!r}")
+        advice = ": leave it out, traced values count as numbers" if name == "item" else ""
+        raise AttributeError(f"a traced scalar has no {name!r}{advice}")
     found = getattr(_scalar_array(self), name)
     if not callable(found):
         return _wrapped(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TypeVar
 
@@ -23,6 +24,8 @@ def with_group_states(robot: M, source: Source) -> M:
     where it is no SRDF, where a state gives a joint two positions, or another number of values than
     the joint has coordinates.
     """
+    if isinstance(source, str | os.PathLike) and _is_path_of_nothing(source):
+        raise ModelError(f"srdf is {quoted(os.fsdecode(source))}: there is no such file")
     root = root_element(source)
     if root.tag != "robot":
         raise root.error("an SRDF file starts with <robot>")
@@ -49,3 +52,9 @@ def with_group_states(robot: M, source: Source) -> M:
     note = "joints of group states that do not move by themselves are left out"
     notes = (f"{note}: {listed(list(dict.fromkeys(unknown)))}",) if unknown else ()
     return replace(robot, named_configurations=(*kept, *named), notes=(*robot.notes, *notes))
+
+
+def _is_path_of_nothing(source: str | os.PathLike[str]) -> bool:
+    """Whether a source is no XML, and names no file."""
+    path = os.fsdecode(source)
+    return not path.lstrip("\ufeff \t\r\n").startswith("<") and not os.path.exists(path)
