@@ -176,6 +176,23 @@ def test_rollouts(model, wrapped):
         wrapped.rollout(q, v, tau[0, 0], 0.01)
 
 
+def test_actuators_of_the_file(model):
+    pytest.importorskip("mujoco")
+    motor = fl.load(
+        '<mujoco><worldbody><body><joint name="j"/><geom size="0.1"/></body></worldbody>'
+        '<actuator><position joint="j" kp="3"/></actuator></mujoco>'
+    )
+    state = [0.1], [0.2], [0.3], 0.01
+    for mine, theirs in zip(
+        interop.wrap(motor).step(*map(jnp.asarray, state), actuation="file"),
+        motor.step(*state, actuation="file"),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+    with pytest.raises(ValueError, match="has no actuators from its file"):
+        interop.wrap(model).step(*[np.zeros(model.nv)] * 3, 0.01, actuation="file")
+
+
 def test_what_is_refused(model, wrapped):
     q, _, a = states(model)
     with pytest.raises(ValueError, match=r"v has shape \(5,\), wanted \(..., 4\)"):

@@ -72,6 +72,16 @@ def test_limits_without_room_count_as_none():
     assert (model.position_limits.lower[5], model.position_limits.upper[5]) == (-INF, INF)
 
 
+@pytest.mark.parametrize(("limits", "at"), [('lower="0.5" upper="0.50"', "0.5"), ("", "0")])
+def test_the_card_lists_limits_without_room(limits, at):
+    model = fl.load(
+        '<robot name="slide"><link name="base"/><link name="cart"/>'
+        '<joint name="j" type="prismatic"><parent link="base"/><child link="cart"/>'
+        f'<limit {limits} velocity="1" effort="1"/></joint></robot>'
+    )
+    assert f"lower limit equal to the upper one, taken as unlimited: j ({at})" in model.notes
+
+
 def test_limits_of_zero_count_as_none():
     model = fl.load("double_pendulum")
     assert model.joint("joint1").effort == model.joint("joint1").velocity == 0.0
@@ -143,11 +153,12 @@ def test_joints_by_name():
 
 def test_no_array_of_a_public_method_is_untyped():
     arrays = {"q", "v", "a", "tau", "q0", "q1", "minv", "weights", "direction", "f_ext"}
+    words = ("str | None", "WrenchFrame | None")  # f_ext of `function` and `graph`
     checked = 0
     for name, method in inspect.getmembers(fl.Model, inspect.isfunction):
         if not name.startswith("_"):
             for argument in inspect.signature(method).parameters.values():
-                if argument.name in arrays and argument.annotation != "str | None":
+                if argument.name in arrays and argument.annotation not in words:
                     assert "ArrayLike" in argument.annotation or argument.annotation == "Wrenches"
                     checked += 1
     assert checked > 60

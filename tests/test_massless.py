@@ -173,6 +173,16 @@ def test_several_joints_are_named():
     assert model.frame_placement(model.neutral(), "pad")[0, 3] == 0.3
 
 
+def test_mass_on_the_axis_resists_nothing():
+    """The message names the joint, and no function that only the package knows."""
+    about_z = INERTIAL.replace("0.1 0 0.2", "0.3 0 0").replace('ixx="{m}"', 'ixx="0"')
+    model = fl.load(gripper(light=about_z.format(m=1), kind="revolute"))
+    for name in ("forward_dynamics", "step"):
+        with pytest.raises(fl.CompileError, match="too little inertia resists stroke; lock") as why:
+            model.compile([name])
+        assert "damped" not in str(why.value)
+
+
 def test_in_the_builder_and_for_mimic_joints():
     b = fl.ModelBuilder()
     b.link("base")

@@ -115,3 +115,9 @@ def test_other_faults_keep_their_own_message(tmp_path, monkeypatch):
     with pytest.raises(fl.ModelError, match=r"line \d+.*axis too small") as caught:
         fl.load(arm().replace('axis="0 1 0"', 'axis="0 0 0"'))
     assert "inertial" not in str(caught.value)
+
+
+def test_a_mesh_that_no_asset_has():
+    geoms = '<geom type="mesh" mesh="none"/>'
+    with pytest.raises(fl.ModelError, match="there is no mesh 'none' among the assets"):
+        fl.load(arm(geoms=geoms))

@@ -1,6 +1,7 @@
 """Arguments, packages and complaints of xacro files."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 
@@ -91,6 +92,8 @@ def test_arguments_that_the_file_does_not_read(arm):
     for wrong in (3, [("prefix", "left_")], {1: 2}):
         with pytest.raises(TypeError, match=r"xacro_args is .*: wanted a dict"):
             fl.load(arm, xacro_args=wrong)
+    with pytest.raises(TypeError, match=r"xacro_args\['prefix'\] is None: leave it out"):
+        fl.load(arm, xacro_args={"prefix": None})
 
 
 def test_arguments_on_the_command_line(arm, capsys):
@@ -137,6 +140,33 @@ def test_packages_in_the_users_folders(lonely, workspace, place):
         fl.load(file)
     with pytest.raises(TypeError, match=r"packages is '.*: wanted a list of folders"):
         fl.load(file, packages=str(workspace))
+    with pytest.raises(TypeError, match="packages holds None: wanted paths of folders"):
+        fl.load(file, packages=[None])
+    with pytest.raises(ValueError, match=r"packages holds '.*arm.xacro', which is no folder"):
+        fl.load(file, packages=[file])
+
+
+def test_packages_on_the_command_line(lonely, workspace, capsys):
+    file = str(lonely())
+    assert main(["info", file]) == 2
+    assert "--packages FOLDER" in capsys.readouterr().err
+    assert main(["info", file, "--packages", str(workspace)]) == 0
+    assert "hand_joint" in capsys.readouterr().out
+    assert main(["info", file, "--packages", "nowhere"]) == 2
+    assert "packages holds 'nowhere', which is no folder" in capsys.readouterr().err
+
+
+def test_packages_for_checks_and_pages(lonely, workspace):
+    from featherlane.tools.check import check
+
+    file, folders = lonely(), {"packages": [workspace]}
+    if find_spec("pinocchio"):
+        assert check(file, states=2, functions=["mass_matrix"], **folders).passed
+    if find_spec("viser"):
+        from featherlane.interop import view
+
+        page = view.show(fl.load(file, **folders), source=file, **folders)
+        page.close()
 
 
 def test_packages_where_ros_looks(lonely, workspace, tmp_path, monkeypatch):

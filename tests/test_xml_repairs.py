@@ -36,8 +36,8 @@ BROKEN = {  # by name: old, new, beginning and line of the note
     "an ampersand": (JOINT, JOINT + ' note="A & B"', "ampersands", 8),
     "an unknown entity": (JOINT, JOINT + ' note="A &nbsp; B"', "ampersands", 8),
     "an ampersand in a text": (COMMENT, "<gazebo>a & b</gazebo>", "ampersands", 2),
-    "a prefix": (COMMENT, "<gazebo:sdf/>", "prefixes without a namespace (gazebo)", 1),
-    "a prefix of an attribute": (JOINT, JOINT + ' sdf:x="1"', "prefixes", 1),
+    "a prefix": (COMMENT, "<gazebo:sdf/>", "prefixes without a namespace (gazebo)", 2),
+    "a prefix of an attribute": (JOINT, JOINT + ' sdf:x="1"', "prefixes", 8),
 }
 
 
@@ -79,6 +79,20 @@ def test_comments_in_another_encoding():
     assert notes(fl.load(control)) == ["comments in another encoding (line 2)"]
     declared = text.replace(b'"1.0"?', b'"1.0" encoding="gbk"?')
     assert notes(fl.load(declared)) == []
+
+
+@pytest.mark.parametrize("encoding", ["UFT-8", "latin-1", "x"])
+def test_an_encoding_that_does_not_exist(encoding):
+    text = PLAIN.replace(DECLARATION, f'<?xml version="1.0" encoding="{encoding}"?>')
+    model = fl.load(text.replace("an arm", "né").encode("latin-1"))
+    assert same(model)
+    assert [note.partition(",")[0] for note in notes(model)] == [
+        "an encoding that does not exist",
+        "comments in another encoding (line 2)",
+    ]
+    assert notes(fl.load(text)) == []  # a text is decoded already
+    with pytest.raises(fl.ModelError, match="not well-formed"):
+        fl.load(text.replace("elbow", "né").encode("latin-1"))
 
 
 def test_zero_bytes_at_the_end():

@@ -381,5 +381,5 @@ def load(
         packages=packages,
         srdf=srdf,
     )
-    made = held(robot).reduced({} if lock is None else lock)
-    return made.with_soft_limits() if limits == SOFT else made
+    model = held(robot).reduced({} if lock is None else lock)
+    return model.with_soft_limits() if limits == SOFT else model

@@ -26,6 +26,7 @@ from featherlane.program.passes.pack import Packed, pack
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot import limbs
+from featherlane.robot.conditioning import singular_joints
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
@@ -141,9 +142,12 @@ def solvable(model: Robot, variant: Variant) -> Iterator[None]:
     try:
         yield
     except ZeroDivisionError:
-        reason = f"too little inertia resists one of its joints for {variant.name}"
-        told = f"the mass matrix of {model.name!r} is singular for every q: {reason}"
-        raise CompileError(f"{told}, see print(model)") from None
+        joints = ", ".join(singular_joints(model)) or "one of its joints"
+        raise CompileError(
+            f"the mass matrix of {model.name!r} is singular for every q, and has no inverse: too "
+            f"little inertia resists {joints}; lock with fl.load(..., lock=...) or model.reduced, "
+            "or give the links inertia"
+        ) from None
 
 
 def candidates(model: Robot, variant: Variant) -> dict[str, Graph]:

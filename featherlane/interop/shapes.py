@@ -155,12 +155,13 @@ ROUND = {"cylinder": trimesh.creation.cylinder, "capsule": _capsule}
 
 
 def visuals(
-    model: Robot, source: str | os.PathLike[str], xacro_args: Mapping[str, str] | None = None
+    model: Robot, source: str | os.PathLike[str], **expansion: Any
 ) -> tuple[list[Shape], list[str]]:
     """Returns the visuals of a robot's file, URDF or MJCF, on the bodies of a model, and notes of
-    what could not be drawn. Raises ModelError for a file that cannot be read.
+    what could not be drawn. expansion: xacro_args and packages, as in `load`. Raises ModelError for
+    a file that cannot be read.
     """
-    text, path = xml_text(os.fspath(source), xacro_args)
+    text, path = xml_text(os.fspath(source), **expansion)
     root = etree.fromstring(text)
     if root.tag == "mujoco":
         return _of_mjcf(model, os.fspath(source)), []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -219,16 +219,14 @@ def _check_address(host: Any, port: Any) -> None:
         raise ValueError(f"host is {host!r:.60}: {wanted} ({error})") from None
 
 
-def _drawn(
-    model: Model, source: Any, xacro_args: Mapping[str, str] | None
-) -> tuple[list[Shape], list[str]]:
+def _drawn(model: Model, source: Any, **expansion: Any) -> tuple[list[Shape], list[str]]:
     """Returns the visuals of the robot's file, or a skeleton if there are none, and notes."""
     notes: list[str] = []
     if source is None:
         loaded = model.source.removesuffix(" (expanded)")  # of xacro
         source = loaded if os.path.isfile(loaded) else None
     if source is not None:
-        shapes, notes = visuals(model, source, xacro_args)
+        shapes, notes = visuals(model, source, **expansion)
         if shapes:
             return shapes, notes
     return skeleton(model), notes
@@ -240,7 +238,8 @@ def show(
     *,
     dt: float = 0.02,
     source: str | os.PathLike[str] | None = None,
-    xacro_args: Mapping[str, str] | None = None,
+    xacro_args: Mapping[str, Any] | None = None,
+    packages: Iterable[str | os.PathLike[str]] = (),
     host: str = "localhost",
     port: int = 8080,
 ) -> View:
@@ -249,9 +248,9 @@ def show(
     q: a configuration (nq,), by default the neutral one, moved into the limits; or configurations
     (T, nq), or what `model.rollout` gave for one state, which are played with `dt` seconds from one
     to the next. source: the URDF or MJCF file whose visuals are drawn, by default the one that the
-    model was loaded from; without visuals, bones from joint to joint. xacro_args: those that the
-    model was loaded with. host: who may look, by
-    default this machine alone; port: the first one that is tried.
+    model was loaded from; without visuals, bones from joint to joint. xacro_args,
+    packages: those that the model was loaded with. host: who may look, by default this machine
+    alone; port: the first one that is tried.
 
     Raises ImportError without the extra `view`, ValueError for a q of another shape or with NaN,
     and for what is no address, ModelError for a file that cannot be read.
@@ -267,7 +266,7 @@ def show(
     if not isinstance(dt, Real) or isinstance(dt, bool) or not 0 < dt < np.inf:
         raise ValueError(f"dt is {dt!r:.60}: wanted positive seconds")
     _check_address(host, port)
-    drawn = _drawn(model, source, xacro_args)
+    drawn = _drawn(model, source, xacro_args=xacro_args, packages=packages)
     server = viser.ViserServer(host=host, port=int(port), label=model.name, verbose=False)
     try:
         return View(model, rows, float(dt), drawn, server)

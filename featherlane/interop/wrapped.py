@@ -130,7 +130,9 @@ class WrappedModel(Generic[Array]):
 
 
 def _call(wrapped: WrappedModel[Any], name: str, /, *args: Any, **named: Any) -> Any:
-    results = wrapped._run(*bound(name, args, named))
+    variant, arrays = bound(name, args, named)
+    variant = variant._replace(actuation=wrapped.model._actuation(variant.actuation))
+    results = wrapped._run(variant, arrays)
     if len(results) == 1:
         return results[0]
     collect = BY_NAME[name].collect

@@ -53,6 +53,11 @@ def singular_notes(model: Robot) -> Iterator[str]:
         )
 
 
+def singular_joints(model: Robot) -> list[str]:
+    """Returns the names of the joints that make the mass matrix singular at q = 0."""
+    return [model.joints[i].name for i, x in enumerate(conditioning(model)) if x == inf]
+
+
 def _names(model: Robot, joints: list[int]) -> str:
     return ", ".join(model.joints[i].name for i in joints)
 

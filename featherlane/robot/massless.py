@@ -43,8 +43,9 @@ def massless_refusal(model: Robot, name: str) -> str:
     names = [model.joints[i].name for i in joints]
     what = f"joint {quoted(names[0])} moves" if len(names) == 1 else f"joints {listed(names)} move"
     lock = ", ".join(f"{joint!r}: None" for joint in names[:3]) + ", ..." * (len(names) > 3)
+    it = "it" if len(names) == 1 else "them"
     return (
         f"{name} of {quoted(model.name)} divides by the mass matrix, which has no inverse: {what} "
-        f"no mass, no inertia and no armature; lock with fl.load(..., lock={{{lock}}}) or "
+        f"no mass, no inertia and no armature; lock {it} with fl.load(..., lock={{{lock}}}) or "
         "model.reduced, or give the links mass and inertia"
     )

@@ -167,13 +167,14 @@ def check(
     same_angles: bool = True,
     progress: Progress = lambda step: None,
     evaluate: Evaluate | None = None,
-    xacro_args: Mapping[str, str] | None = None,
+    xacro_args: Mapping[str, Any] | None = None,
+    packages: Sequence[str | os.PathLike[str]] = (),
 ) -> CheckReport:
     """Compares the seven functions, or some of them, with the results of a peer.
 
-    source, root, xacro_args: as in `load`; the peer reads the same text. functions: names, by
-    default all that the robot has. f_ext: the frames in which external forces are given; None
-    compares without forces. same_angles: see above. progress: is told what is compared next.
+    source, root, xacro_args, packages: as in `load`; the peer reads the same text. functions:
+    names, by default all that the robot has. f_ext: the frames in which external forces are given;
+    None compares without forces. same_angles: see above. progress: is told what is compared next.
     evaluate: computes a function from (model, name, frame of f_ext, inputs) in place of the
     compiled code.
 
@@ -187,13 +188,14 @@ def check(
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
     if unknown := set(functions or ()) - set(FUNCTIONS):
         raise ValueError(f"functions has {min(unknown)!r}: {one_of(min(unknown), FUNCTIONS)}")
-    model, notes = load(source, root=root, xacro_args=xacro_args), list[str]()
+    model = load(source, root=root, xacro_args=xacro_args, packages=packages)
+    notes: list[str] = []
     if not functions:
         functions = functions_of(model)
         notes += left_out(model)
     if model.armature.any():
         notes.append("armature is in both")
-    peer = _peer(against, xml_text(source, xacro_args), model, same_angles, notes)
+    peer = _peer(against, xml_text(source, xacro_args, packages), model, same_angles, notes)
     given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
     compared = _Comparison(model, peer, given, dtype, evaluate or _compiled)
     cases = [

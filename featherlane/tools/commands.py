@@ -26,6 +26,7 @@ from featherlane.tools.options import (
     DTYPE_OF_ARRAYS,
     FUNCTION,
     MAPPED_FUNCTION,
+    PACKAGES,
     ROBOT,
     ROOT,
     Option,
@@ -57,14 +58,16 @@ def _source(robot: str) -> str:
 
 
 def _model(args: argparse.Namespace) -> Model:
-    """The robot that ROBOT, NAME:=VALUE and --root ask for."""
-    return load(_source(args.robot), root=args.root, xacro_args=args.xacro_args)
+    """The robot that ROBOT, NAME:=VALUE, --packages and --root ask for."""
+    source = _source(args.robot)
+    return load(source, root=args.root, xacro_args=args.xacro_args, packages=args.packages)
 
 
 @command(
     "info",
     ROBOT._replace(settings=ROBOT.settings | {"nargs": "?"}),
     ROOT,
+    PACKAGES,
     flag("--cost", "also the operations of each function"),
     flag("--system", "in place of a robot: this machine, and what runs calls and threads here"),
 )
@@ -87,6 +90,7 @@ def info(args: argparse.Namespace) -> Answer:
     "check",
     ROBOT,
     ROOT,
+    PACKAGES,
     choice("--against", "pinocchio or mujoco (%(default)s)", PEERS, default="pinocchio"),
     FUNCTION,
     count("--states", "random states (%(default)s)", 100),
@@ -109,6 +113,7 @@ def check(args: argparse.Namespace) -> Answer:
             dtype=args.dtype,
             progress=progress,
             xacro_args=args.xacro_args,
+            packages=args.packages,
         )
     return Answer(report.to_dict(), report, report.passed)
 
@@ -123,6 +128,7 @@ def _figure(file: str) -> Path:
     "bench",
     ROBOT,
     ROOT,
+    PACKAGES,
     count("--batch", "states in a call (%(default)s)", 4096),
     dtype("both", "both"),
     count("--threads", "threads of the multi-threaded column (all physical cores)"),
@@ -153,6 +159,7 @@ def bench(args: argparse.Namespace) -> Answer:
     "compile",
     ROBOT,
     ROOT,
+    PACKAGES,
     ANY_FUNCTION,
     dtype("float64", "both"),
     flag("--derivatives", "also the derivatives of these functions"),
@@ -185,6 +192,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     "generate",
     ROBOT,
     ROOT,
+    PACKAGES,
     choice(
         "--target",
         "c: C99; wasm: WebAssembly; ptx: NVIDIA's GPUs; gfx90a, gfx942: AMD's; spirv64: SPIR-V;"
@@ -309,6 +317,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     Option("source", "the Zarr group to read", files=True, settings={"metavar": "IN"}),
     Option("target", "the Zarr group to write", files=True, settings={"metavar": "OUT"}),
     ROOT,
+    PACKAGES,
     DTYPE_OF_ARRAYS,
     count("--chunk", "states of a chunk (as in IN, if that is not too large)"),
     count("--workers", "threads or processes (all physical cores)"),
@@ -351,6 +360,7 @@ def map_states(args: argparse.Namespace) -> Answer:
     "view",
     ROBOT,
     ROOT,
+    PACKAGES,
     count("--port", "of the page: the first free one from there on (%(default)s)", 8080),
 )
 def view(args: argparse.Namespace) -> Answer:
@@ -366,7 +376,8 @@ def view(args: argparse.Namespace) -> Answer:
 
     model, out = _model(args), sys.stdout
     with redirect_stdout(StringIO()):  # viser prints messages of its own
-        page = show(model, port=args.port, xacro_args=args.xacro_args)
+        expansion = {"xacro_args": args.xacro_args, "packages": args.packages}
+        page = show(model, port=args.port, **expansion)
         if not args.json:
             print(f"{page.url} (Ctrl-C ends it)", file=out, flush=True)
         page.wait()

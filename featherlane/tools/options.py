@@ -167,6 +167,12 @@ def _function(text: str) -> str:
 
 ROBOT = Option("robot", "name, file, or - for stdin", bundled(), True, {"metavar": "ROBOT"})
 ROOT = choice("--root", f"how the root link moves: {', '.join(ROOTS)} (as the file says)", ROOTS)
+PACKAGES = Option(
+    "--packages",
+    "a folder in which $(find NAME) of a xacro file looks for packages first; may be repeated",
+    files=True,
+    settings={"action": "append", "default": [], "metavar": "FOLDER"},
+)
 DTYPE = dtype("float64")
 JSON = flag("--json", "one JSON object in place of text")
 FUNCTION = Option(

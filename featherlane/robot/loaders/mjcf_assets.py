@@ -52,8 +52,11 @@ def use_stand_ins(mujoco: Any, spec: Any, every: bool) -> list[Needed]:
 
 
 def _mesh_of(spec: Any, name: str) -> Any:
-    """Returns a mesh by its name, which by default is that of its file."""
-    return next(m for m in spec.meshes if name in (m.name, Path(m.file).stem))
+    """Returns a mesh by its name, which by default is that of its file; ValueError without one."""
+    mesh = next((m for m in spec.meshes if name in (m.name, Path(m.file).stem)), None)
+    if mesh is None:
+        raise ValueError(f"there is no mesh {quoted(name)} among the assets")
+    return mesh
 
 
 def _empty_pictures(mujoco: Any, spec: Any) -> None:

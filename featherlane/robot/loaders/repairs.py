@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
+from lxml import etree
+
 DECLARED = re.compile(rb"""(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding\s*=\s*["']([^"']*)""")
 NOTE = "not well-formed XML, read as urdfdom and MuJoCo read it"
 
@@ -28,6 +30,7 @@ PLAIN_DECLARATION = re.compile(
     rb"""(?:\s+standalone\s*=\s*(?:"(?:yes|no)"|'(?:yes|no)'))?\s*\?>"""
 )
 ENCODING = re.compile(rb"""encoding\s*=\s*["']?([A-Za-z][\w.-]*+)""")
+ENCODING_NAMED = re.compile(rb"""\s+encoding\s*=\s*(?:"[^"]*+"|'[^']*+')""")
 INSTRUCTION = re.compile(rb"<\?(?!xml[\s?])[A-Za-z_][\w.-]*+[\s?]")
 
 
@@ -77,7 +80,8 @@ def repaired(data: bytes) -> tuple[bytes, tuple[str, ...]]:
         line += piece.count(b"\n")
         pieces.append((kind, piece))
     if prefixes := _declare_prefixes(pieces):
-        places[f"prefixes without a namespace ({', '.join(prefixes)})"] = [1]
+        title = f"prefixes without a namespace ({', '.join(prefixes)})"
+        places[title] = [min(prefixes.values())]
     notes = tuple(f"{NOTE}: {title} ({_lines(at)})" for title, at in places.items())
     return b"".join(piece for _, piece in pieces), notes
 
@@ -125,6 +129,20 @@ def _declaration(piece: bytes) -> bytes:
     return b'<?xml version="1.0"' + named + b"\n" * piece.count(b"\n") + b"?>"
 
 
+def _encoding(piece: bytes) -> bytes:
+    """Returns a declaration without an encoding that does not exist: the text is read as UTF-8."""
+    encoding = ENCODING.search(piece)
+    return piece if encoding is None or _exists(encoding[1]) else ENCODING_NAMED.sub(b"", piece)
+
+
+def _exists(encoding: bytes) -> bool:
+    try:
+        etree.XMLParser(encoding=encoding.decode())
+    except LookupError:
+        return False
+    return True
+
+
 def _instruction(piece: bytes) -> bytes:
     return piece if INSTRUCTION.match(piece) else _blank(piece)
 
@@ -161,6 +179,7 @@ def _in_utf8(comment: bytes) -> bytes:
 
 
 REPAIRS = (
+    Repair("an encoding that does not exist, UTF-8 taken", (Kind.DECLARATION,), _encoding),
     Repair("the declaration is not one of XML 1.0", (Kind.DECLARATION,), _declaration),
     Repair("an instruction <?...?> that XML does not know", (Kind.INSTRUCTION,), _instruction),
     Repair("no blank between attributes", (Kind.TAG,), _with_blanks),
@@ -170,20 +189,22 @@ REPAIRS = (
 )
 
 
-def _declare_prefixes(pieces: list[tuple[Kind, bytes]]) -> list[str]:
-    """Declares prefixes that have no namespace in the first tag; returns them."""
-    tags = [n for n, (kind, _) in enumerate(pieces) if kind is Kind.TAG]
-    used, declared = set[bytes](), set[bytes]()
-    for n in tags:
-        tag = VALUE.sub(b'""', pieces[n][1])
-        if b":" in tag:
-            used |= {*PREFIX.findall(tag)}
-            declared |= {*re.findall(rb"\sxmlns:([\w.-]++)", tag)}
-    missing = sorted(used - declared - {b"xml", b"xmlns"})
+def _declare_prefixes(pieces: list[tuple[Kind, bytes]]) -> dict[str, int]:
+    """Declares prefixes that have no namespace in the first tag; returns the line of each."""
+    used, declared = dict[bytes, int](), {b"xml", b"xmlns"}
+    first, line = len(pieces), 1
+    for n, (kind, piece) in enumerate(pieces):
+        if kind is Kind.TAG:
+            first = min(first, n)
+            if b":" in (tag := VALUE.sub(b'""', piece)):
+                used = dict.fromkeys(PREFIX.findall(tag), line) | used
+                declared |= {*re.findall(rb"\sxmlns:([\w.-]++)", tag)}
+        line += piece.count(b"\n")
+    missing = sorted({*used} - declared)
     if missing:
-        root = pieces[tags[0]][1]
+        root = pieces[first][1]
         name = re.match(rb"<[^\s/>]++", root)
         end = name.end() if name else 1
         new = b"".join(b' xmlns:%b="urn:%b"' % (prefix, prefix) for prefix in missing)
-        pieces[tags[0]] = Kind.TAG, root[:end] + new + root[end:]
-    return [prefix.decode() for prefix in missing]
+        pieces[first] = Kind.TAG, root[:end] + new + root[end:]
+    return {prefix.decode(): used[prefix] for prefix in missing}

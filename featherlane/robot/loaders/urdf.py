@@ -48,6 +48,7 @@ class Remarks:
     ignored: Counter[str] = field(default_factory=Counter)
     unlimited: list[str] = field(default_factory=list)
     crossed: list[str] = field(default_factory=list)
+    equal: list[str] = field(default_factory=list)
     not_unit: list[str] = field(default_factory=list)
     normals: list[str] = field(default_factory=list)
     fixed_mimic: list[str] = field(default_factory=list)
@@ -59,6 +60,7 @@ class Remarks:
             (f"{WARNING}names of a xacro file that is not expanded", self.unexpanded),
             ("mimic of fixed joints, ignored", self.fixed_mimic),
             ("no <limit>, taken as unlimited", self.unlimited),
+            ("lower limit equal to the upper one, taken as unlimited", self.equal),
             ("axes made unit vectors", self.not_unit),
             ("planar joints whose normal is not z (Pinocchio takes z)", self.normals),
             ("ignored", [f"{tag} ({count})" for tag, count in self.ignored.most_common()]),
@@ -205,6 +207,8 @@ def _limits(joint: Element, name: str, urdf_type: str, remarks: Remarks) -> Limi
         return (), (), *rates
     if lower > upper:
         remarks.crossed.append(f"{name} ({lower:g} > {upper:g})")
+    if lower == upper:
+        remarks.equal.append(f"{name} ({lower:g})")
     return (lower,), (upper,), *rates
 
 

@@ -5,6 +5,7 @@ A xacro file is code: it reads files and evaluates expressions.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,7 +50,9 @@ class Expansion(NamedTuple):
 
 
 def checked_expansion(arguments: Any, packages: Any) -> Expansion:
-    """Returns the options xacro_args and packages of `load`; raises TypeError naming them."""
+    """Returns the options xacro_args and packages of `load`; raises TypeError or ValueError naming
+    them.
+    """
     if not isinstance(arguments or {}, Mapping) or not all(
         isinstance(name, str) for name in arguments or ()
     ):
@@ -57,14 +60,27 @@ def checked_expansion(arguments: Any, packages: Any) -> Expansion:
             f"xacro_args is {shown(arguments)}: wanted a dict of values by name, as in "
             "{'prefix': 'left_'}"
         )
-    if isinstance(packages, str) or not isinstance(packages, Iterable):
-        raise TypeError(f"packages is {shown(packages)}: wanted a list of folders")
-    values = {name: _written(value) for name, value in (arguments or {}).items()}
-    return Expansion(values, tuple(str(Path(folder)) for folder in packages))
+    values = {name: _written(name, value) for name, value in (arguments or {}).items()}
+    return Expansion(values, _checked_folders(packages))
 
 
-def _written(value: Any) -> str:
+def _written(name: str, value: Any) -> str:
+    """Returns a value as a xacro file has it."""
+    if value is None:
+        raise TypeError(f"xacro_args[{name!r}] is None: leave it out for the file's default")
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _checked_folders(packages: Any) -> tuple[str, ...]:
+    if isinstance(packages, str | os.PathLike) or not isinstance(packages, Iterable):
+        raise TypeError(f"packages is {shown(packages)}: wanted a list of folders")
+    folders = list(packages)
+    for folder in folders:
+        if not isinstance(folder, str | os.PathLike):
+            raise TypeError(f"packages holds {shown(folder)}: wanted paths of folders")
+        if not os.path.isdir(folder):
+            raise ValueError(f"packages holds {os.fspath(folder)!r}, which is no folder")
+    return tuple(str(Path(folder)) for folder in folders)
 
 
 # Documents
@@ -222,7 +238,7 @@ def _complaint(
         name = finder.missing[-1]
         reason = (
             f"there is no package {name!r} around the file, in ROS_PACKAGE_PATH or in "
-            "AMENT_PREFIX_PATH: pass the folder that holds it, packages=[...]"
+            "AMENT_PREFIX_PATH: pass the folder that holds it, packages=[...] or --packages FOLDER"
         )
     macros = [*reversed(getattr(xacro, "macrostack", None) or ())]
     files = [file for macro in macros for file in macro.history[-1][-1:]]
