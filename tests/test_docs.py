@@ -14,6 +14,7 @@ PAGES = (
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
+    "constraints",
     *(
         "inverse_kinematics",
         "sampling_control",
