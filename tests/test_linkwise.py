@@ -186,6 +186,14 @@ def test_parameters_of_joints(name):
     close(model.forward_dynamics(q, v, wanted, params=params), a, 1e-9)
 
 
+def test_stiffness_as_an_input_has_a_slope():
+    model, stiffness = fl.chain(3, 1), np.array([1.0, 2.0, 3.0])
+    q, v, a = sample(model, 3)
+    bare = model.inverse_dynamics_derivatives(q, v, a).dtau_dq
+    sprung = model.inverse_dynamics_derivatives(q, v, a, params={"stiffness": stiffness}).dtau_dq
+    close(sprung - bare, np.broadcast_to(np.diag(stiffness), bare.shape))
+
+
 @full
 def test_in_float32():
     model = fl.chain(3, 1)

@@ -200,6 +200,18 @@ def resistance(model, v):
     return total
 
 
+def turned_momentum(model, v):
+    """The torques by which the armature along the lines of free joints turns, (..., nv)."""
+    total = np.zeros_like(v)
+    for i, joint in enumerate(model.joints):
+        if joint.type == "free" and joint.armature:
+            S, rates = motion_subspace(model, i, None), own_rates(model, i, v)
+            momentum = times(S[:, :3] * joint.armature[:3], rates[..., :3])
+            force = times(crf(times(S, rates)), momentum)
+            total[..., list(model.dofs[i])] += times(S.T, force)
+    return total
+
+
 def rnea(model, q, v, a, f_ext=None, gravity=True):
     """tau (..., nv). f_ext (..., nbodies, 6) is [force; moment] in body frames."""
     g = np.array(model.gravity) if gravity else np.zeros(3)
@@ -216,7 +228,7 @@ def rnea(model, q, v, a, f_ext=None, gravity=True):
         if f_ext is not None:
             f[i] = f[i] - np.roll(f_ext[..., i, :], 3, -1)
     lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], a.shape[:-1])
-    tau = np.zeros((*lead, model.nv)) + model.armature * a
+    tau = np.zeros((*lead, model.nv)) + model.armature * a + turned_momentum(model, v)
     if gravity:
         tau = tau + resistance(model, v)
     for i in reversed(range(model.nbodies)):

@@ -34,6 +34,7 @@ from featherlane.algorithms.common import (
 from featherlane.algorithms.forward_derivatives import times_inverse
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.springs import spring_slopes
+from featherlane.algorithms.turned_armature import turning_slopes
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector, crf, crm
 from featherlane.robot.tree import Link, Tree, joint_transform
@@ -113,7 +114,7 @@ def body_derivatives(
         dF.append({column: call(_force, link.inertia, s.body.v, x) for column, x in d.items()})
         resistance = call(link_resistance_slope, link, joint_entries(model, i, qd))
         put_entries(model, i, slopes, resistance)
-    springs = spring_slopes(model, q, qd, slopes)
+    springs, turning = spring_slopes(model, q, qd, slopes), turning_slopes(model, qd)
     by_q = square(model.nv, [springs.get(k, 0.0) for k in range(model.nv)])
     D = by_q, square(model.nv, slopes)
     for i in inward(model, "D"):
@@ -121,6 +122,8 @@ def body_derivatives(
         for k, S in model.freedoms[i]:
             for (n, by), df in dF[i].items():
                 D[by][k][entry[n]] = call(plus_product, D[by][k][entry[n]], S, df)
+            for j in (own.k for own in model.freedoms[i] if own.k in turning):
+                D[1][k][j] = call(plus_product, D[1][k][j], S, turning[j])
         if p == WORLD:
             continue
         for n, (_, S) in model.numbered[i]:

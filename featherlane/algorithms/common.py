@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from featherlane.algorithms.turned_armature import turning_torques
 from featherlane.robot.spatial import ZERO6, Matrix, Transform, Vector
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, sqrt
@@ -58,12 +59,17 @@ def add_force(X: Transform, f: Vector, parent: Vector) -> Vector:
 
 
 def link_resistance(link: Link, velocities: Scalars) -> list[Scalar]:
-    """Returns the torques that overcome a joint's damping and smoothed Coulomb friction."""
+    """Returns the torques that a joint's own velocities need: those that overcome its damping and
+    smoothed Coulomb friction, and those that turn the momentum of its armature.
+    """
     torques: list[Scalar] = []
     for damping, frictions, v in zip(link.damping, link.frictions, velocities, strict=True):
         torques.append(damping * v)
         for f, v0 in frictions:
             torques[-1] = torques[-1] + f * (v / sqrt(v * v + v0 * v0))
+    if link.turned_armature:
+        turning = turning_torques(link, velocities)
+        torques = [t + x for t, x in zip(torques, turning, strict=True)]
     return torques
 
 
@@ -73,7 +79,9 @@ def net_torques(link: Link, velocities: Scalars, tau: Scalars) -> list[Scalar]:
 
 
 def link_resistance_slope(link: Link, velocities: Scalars) -> list[Scalar]:
-    """Returns the derivatives of `link_resistance`, each by its own velocity."""
+    """Returns the derivatives of damping and friction in `link_resistance`, each by its own
+    velocity; `turning_slopes` has the rest.
+    """
     slopes: list[Scalar] = []
     for damping, frictions, v in zip(link.damping, link.frictions, velocities, strict=True):
         slopes.append(damping)

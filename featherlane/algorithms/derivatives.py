@@ -34,8 +34,9 @@ from featherlane.algorithms.common import (
     put_entries,
     rigid_acceleration,
 )
-from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.mminv import Rows, plus_product
 from featherlane.algorithms.springs import spring_slopes
+from featherlane.algorithms.turned_armature import Columns, turning_slopes
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     NO_CORIOLIS,
@@ -73,6 +74,7 @@ class TreeMotion(NamedTuple):
     B2: list[Coriolis]  # 2 B of the subtree
     slopes: list[Scalar]  # of the joints' resistance, by entries of qd
     springs: dict[int, Scalar]  # slopes of springs and stops, by entries of v
+    turning: Columns  # slopes of the forces that turn free joints' armature, by entries of qd
 
 
 def _outward(
@@ -97,18 +99,19 @@ def _with_subtree(
 
 def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     """Returns what derivatives need of the bodies' positions and velocities."""
-    m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv, {})
+    slopes = [0.0] * model.nv, {}, turning_slopes(model, qd)
+    m = TreeMotion([], [], [], [], [], list(model.inertias), [], *slopes)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
         p, own = model.parent[i], joint_state(model, i, q, qd)
         above = (here, ZERO6) if p == WORLD else (m.C[p], m.v[p])
-        X, C, *velocities, B2, slopes = call(_outward, model.links[i], *above, *own)
+        X, C, *velocities, B2, resistance = call(_outward, model.links[i], *above, *own)
         for entries, x in zip(m[2:5], velocities, strict=True):
             entries.append(x)
         m.X.append(X)
         m.C.append(here if p == WORLD else C)
         m.B2.append(B2)
-        put_entries(model, i, m.slopes, slopes)
+        put_entries(model, i, m.slopes, resistance)
     for i in inward(model, "D"):
         p = model.parent[i]
         if p != WORLD:
@@ -286,7 +289,9 @@ def assembled(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows]:
     dv: Entries = {(k, k): slope for k, slope in enumerate(m.slopes)}
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
         if joint:
-            found = call(_in_joint, ci.S, cj)
+            found = [*call(_in_joint, ci.S, cj)]
+            if j in m.turning:
+                found[1] = call(plus_product, found[1], ci.S, m.turning[j])
         else:
             *found, down, rate = call(_in_line, ci, cj)
             _put(dq, (j, i), down)

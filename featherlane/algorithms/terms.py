@@ -11,6 +11,7 @@ from featherlane.algorithms.derivatives import TreeMotion, motion, pairs
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.springs import plus_spring_energy
+from featherlane.algorithms.turned_armature import turning_coriolis
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import (
     ZERO3,
@@ -120,9 +121,11 @@ def coriolis_matrix(model: Tree, q: Scalars, qd: Scalars) -> Rows:
     C qd is the Coriolis and centrifugal force, and dM/dt = C + C^T. For i an ancestor of j,
     C_ij = S_i . (B S_j + I dS_j) and C_ji = S_j . (B S_i + I dS_i), with B and I of j's subtree.
     """
-    C = square(model.nv)
+    C, turning = square(model.nv), turning_coriolis(model, qd)
     for i, j, ci, cj, joint, _ in pairs(model, *coriolis_columns(model, q, qd)):
         C[i][j] = call(plus_product, C[i][j], ci.S, cj.force)
+        if joint and j in turning:
+            C[i][j] = call(plus_product, C[i][j], ci.S, turning[j])
         if not joint:
             C[j][i] = call(_down, C[j][i], ci, cj)
     return C

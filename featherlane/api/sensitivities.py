@@ -88,7 +88,8 @@ class Sensitivities(Compiled):
         J^T f_ext, with pi = parameters("inertial")["inertial"].ravel(), body by body.
 
         Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. For armature, damping
-        and friction, see `inverse_dynamics_parameter_derivatives`.
+        and friction, see `inverse_dynamics_parameter_derivatives`: armature along the lines of a
+        free joint adds to armature a what turns it.
 
         Examples:
             >>> Y = arm.inverse_dynamics_regressor(q, v, a)

@@ -65,7 +65,10 @@ def groups(tree: Tree, found: Sequence[Chain]) -> list[Alike]:
     below = children([chain.parent for chain in found])
     shapes: dict[int, Any] = {}
     for number in reversed(range(len(found))):
-        own = tuple((tree.types[i], len(tree.freedoms[i])) for i in found[number].bodies)
+        own = tuple(
+            (tree.types[i], len(tree.freedoms[i]), len(tree.turned_armature[i]))
+            for i in found[number].bodies
+        )
         shapes[number] = own, tuple(sorted((shapes[c] for c in below[number]), key=repr))
     result: list[Alike] = []
 

@@ -455,7 +455,9 @@ class Robot:
 
     @cached_property
     def armature(self) -> np.ndarray:
-        """(nv,), kg m^2 or kg: the reflected inertia of motors and gears, on M's diagonal."""
+        """(nv,), kg m^2 or kg: the reflected inertia of motors and gears, on M's diagonal. A free
+        joint's along its lines is like bodies without weight at its origin: docs/conventions.md.
+        """
         return self._per_dof("armature", 2)
 
     @cached_property

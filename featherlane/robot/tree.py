@@ -114,6 +114,7 @@ class Link(NamedTuple):
     damping: tuple[Scalar, ...]
     frictions: tuple[Sequence[tuple[Scalar, float]], ...]
     load: Scalar  # the mass of the body's subtree
+    turned_armature: tuple[Scalar, ...]  # a free joint's along its lines, () if it has none
 
 
 def joint_transform(link: Link, q: Sequence[Scalar]) -> Transform:
@@ -144,6 +145,9 @@ class Tree:
     inertias: tuple[Inertia, ...]
     ground: Inertia  # the moving inertia that is regrouped with the ground
     carriers: tuple[int, ...]  # the number here of each body of the Robot
+    turned_armature: tuple[tuple[Scalar, ...], ...]
+    """The armature that turns with its body: a free joint's along its lines, () if it has none. It
+    stays where a step puts something else on the diagonal of M, in `armature`."""
     armature: Sequence[Scalar]  # these three have an entry for each entry of v
     damping: Sequence[Scalar]
     frictions: Sequence[Sequence[tuple[Scalar, float]]]
@@ -177,6 +181,7 @@ class Tree:
                 tuple(self.damping[k] for k, _ in freedoms),
                 tuple(tuple(self.frictions[k]) for k, _ in freedoms),
                 self.loads[i],
+                self.turned_armature[i],
             )
             for i, freedoms in enumerate(self.freedoms)
         )

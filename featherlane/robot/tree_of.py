@@ -84,6 +84,7 @@ def build_tree(
         to_model = Rotation(vectors(rounded_rotation(axes[i])))
         inertias[i] = call(_rotated, to_model, _inertia_of(model, number, values))
     ground = _regroup(bodies, X_tree, inertias) if regroup else NO_INERTIA
+    armature = values.get("armature", model.armature.tolist())
     return Tree(
         nv=model.nv,
         gravity=Vector(values.get("gravity", model.gravity)),
@@ -99,7 +100,8 @@ def build_tree(
         inertias=tuple(inertias),
         ground=ground,
         carriers=tuple(carriers),
-        armature=values.get("armature", model.armature.tolist()),
+        turned_armature=tuple(_turned_armature(body, armature) for body in bodies),
+        armature=armature,
         damping=values.get("damping", model.damping.tolist()),
         frictions=_frictions(model, values.get("friction")),
         coordinates=tuple(
@@ -109,6 +111,12 @@ def build_tree(
         stops=tuple(_stops(model)),
         **{name: Vector((*x[3:], *x[:3])) for name, x in values.items() if name in BASE},
     )
+
+
+def _turned_armature(body: _Body, armature: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """Returns a free joint's armature along its lines, () where there is none, or another joint."""
+    own = tuple(armature[k] for k in body.dofs[:3]) if body.kind.name == "free" else ()
+    return () if all(map(is_zero, own)) else own
 
 
 def _frictions(model: Robot, friction: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:

@@ -30,6 +30,7 @@ from featherlane.algorithms.parallel.kinematics import (
 )
 from featherlane.algorithms.rows.derivatives import derivative_rows
 from featherlane.algorithms.springs import spring_slopes
+from featherlane.algorithms.turned_armature import turning_slopes
 from featherlane.robot.model import WORLD
 from featherlane.robot.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
 from featherlane.robot.tree import Link, Tree
@@ -82,6 +83,7 @@ def scanned_motion_and_loads(
         B2=[b.B2 for b in below],
         slopes=slopes,
         springs=springs,
+        turning=turning_slopes(tree, qd),
     )
     return m, Loads(ap, [b.f for b in below], [b.T or NO_CORIOLIS for b in below])
 

@@ -46,7 +46,8 @@ def _numbers(tree: Tree, i: int) -> list[float]:
     laws = [x for s in tree.sources[i] for x in (s.multiplier, s.offset)]
     freedoms = [x for k, _ in tree.freedoms[i] for x in (tree.armature[k], tree.damping[k])]
     E = [x for row in X.E.rows for x in row]
-    return [*E, *X.r, inertia.m, *inertia.h, *inertia.S, *laws, *freedoms]
+    turned = tree.turned_armature[i]
+    return [*E, *X.r, inertia.m, *inertia.h, *inertia.S, *laws, *freedoms, *turned]
 
 
 class Limbs:
@@ -94,6 +95,7 @@ class Limbs:
         tree = self.tree
         X, inertias, sources = [*tree.X_tree], [*tree.inertias], [*tree.sources]
         armature, damping = [*tree.armature], [*tree.damping]
+        turned = [*tree.turned_armature]
         for i, (number, limb, entries) in self._entries.items():
             read = iter([_scalar(entry, number, limb, given) for entry in entries])
             X[i] = Transform(
@@ -105,11 +107,13 @@ class Limbs:
             )
             for k, _ in tree.freedoms[i]:
                 armature[k], damping[k] = next(read), next(read)
+            turned[i] = tuple(_next(read, len(turned[i])))
         return replace(
             tree,
             X_tree=tuple(X),
             inertias=tuple(inertias),
             sources=tuple(sources),
+            turned_armature=tuple(turned),
             armature=armature,
             damping=damping,
         )

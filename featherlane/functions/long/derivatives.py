@@ -25,40 +25,52 @@ from featherlane.robot.tree_of import tree_of
 AT = "forward_dynamics_derivatives_at"
 
 
-def _parts(model: Robot) -> list[list[tables.MaskedProduct]]:
+def _turns_armature(model: Robot, variant: Variant) -> bool:
+    """Whether free joints have armature along their lines, or may get it with a call."""
+    free = any(kind.name == "free" for kind in model.types)
+    return any(tree_of(model).turned_armature) or (free and "armature" in variant.parameters)
+
+
+def _parts(model: Robot, variant: Variant) -> list[list[tables.MaskedProduct]]:
     """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
-    f = freedoms.masks(tree_of(model))
+    tree = tree_of(model)
+    f, springs = freedoms.masks(tree), tree.springs or "stiffness" in variant.parameters
     S, _, onto, below, above, own, _ = freedoms.offsets(rows.ByPosition())
     by_position = [
         tables.MaskedProduct(f.before, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 12),
-        tables.MaskedProduct(
-            f.joint, S, own, 7 if tree_of(model).springs or tree_of(model).stops else 6
-        ),
+        tables.MaskedProduct(f.joint, S, own, 7 if springs or tree.stops else 6),
     ]
-    onto, _, above = freedoms.offsets(rows.ByVelocity())
+    onto, _, above, within = freedoms.offsets(rows.ByVelocity())
     by_velocity = [
         tables.MaskedProduct(f.before | (f.joint & ~f.same), S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 9),
         tables.MaskedProduct(f.same, S, onto, 7),
     ]
+    if _turns_armature(model, variant):
+        by_velocity[0] = by_velocity[0]._replace(where=f.before)
+        by_velocity[2] = by_velocity[2]._replace(right=within)
+        by_velocity.append(tables.MaskedProduct(f.joint & ~f.same, S, within, 6))
     return [by_position, by_velocity]
 
 
 def inverse_derivatives(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """dtau/dq and dtau/dv."""
     variant = variant._replace(method=variant.method or "serial")
-    return freedoms.products(model, variant, dtype, _parts(model))
+    return freedoms.products(model, variant, dtype, _parts(model, variant))
 
 
 def coriolis_matrix(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
     """C, see `ByCoriolis`."""
     f = freedoms.masks(tree_of(model))
-    S, onto, below, above = freedoms.offsets(rows.ByCoriolis())
+    S, onto, below, above, within = freedoms.offsets(rows.ByCoriolis())
     parts = [
         tables.MaskedProduct(f.before | f.joint, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 9),
     ]
+    if _turns_armature(model, variant):
+        parts[0] = parts[0]._replace(where=f.before)
+        parts.append(tables.MaskedProduct(f.joint, S, within, 6))
     return freedoms.products(model, variant, dtype, [parts])
 
 
@@ -135,7 +147,7 @@ def _forward_derivatives_by_sweeps(model: Robot, variant: Variant, dtype: Any) -
         stages.insert(0, PlanStage(accelerations, inputs, ("acceleration",)))
     *derivatives, last = TABLE[variant.name].outputs
     jobs = []
-    for parts, own, name in zip(_parts(model), by_freedom, derivatives, strict=True):
+    for parts, own, name in zip(_parts(model, variant), by_freedom, derivatives, strict=True):
         program = tables.products(parts, M.size, recorded.dtype)
         jobs += [MatrixJob(program, by_freedom[0], own, name), M.solve_negative(name)]
     return freedoms.pipeline(model, variant, stages, [*jobs, *M.invert(last)], M.size, room=M.room)

@@ -19,8 +19,8 @@ def split_root(model: M) -> M:
 
     q stays as it is. With R the rotation of the root body, the velocity of the translation is R
     times the linear velocity of the free joint, and its force R times the linear force. Raises
-    ValueError if the first joint is not free, is not the only one on the ground, or has armature,
-    damping or friction.
+    ValueError if the first joint is not free, is not the only one on the ground, or has damping,
+    friction, or armature that differs between its lines: these are in the axes of the body.
     """
     first, *others = model.joints
     if first.type != "free" or any(joint.parent == WORLD for joint in others):
@@ -28,13 +28,15 @@ def split_root(model: M) -> M:
             f"joint {quoted(first.name)} is {first.type}: wanted a free joint that carries the "
             'whole robot, load it with root="free"'
         )
-    if any((*first.armature, *first.damping, *first.friction)):
+    along, around = first.armature[:3], first.armature[3:]
+    if any((*first.damping, *first.friction)) or len(set(along)) > 1:
         raise ValueError(
-            f"joint {quoted(first.name)} has armature, damping or friction, which are in the axes "
-            "of its body: with_physics sets them to zero"
+            f"joint {quoted(first.name)} has damping, friction, or armature that differs between "
+            "its lines, which are in the axes of its body: with_physics sets them to zero"
         )
-    translation = Joint(first.name + TRANSLATION, "translation", WORLD, first.placement)
-    rotation = Joint(first.name + ROTATION, "spherical", 0)
+    carrier, spin = first.name + TRANSLATION, first.name + ROTATION
+    translation = Joint(carrier, "translation", WORLD, first.placement, armature=along)
+    rotation = Joint(spin, "spherical", 0, armature=around)
     frames = [f if f.body == WORLD else f._replace(body=f.body + 1) for f in model.frames]
     return replace(
         model,

@@ -229,12 +229,6 @@ def _tendons(robot: CompiledMjcf) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _free_armature(robot: CompiledMjcf) -> list[str]:
-    reflected = (robot.m.dof_armature + geared(robot)[0]) != 0
-    joints = np.unique(robot.m.dof_jntid[reflected])
-    return [robot.joints[j] for j in joints if robot.m.jnt_type[j] == FREE]
-
-
 def _fluid(robot: CompiledMjcf) -> list[str]:
     fields = ("density", "viscosity")
     return [f"{f} {x:g}" for f in fields if (x := getattr(robot.m.opt, f))]
@@ -296,7 +290,6 @@ WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
         r, "body", r.m.body_gravcomp
     ),
     "stiffness, damping, armature and friction of tendons are not applied": _tendons,
-    "armature of free joints is without its term w x v": _free_armature,
     "forces of a fluid are not applied": _fluid,
     "forces of plugins are not applied": lambda r: _named(
         r, "body", np.asarray(r.array("body_plugin")) >= 0

@@ -46,7 +46,6 @@ class MuJoCo:
         self.peer.opt.gravity[:] = model.gravity
         self.peer.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
         self.joints = [self._joint(i) for i in range(model.nbodies)]
-        self.warnings += self._armatures()
 
     def _mjcf(self, text: str | bytes, path: str | None) -> Any:
         if path is not None:
@@ -122,29 +121,9 @@ class MuJoCo:
         turns = self.peer.jnt_type[joint] in (int(kinds.mjJNT_BALL), int(kinds.mjJNT_HINGE))
         return np.asarray(self.peer.jnt_pos[joint] * turns)
 
-    def _armatures(self) -> Iterator[str]:
-        """Yields a note on each free joint whose armature acts otherwise than in the model."""
-        free = int(self.mujoco.mjtJoint.mjJNT_FREE)
-        for name, joint in zip(self.model.joint_names, self.joints, strict=True):
-            if joint is None or self.peer.jnt_type[joint] != free:
-                continue
-            first = self.peer.jnt_dofadr[joint]
-            armature = self.peer.dof_armature[first : first + 3].max()
-            if armature:
-                told = (
-                    f"armature {armature:g} kg of {name!r} acts on a here, on a + w x v in MuJoCo"
-                )
-                yield f"{told}: that term is left out of both"
-
-    def _drift(self, s: States) -> np.ndarray:
-        """Returns MuJoCo's acceleration at our a = 0, on which our armature does not act: w x v of
-        free joints (`_armatures` says so in the report).
-        """
-        return np.asarray(self.change.to(s.q, v=s.v, a=0 * s.v).a)
-
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
         there = self.change.to(s.q, v=s.v, a=s.a)
-        armature = self.peer.dof_armature * (there.a - self._drift(s))
+        armature = self.peer.dof_armature * there.a
         tau, result = np.empty_like(s.v), np.empty(self.peer.nv)
         for k, applied in self._each(there, s, frame):
             self.data.qacc = there.a[k]
@@ -154,12 +133,11 @@ class MuJoCo:
 
     def forward_dynamics(self, s: States, frame: str | None) -> Blocks:
         there = self.change.to(s.q, v=s.v, tau=s.tau)
-        tau = there.tau + self.peer.dof_armature * self._drift(s)
         qacc, bias = np.empty_like(s.v), np.empty(self.peer.nv)
         x = np.empty((1, self.peer.nv))
         for k, applied in self._each(there, s, frame):
             self.mujoco.mj_rne(self.peer, self.data, 0, bias)
-            self.mujoco.mj_solveM(self.peer, self.data, x, (tau[k] + applied - bias)[None])
+            self.mujoco.mj_solveM(self.peer, self.data, x, (there.tau[k] + applied - bias)[None])
             qacc[k] = x[0]
         return {"a": self.change.back(there.q, v=there.v, a=qacc).a}
 
