@@ -29,13 +29,17 @@ REST = [kinds for kinds in CHAINS if kinds not in ROUND]
 
 
 def robot(kinds, parents=None, seed=0, mimic=None):
-    """Random axes, placements and armature; a planar joint's normal is z, as in Pinocchio."""
+    """Random axes, placements and armature; a planar joint's normal is z, as in Pinocchio. A free
+    joint has none along its lines, where Pinocchio's does not turn.
+    """
     model = textbook.tree(kinds, parents, seed, True, mimic)
     joints = []
     for joint in model.joints:
         joint = replace(joint, damping=(), friction=())
         if joint.type == "planar":
             joint = replace(joint, axis=(0.0, 0.0, 1.0))
+        if joint.type == "free":
+            joint = replace(joint, armature=(0.0, 0.0, 0.0, *joint.armature[3:]))
         if joint.type == "universal":
             second = np.cross(joint.axis, joint.axis2)
             joint = replace(joint, axis2=tuple(second / np.linalg.norm(second)))

@@ -329,7 +329,7 @@ def test_what_does_not_fit_is_refused(model):
         model.inverse_dynamics(q.astype(np.float32), v, a)
     with pytest.raises(ValueError, match="out for tau has shape"):
         model.inverse_dynamics(q, v, a, out=np.zeros((2, model.nv)))
-    with pytest.raises(ValueError, match="method is 'fast'"):
+    with pytest.raises(ValueError, match="method of inverse_dynamics is 'fast'"):
         model.inverse_dynamics(q, v, a, method="fast")
 
 
