@@ -99,8 +99,8 @@ def _with_subtree(
 
 def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     """Returns what derivatives need of the bodies' positions and velocities."""
-    slopes = [0.0] * model.nv, {}, turning_slopes(model, qd)
-    m = TreeMotion([], [], [], [], [], list(model.inertias), [], *slopes)
+    turning = turning_slopes(model, qd)
+    m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv, {}, turning)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
         p, own = model.parent[i], joint_state(model, i, q, qd)
