@@ -253,6 +253,16 @@ def one_kernel(*lines):
     return emulator.Launched(lines, "f", [place], memory, blocks=1, threads=32, shared=128)
 
 
+def test_tables_of_a_text_are_placed_once():
+    """Functions of many launches would fill the memory with them."""
+    shown, memory = rows.Shown(rows.Array(3, "", ""), [(0, 0), (0, 1)]), emulator.Memory()
+    first = emulator._tables(rows.table("t", shown), memory)
+    size = len(memory.bytes)
+    assert emulator._tables(rows.table("t", shown), memory) == first
+    assert (len(memory.bytes), len(first)) == (size, 1)
+    assert emulator._tables(rows.table("u", shown), memory) != first
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -20,11 +20,14 @@ class EmulationError(RuntimeError):
 
 
 class Memory:
-    """Global memory: arrays at addresses, with nothing between them."""
+    """Global memory: arrays at addresses, with nothing between them. tables: addresses of the
+    tables of each text that was launched, by name.
+    """
 
     def __init__(self) -> None:
         self.bytes = np.zeros(0, np.uint8)
         self.owned = np.zeros(0, bool)
+        self.tables = dict[str, dict[str, int]]()
 
     def place(self, data: Array) -> int:
         """Puts a contiguous array into memory and returns its address."""

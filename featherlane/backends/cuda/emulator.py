@@ -384,8 +384,12 @@ class _Gang:
 
 
 def _tables(text: str, memory: Memory) -> dict[str, int]:
-    """Places the tables of a text in memory; their addresses by name."""
-    return {x.name: memory.place(np.array(x.numbers, TYPES[x.kind])) for x in tables(text)}
+    """The addresses of the tables of a text by name, which a first launch places in memory."""
+    if text not in memory.tables:
+        memory.tables[text] = {
+            x.name: memory.place(np.array(x.numbers, TYPES[x.kind])) for x in tables(text)
+        }
+    return memory.tables[text]
 
 
 def run(
