@@ -83,7 +83,7 @@ SMOKE = (
     _form("teams", 8),
     _form("columns", 30),
     _form("plans", 20),
-    _form("links", 25),
+    _form("links", 45),
     Part("torch", 14, gpu_frameworks.torch, warm=False),
     Part("cupy", 8, gpu_frameworks.cupy, warm=False),
     Part("jax", 14, gpu_frameworks.jax, OF_JAX, warm=False),
