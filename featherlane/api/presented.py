@@ -7,7 +7,6 @@ and errors that say what a keyword of another library is called here.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import FunctionType
@@ -133,9 +132,20 @@ def _with_arguments(method: FunctionType) -> str:
 
 def _line(method: str, name: str, default: object) -> str:
     told = "" if default is NO_DEFAULT else f" (default: {_shown(default)})"
-    text = f"{name}: {argument_text(method, name)}{told}"
-    indents = {"initial_indent": " " * 12, "subsequent_indent": " " * 16}
-    return textwrap.fill(text, WIDTH, **indents)  # type: ignore[arg-type]
+    return _filled(f"{name}: {argument_text(method, name)}{told}")
+
+
+def _filled(text: str) -> str:
+    """A text in lines of at most WIDTH characters. `textwrap` takes ten times as long, which
+    imports would wait for.
+    """
+    lines, line = [], " " * 11
+    for word in text.split():
+        if len(line) + 1 + len(word) > WIDTH:
+            lines.append(line)
+            line = " " * 15
+        line += f" {word}"
+    return "\n".join([*lines, line])
 
 
 def _shown(default: object) -> str:
