@@ -161,6 +161,10 @@ def test_wrapped_models_answer_alike(arm):
     with pytest.raises(AttributeError, match=r"rnea is inverse_dynamics: wrap\(model\)\.inverse"):
         wrapped.rnea  # noqa: B018
     assert not hasattr(wrapped, "aba")
+    for name in ("nq", "joints", "random_configuration"):
+        with pytest.raises(AttributeError, match=rf"^{name} .*: wrap\(model\)\.model\.{name}$"):
+            getattr(wrapped, name)
+        assert hasattr(wrapped.model, name)
 
 
 @pytest.mark.parametrize(

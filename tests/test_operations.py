@@ -111,6 +111,7 @@ def test_second_derivatives_and_transposes():
     ("args", "named", "error", "message"),
     [
         ((1, 2), {}, TypeError, "inverse_dynamics misses a: wanted q, v, a"),
+        ((1, 2), {"qdd": 3}, TypeError, "inverse_dynamics got an unknown 'qdd': qdd is a$"),
         ((1, 2, 3, 4, 5), {}, TypeError, "got 5 arguments, wanted q, v, a, f_ext"),
         ((1, 2, 3), {"g": 1}, TypeError, "got an unknown 'g'"),
         ((1, 2, 3), {"params": {"weight": 1}}, ValueError, "params names 'weight'"),

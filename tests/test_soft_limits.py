@@ -227,6 +227,10 @@ def test_what_stops_nothing_is_refused():
         free.with_soft_limits(stiffness=np.ones(free.nv))
     with pytest.raises(ValueError, match="width is 0"):
         free.with_soft_limits(width=0.0)
+    with pytest.raises(ValueError, match="width is 'wide'"):
+        free.with_soft_limits(width="wide")
+    with pytest.raises(TypeError, match="stiffness is 'hard': wanted numbers"):
+        free.with_soft_limits(stiffness="hard")
     with pytest.raises(ValueError, match="damping has negative"):
         free.with_soft_limits(damping=-1.0)
     assert free.with_soft_limits(stiffness=3.0).joints[0].limit_stiffness == 0

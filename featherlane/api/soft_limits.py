@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 
 from featherlane.algorithms import mass_matrix
+from featherlane.errors import shown
 from featherlane.robot.model import Joint, Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -33,8 +35,8 @@ def with_soft_limits(
     inertia = np.array([row[k] for k, row in enumerate(mass_matrix(tree_of(model), list(q)))])
     K = inertia * RATE**2 if stiffness is None else _figures(model, "stiffness", stiffness)
     b = 2 * np.sqrt(K * inertia) if damping is None else _figures(model, "damping", damping)
-    if width is not None and not (np.ndim(width) == 0 and 0 < width < np.inf):
-        raise ValueError(f"width is {width!r}: wanted one number above 0, rad or m")
+    if width is not None and not (isinstance(width, Real) and 0 < width < np.inf):
+        raise ValueError(f"width is {shown(width)}: wanted one number above 0, rad or m")
     for name, figures in (("stiffness", stiffness), ("damping", damping)):
         if np.ndim(figures):
             _check_limited(model, name, np.asarray(figures), limited)
@@ -49,14 +51,19 @@ def _is_limited(joint: Joint) -> bool:
 
 
 def _figures(model: Robot, name: str, value: Any) -> np.ndarray:
-    x = np.asarray(value, float)
+    try:
+        x = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {shown(value)}: wanted numbers") from None
     if x.shape not in ((), (model.nv,)):
         raise ValueError(
             f"{name} has shape {x.shape}: wanted one number, or (nv,) = ({model.nv},), one per "
             "degree of freedom"
         )
     if not np.all(np.isfinite(x)) or np.any(x < 0):
-        raise ValueError(f"{name} has negative or infinite entries: wanted finite, 0 or more")
+        raise ValueError(
+            f"{name} has entries that are negative or not finite: wanted finite, 0 or more"
+        )
     return np.broadcast_to(x, (model.nv,))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.errors import instead, keyword_instead
+from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
 from featherlane.functions.constraint_inputs import constraints_in
@@ -199,6 +200,8 @@ def bound(
         raise TypeError(f"{name} got {len(args)} arguments, wanted {', '.join(order)}")
     given = {**dict(zip(order, args, strict=False)), **named}
     if missing := [x for x in entry.inputs if x not in given]:
+        if word := next((x for x in named if meaning(x, missing)), None):
+            raise TypeError(f"{name} got an unknown {word!r}{instead(word, missing)}")
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(entry.inputs)}")
     given |= steps_of(name, given)
     arrays = [given.pop(x) for x in entry.inputs]

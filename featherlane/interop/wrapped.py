@@ -126,6 +126,8 @@ class WrappedModel(Generic[Array]):
     if not TYPE_CHECKING:  # type checkers would take any name for a function
 
         def __getattr__(self, name: str) -> Any:  # what __init__ has not set
+            if name in Model.__dataclass_fields__ or hasattr(Model, name):
+                raise AttributeError(f"{name} is the model's own: wrap(model).model.{name}")
             raise no_attribute(name, "a wrapped model", BY_NAME, "wrap(model).")
 
 

@@ -73,7 +73,9 @@ def _per_dof(model: Robot, name: str, value: Any) -> np.ndarray:
     if name == "spring_reference" and np.all(np.isfinite(x)):
         return np.broadcast_to(x, (model.nv,))
     if not np.all(np.isfinite(x)) or np.any(x < 0):
-        raise ValueError(f"{name} has negative or infinite entries: wanted finite, 0 or more")
+        raise ValueError(
+            f"{name} has entries that are negative or not finite: wanted finite, 0 or more"
+        )
     if name == "stiffness" and x.shape:
         _check_springs(model, x)
     return np.broadcast_to(x, (model.nv,))
