@@ -231,6 +231,6 @@ def test_what_stops_nothing_is_refused():
         free.with_soft_limits(width="wide")
     with pytest.raises(TypeError, match="stiffness is 'hard': wanted numbers"):
         free.with_soft_limits(stiffness="hard")
-    with pytest.raises(ValueError, match="damping has negative"):
+    with pytest.raises(ValueError, match="damping has entries that are negative"):
         free.with_soft_limits(damping=-1.0)
     assert free.with_soft_limits(stiffness=3.0).joints[0].limit_stiffness == 0
