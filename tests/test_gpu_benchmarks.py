@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +34,9 @@ import gpu_packed  # noqa: E402
 import gpu_peers  # noqa: E402
 import gpu_processes  # noqa: E402
 import gpu_questions  # noqa: E402
+import gpu_rates  # noqa: E402
 import gpu_results  # noqa: E402
+import gpu_smoke  # noqa: E402
 import gpu_tools  # noqa: E402
 from gpu_card import Card, Emulated  # noqa: E402
 from gpu_cells import DIFFERENT, LEFT_OUT, SAME, Bench, Cell  # noqa: E402
@@ -389,6 +392,34 @@ def test_kernels_are_timed_on_the_numbers_of_a_call(bench, monkeypatch):
     rows = list(gpu_questions._kernels(bench, facts, 33))
     assert [row["question"] for row in rows] == ["kernel FD, 1 columns"]
     assert seen == [""]
+
+
+def test_large_batches_turn_among_arrays_beyond_the_cache(bench, monkeypatch):
+    """Else the second-level cache would serve what memory is asked for."""
+    (facts,) = bench.files("lanes")
+    counts = []
+
+    @contextmanager
+    def resident(facts, batch):
+        yield SimpleNamespace(run=lambda: None)
+
+    def launched(*works):
+        counts.append(len(works))
+        return 1.0
+
+    monkeypatch.setattr(bench, "resident", resident)
+    monkeypatch.setattr(bench.gpu, "launched", launched)
+    for batch in (4096, 65_536, 1 << 24):
+        gpu_rates.launched(bench, facts, batch)
+    beyond = -(-gpu_rates.BEYOND_CACHE // (65_536 * facts.row_bytes))
+    assert counts == [1, min(beyond, gpu_rates.REPLAYED), 1]
+    assert counts[1] > 1
+
+
+def test_all_bits_of_large_batches_are_compared_on_a_card(bench, monkeypatch):
+    monkeypatch.setattr(bench.gpu, "emulated", False, raising=False)
+    batches = [cell.facts["batch"] for cell in gpu_smoke.form("lanes", bench)]
+    assert batches == [1, 33, 37, 65_536]
 
 
 # The cost model
