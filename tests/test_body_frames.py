@@ -51,5 +51,5 @@ def test_accelerators_take_them_by_name():
     wanted = model.inverse_dynamics_derivatives(**states)
     for x, y in zip(made.function(**states), wanted, strict=True):
         assert_allclose(x, y, rtol=0, atol=1e-4 * np.abs(y).max())
-    with pytest.raises(ValueError, match="wanted 'common' or 'body'"):
+    with pytest.raises(ValueError, match="wanted one of 'common', 'body'"):
         fl.accelerator(model, "inverse_dynamics_derivatives", algorithm="papers")
