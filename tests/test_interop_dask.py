@@ -18,6 +18,7 @@ psutil = pytest.importorskip("psutil", reason=TOLD)  # distributed needs it
 import dask.array as da  # noqa: E402
 
 from featherlane.backends import cache  # noqa: E402
+from featherlane.functions.fast_path import why_not_native  # noqa: E402
 from featherlane.interop import dask as interop  # noqa: E402
 from featherlane.interop.packed import PackedFunction, _unpacked  # noqa: E402
 from featherlane.interop.zarr import map_store  # noqa: E402
@@ -158,11 +159,11 @@ def _written():
     return getattr(cache, "written_in_test", 0)
 
 
-@pytest.mark.xfail(reason="open: both workers compile since wrapped functions are pickled anew")
 def test_one_worker_compiles_and_the_others_load(model, states, client, cache_folder):
     """The first results of a function in a cluster write each piece of code once."""
     robot = interop.wrap(fl.random_tree(3, 1, ("revolute",), seed=5))
     n = robot.model.nv
+    client.run(why_not_native)  # each process tries its interpreter by code of no function
     before = len([*cache_folder.iterdir()])
     client.run(_watch_code, True)
     made = robot.forward_dynamics(*(da.ones((64, n), chunks=(8, n)) for _ in range(3)))
