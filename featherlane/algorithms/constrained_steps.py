@@ -8,7 +8,7 @@ again, with J v / dt in the place of the rate of J.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
@@ -35,7 +35,7 @@ from featherlane.algorithms.delassus import constrained_system
 from featherlane.algorithms.derivatives import Fixed
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import Columns
-from featherlane.algorithms.implicit_damping import ImplicitTerms
+from featherlane.algorithms.implicit_damping import ImplicitTerms, with_implicit_damping
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.constraints import Constraints
@@ -129,23 +129,23 @@ def constrained_acceleration_and_derivatives(
     return found.a, found.da_dq, found.da_dv, found.da_dtau
 
 
-def damped(algorithm: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes of a constrained step one with implicit damping (see `with_implicit_damping`)."""
+def damped_constrained_step(
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    servo_damping: Scalars = (),
+    **options: Any,
+) -> tuple[list[Scalar]]:
+    """Returns the acceleration of a semi-implicit step with implicit damping."""
 
-    def run(
-        tree: Tree,
-        q: Scalars,
-        v: Scalars,
-        tau: Scalars,
-        dt: Scalar,
-        servo_damping: Scalars = (),
-        **options: Any,
-    ) -> Any:
-        terms = ImplicitTerms.at(tree, q, v, servo_damping)
-        return algorithm(terms.resisting(tree, dt), q, v, terms.left(tau, v, dt), dt, **options)
+    def step(
+        tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any
+    ) -> tuple[list[Scalar]]:
+        return constrained_step(tree, q, v, tau, dt, **options)
 
-    run.__name__ = f"damped_{algorithm.__name__}"
-    return run
+    return with_implicit_damping(step)(tree, q, v, tau, dt, servo_damping, **options)
 
 
 def damped_constrained_step_and_derivatives(
@@ -159,6 +159,8 @@ def damped_constrained_step_and_derivatives(
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
     """Returns the acceleration of a damped step, and its derivatives by q, v and tau."""
     terms = ImplicitTerms.at(tree, q, v, servo_damping)
+    state = q, v, terms.left(tau, v, dt), dt
     shifts = lambda a: terms.shifts(v, a, dt)
-    step = damped(constrained_step_and_derivatives)
-    return step(tree, q, v, tau, dt, servo_damping, shifts=shifts, **options)
+    return constrained_step_and_derivatives(
+        terms.resisting(tree, dt), *state, shifts=shifts, **options
+    )

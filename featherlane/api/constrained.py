@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.algorithms.constraints import constraint_jacobian
 from featherlane.api.configurations import Configurations
-from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.actuation import Actuated, Actuation, Actuator
 from featherlane.functions.arguments import counted
 from featherlane.functions.array_like import (
     ArrayLike,
@@ -93,7 +93,7 @@ class ConstrainedDynamics(Configurations):
         f_ext: Wrenches = None,
         *,
         anchors: ArrayLike | None = None,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
@@ -126,7 +126,7 @@ class ConstrainedDynamics(Configurations):
         f_ext: Wrenches = None,
         *,
         anchors: ArrayLike | None = None,
-        f_ext_frame: str = "body",
+        f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
@@ -216,7 +216,7 @@ class ConstrainedDynamics(Configurations):
         active: ArrayLike | None = None,
         f_ext: Wrenches = None,
         *,
-        actuation: Actuation | None = None,
+        actuation: Actuated = None,
         weights: ArrayLike | None = None,
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,

@@ -32,13 +32,15 @@ class Actuator(NamedTuple):
         """Whether the force depends on the joint's own position or velocity."""
         return any(self.bias[1:])
 
-    def effort(self, u: Scalar, q: Scalar, v: Scalar) -> Scalar:
-        """Returns f before it is clipped."""
+    def effort(self, u: Scalar, q: Sequence[Scalar], v: Sequence[Scalar]) -> Scalar:
+        """Returns f before it is clipped; of q and v, servos read their own entries."""
         constant, by_position, by_velocity = self.bias
         f = _clipped(u, self.control)
         f = f if self.gain == 1.0 else self.gain * f
-        for factor, x in ((by_position, q), (by_velocity, v)):
-            f = f + factor * self.gear * x if factor else f
+        if by_position:
+            f = f + by_position * self.gear * q[self.coordinate]
+        if by_velocity:
+            f = f + by_velocity * self.gear * v[self.freedom]
         return f + constant if constant else f
 
 
@@ -68,9 +70,7 @@ class Actuation(NamedTuple):
         """Returns tau (nv,). q and v are read by servos only."""
         tau: list[Scalar] = [0.0] * nv
         for actuator, x in zip(self.actuators, u, strict=True):
-            k = actuator.freedom
-            state = (q[actuator.coordinate], v[k]) if actuator.is_servo else (0.0, 0.0)
-            f = _clipped(actuator.effort(x, *state), actuator.force)
+            k, f = actuator.freedom, _clipped(actuator.effort(x, q, v), actuator.force)
             tau[k] = tau[k] + actuator.gear * f
         return tau
 
@@ -82,9 +82,9 @@ class Actuation(NamedTuple):
         for actuator, x in zip(self.actuators, u, strict=True):
             k, slope = actuator.freedom, actuator.bias[2]
             if slope:
-                f = actuator.effort(x, q[actuator.coordinate], v[k])
-                own = _inside(f, actuator.force, -slope * actuator.gear * actuator.gear)
-                damping[k] = damping[k] + own
+                f = actuator.effort(x, q, v)
+                resistance = _inside(f, actuator.force, -slope * actuator.gear * actuator.gear)
+                damping[k] = damping[k] + resistance
         return damping
 
     def slopes(self, da_dtau: Sequence[Sequence[Scalar]], u: Sequence[Scalar]) -> Rows:
@@ -106,9 +106,7 @@ class Actuation(NamedTuple):
         """Returns da/dq and da/dv with what servos add to them by the chain rule, and da/du."""
         by_q, by_v, factors = [list(row) for row in da_dq], [list(row) for row in da_dv], []
         for actuator, x in zip(self.actuators, u, strict=True):
-            k, gear = actuator.freedom, actuator.gear
-            state = (q[actuator.coordinate], v[k]) if actuator.is_servo else (0.0, 0.0)
-            f = actuator.effort(x, *state)
+            k, gear, f = actuator.freedom, actuator.gear, actuator.effort(x, q, v)
             factors.append(
                 _inside(f, actuator.force, _inside(x, actuator.control, gear * actuator.gain))
             )

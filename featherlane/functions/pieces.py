@@ -54,9 +54,7 @@ _damped_and_derivatives = _and_derivatives._replace(
 
 _HELD = ("f_ext", "constraints", "anchors")
 _BY_STATE: Sizes = {"a": V, **SLOPES}
-_DAMPED_STEP = constrained_steps.damped(constrained_steps.constrained_step)
-_DAMPED_SLOPES = constrained_steps.damped_constrained_step_and_derivatives
-CONSTRAINED_PIECES: dict[str, DynamicsFunction] = {  # with those of `_with_servos` below
+CONSTRAINED_PIECES: dict[str, DynamicsFunction] = {
     "constrained_acceleration": DynamicsFunction(
         QVT, {"a": V}, (constrained_steps.constrained_acceleration,), _HELD
     ),
@@ -69,9 +67,14 @@ CONSTRAINED_PIECES: dict[str, DynamicsFunction] = {  # with those of `_with_serv
     "constrained_step_and_derivatives": DynamicsFunction(
         {**QVT, **DT}, _BY_STATE, (constrained_steps.constrained_step_and_derivatives,), _HELD
     ),
-    "damped_constrained_step": DynamicsFunction({**QVT, **DT}, {"a": V}, (_DAMPED_STEP,), _HELD),
+    "damped_constrained_step": DynamicsFunction(
+        {**QVT, **DT}, {"a": V}, (constrained_steps.damped_constrained_step,), _HELD
+    ),
     "damped_constrained_step_and_derivatives": DynamicsFunction(
-        {**QVT, **DT}, _BY_STATE, (_DAMPED_SLOPES,), _HELD
+        {**QVT, **DT},
+        _BY_STATE,
+        (constrained_steps.damped_constrained_step_and_derivatives,),
+        _HELD,
     ),
 }
 
@@ -116,8 +119,6 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
     "forward_dynamics_and_derivatives": _and_derivatives,
     "damped_forward_dynamics": _damped(_forward),
     "damped_forward_dynamics_and_derivatives": _damped_and_derivatives,
-    "servo_damped_forward_dynamics": _with_servos(_damped(_forward)),
-    "servo_damped_forward_dynamics_and_derivatives": _with_servos(_damped_and_derivatives),
     "actuate": DynamicsFunction({"tau": ("u",)}, {"forces": V}, (_actuate,), ("actuation",)),
     "actuated_slopes": DynamicsFunction(
         {"da_dtau": VV, "tau": ("u",)}, {"da_du": ("v", "u")}, (_actuated_slopes,), ("actuation",)
@@ -194,7 +195,7 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
 PIECES |= CONSTRAINED_PIECES
 PIECES |= {
     f"servo_{name}": _with_servos(function)
-    for name, function in CONSTRAINED_PIECES.items()
+    for name, function in PIECES.items()
     if name.startswith("damped")
 }
 _BY_STAGE = lambda *stages: {

@@ -77,7 +77,7 @@ class _Calls:
 
     def slopes(self, number: str = "") -> tuple[str, str, str]:
         """The arrays of the derivatives of an acceleration by q, v and controls, and wrenches."""
-        controls, by_forces = self.by_forces(number), self.by_forces(number)
+        controls = by_forces = self.by_forces(number)
         q, v = (f"{x}{number}" if number not in ("", "1") else x for x in ("q", "v"))
         if self.variant.actuation:
             controls = f"da_dc{number}" if self.variant.by_wrenches else f"da_du{number}"

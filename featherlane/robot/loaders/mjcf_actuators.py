@@ -22,10 +22,10 @@ COORDINATES: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # from qpos to q
 QPOS = {FREE: 7, BALL: 4, SLIDE: 1, HINGE: 1}
 
 
-def acts_on_joint(robot: CompiledMjcf, i: int) -> bool:
-    """Whether the transmission of an actuator is a joint."""
+def on_joints(robot: CompiledMjcf) -> np.ndarray:
+    """Returns whether the transmission of each actuator (nu,) is a joint."""
     kinds = [int(getattr(robot.mujoco.mjtTrn, f"mjTRN_{kind}")) for kind in ON_JOINTS]
-    return int(robot.m.actuator_trntype[i]) in kinds
+    return np.isin(robot.m.actuator_trntype, kinds)
 
 
 def _is_switched_on(robot: CompiledMjcf, i: int) -> bool:
@@ -37,7 +37,7 @@ def _is_switched_on(robot: CompiledMjcf, i: int) -> bool:
 def _reason(robot: CompiledMjcf, i: int) -> str:
     """Returns why an actuator is no `JointActuator`, or nothing."""
     m = robot.m
-    single = acts_on_joint(robot, i) and m.jnt_type[m.actuator_trnid[i][0]] in (SLIDE, HINGE)
+    single = bool(on_joints(robot)[i]) and m.jnt_type[m.actuator_trnid[i][0]] in (SLIDE, HINGE)
     has = lambda field: len(x := robot.array(f"actuator_{field}")) and bool(np.any(x[i]))
     plugin, controls = robot.array("actuator_plugin"), robot.array("actuator_ctrlnum")
     reasons = {
@@ -63,7 +63,7 @@ def _actuator(robot: CompiledMjcf, i: int) -> JointActuator:
     gear, affine = float(m.actuator_gear[i][0]), m.actuator_biastype[i] == AFFINE
     clamped = m.actuator_ctrllimited[i] and not robot.disabled("CLAMPCTRL")
     force = _range(m.actuator_forcerange[i], m.actuator_forcelimited[i])
-    alone = np.sum((m.actuator_trnid[:, 0] == j) & _on_joints(robot)) == 1
+    alone = np.sum((m.actuator_trnid[:, 0] == j) & on_joints(robot)) == 1
     if m.jnt_actfrclimited[j] and alone and gear:
         low, high = sorted(m.jnt_actfrcrange[j] / gear)
         force = float(np.clip(force[0], low, high)), float(np.clip(force[1], low, high))
@@ -78,10 +78,6 @@ def _actuator(robot: CompiledMjcf, i: int) -> JointActuator:
     )
 
 
-def _on_joints(robot: CompiledMjcf) -> np.ndarray:
-    return np.array([acts_on_joint(robot, i) for i in range(robot.m.nu)], bool)
-
-
 def _range(limits: Any, limited: Any) -> tuple[float, float]:
     return (float(limits[0]), float(limits[1])) if limited else UNLIMITED
 
@@ -92,7 +88,7 @@ def efforts(robot: CompiledMjcf) -> np.ndarray:
     """
     m = robot.m
     totals, driven = np.zeros(m.njnt), np.zeros(m.njnt, bool)
-    for i in np.flatnonzero(_on_joints(robot)).tolist():
+    for i in np.flatnonzero(on_joints(robot)).tolist():
         j = int(m.actuator_trnid[i][0])
         driven[j], totals[j] = True, totals[j] + (INF if _reason(robot, i) else _effort(robot, i))
     limits = np.where(driven, totals, INF)

@@ -13,9 +13,9 @@ from featherlane.robot.loaders.mjcf_actuators import (
     FREE,
     HINGE,
     SLIDE,
-    acts_on_joint,
     left_out,
     motors,
+    on_joints,
     servos,
 )
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
@@ -159,7 +159,7 @@ def _transmissions(robot: CompiledMjcf) -> Iterator[tuple[int, bool]]:
     armature, damping = robot.array("actuator_armature"), robot.array("actuator_damping")
     for i in range(len(armature)):
         if armature[i] or np.any(damping[i]):
-            yield i, acts_on_joint(robot, i)
+            yield i, bool(on_joints(robot)[i])
 
 
 def geared(robot: CompiledMjcf) -> np.ndarray:
