@@ -2,13 +2,12 @@
 
 import pickle
 
+import changes
 import numpy as np
 import pytest
-import textbook
 from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
-from featherlane.backends import dual
 from featherlane.functions.table import INTEGRATORS
 
 BODIES = """
@@ -110,23 +109,17 @@ def test_derivatives_with_servos_are_those_of_dual_numbers(robot, integrator):
     q, v, u = states(robot)
     options = {"integrator": integrator, "actuation": "file"}
     rng = np.random.default_rng(1)
-    dq, dv, du = rng.normal(size=(2, *q.shape)), rng.normal(size=q.shape), rng.normal(size=u.shape)
-    dq = dq[0]
-    values = {"q": q, "v": v, "tau": u, "dt": np.full(len(q), 0.01)}
-    graph = robot.graph("step", **options)
-    end, moved = dual.evaluate(graph, values, {"q": dq, "v": dv, "tau": du})
-    wanted = np.concatenate([moved["q_next"], moved["v_next"]], -1)
+    moves = *rng.normal(size=(2, *q.shape)), rng.normal(size=u.shape)
+    end, wanted = changes.of_step(robot, q, v, u, 0.01, moves, **options)
     linear = robot.linearize_step(q, v, u, 0.01, **options)
     assert_allclose(linear.v, end["v_next"], rtol=1e-12, atol=1e-12)
-    x = np.concatenate([dq, dv], -1)
-    found = textbook.times(linear.A, x) + textbook.times(linear.B, du)
-    assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())
-    along = np.concatenate(robot.step_jvp(q, v, u, 0.01, dq, dv, du, **options), -1)
+    assert_allclose(changes.by_matrices(linear, moves), wanted, atol=1e-11 * np.abs(wanted).max())
+    along = np.concatenate(robot.step_jvp(q, v, u, 0.01, *moves, **options), -1)
     assert_allclose(along, wanted, atol=1e-11 * np.abs(wanted).max())
     gq, gv = rng.normal(size=(2, *q.shape))
     back = robot.step_vjp(q, v, u, 0.01, gq, gv, **options)
     one = np.sum(np.concatenate([gq, gv], -1) * wanted, -1)
-    other = sum(np.sum(g * d, -1) for g, d in zip(back, (dq, dv, du), strict=True))
+    other = sum(np.sum(g * d, -1) for g, d in zip(back, moves, strict=True))
     assert_allclose(one, other, rtol=1e-11, atol=1e-11 * np.abs(one).max())
 
 

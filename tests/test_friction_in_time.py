@@ -1,5 +1,6 @@
 """Steps of robots whose joints rub: at rest, sliding, and their derivatives, beside MuJoCo."""
 
+import changes
 import numpy as np
 import pytest
 import textbook
@@ -9,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import examples
 
 import featherlane as fl
-from featherlane.backends import dual
 
 DT = 0.002
 JOINT = """<mujoco><worldbody><body>
@@ -131,15 +131,10 @@ def test_derivatives_at_slow_motion_are_those_of_dual_numbers(model):
     q, dt = model.random_configuration(6, seed=rng), np.full(6, 0.01)
     size = model.friction_velocity * np.geomspace(0.1, 10, 6)[:, None]
     v, tau = size * rng.normal(size=(6, model.nv)), rng.normal(size=(6, model.nv))
-    dq, dv, dtau = rng.normal(size=(3, 6, model.nv))
-    values = {"q": q, "v": v, "tau": tau, "dt": dt}
-    rate = textbook.times(textbook.tangent(model, q), dq)
-    graph = model.graph("step")
-    end, moved = dual.evaluate(graph, values, {"q": rate, "v": dv, "tau": dtau})
-    N = np.linalg.pinv(textbook.tangent(model, end["q_next"]))
-    wanted = np.concatenate([textbook.times(N, moved["q_next"]), moved["v_next"]], -1)
+    moves = rng.normal(size=(3, 6, model.nv))
+    _, wanted = changes.of_step(model, q, v, tau, dt, moves)
     linear = model.linearize_step(q, v, tau, dt)
-    along = textbook.times(linear.A, np.concatenate([dq, dv], -1)) + textbook.times(linear.B, dtau)
+    along = changes.by_matrices(linear, moves)
     assert_allclose(along, wanted, atol=1e-11 * np.abs(wanted).max())
     lower = model.linearize_step_reduced(q, v, tau, dt)
     assert_allclose(dt[0] * lower.da_dv + np.eye(model.nv), linear.A[:, model.nv :, model.nv :])

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 
+import changes
 import numpy as np
 import pytest
 import textbook
@@ -11,7 +12,7 @@ from repetition import repeated
 
 import featherlane as fl
 from featherlane.backends import dual
-from featherlane.functions.table import INTEGRATORS, METHODS
+from featherlane.functions.table import INTEGRATORS
 
 PENDULUM = """<robot name="pendulum"><link name="base"/><link name="bob">
   <inertial><origin xyz="0 0 -0.5"/><mass value="2"/>
@@ -108,17 +109,9 @@ def test_inside_the_limits_there_is_no_force_at_all(model):
 def test_derivatives_are_those_of_dual_numbers(model):
     q, v, tau = state(model)
     moves = np.random.default_rng(5).normal(size=(3, *v.shape))
-    rates = {"q": textbook.times(textbook.tangent(model, q), moves[0]), "v": moves[1]}
-    for name, third in (("inverse_dynamics", "a"), ("forward_dynamics", "tau")):
-        values = {"q": q, "v": v, third: tau}
-        _, moved = dual.evaluate(model.graph(name), values, {**rates, third: moves[2]})
-        (wanted,) = moved.values()
-        d = getattr(model, f"{name}_derivatives")(q, v, tau)
-        last = model.mass_matrix(q) if third == "a" else d[2]
-        products = zip((d[0], d[1], last), moves, strict=True)
-        found = sum(textbook.times(matrix, move) for matrix, move in products)
-        assert_allclose(found, wanted, atol=1e-11 * max(1.0, np.abs(wanted).max()))
-    _, slope = dual.evaluate(model.graph("potential_energy"), {"q": q}, {"q": rates["q"]})
+    changes.assert_derivatives_of_dynamics(model, q, v, tau, moves)
+    rate = textbook.times(textbook.tangent(model, q), moves[0])
+    _, slope = dual.evaluate(model.graph("potential_energy"), {"q": q}, {"q": rate})
     wanted = np.sum(model.gravity_torque(q) * moves[0], -1)
     assert_allclose(slope["V"], wanted, atol=1e-11 * np.abs(wanted).max())
 
@@ -131,15 +124,10 @@ def test_derivatives_are_those_of_dual_numbers(model):
 )  # fmt: skip
 def test_a_and_b_are_those_of_dual_numbers(model, integrator):
     q, v, tau = state(model)
-    dq, dv, dtau = np.random.default_rng(5).normal(size=(3, *v.shape))
-    rate = textbook.times(textbook.tangent(model, q), dq)
-    values = {"q": q, "v": v, "tau": tau, "dt": np.full(len(q), 0.01)}
-    graph = model.graph("step", integrator=integrator)
-    end, moved = dual.evaluate(graph, values, {"q": rate, "v": dv, "tau": dtau})
-    N = np.linalg.pinv(textbook.tangent(model, end["q_next"]))
-    wanted = np.concatenate([textbook.times(N, moved["q_next"]), moved["v_next"]], -1)
+    moves = np.random.default_rng(5).normal(size=(3, *v.shape))
+    end, wanted = changes.of_step(model, q, v, tau, 0.01, moves, integrator=integrator)
     linear = model.linearize_step(q, v, tau, 0.01, integrator=integrator)
-    along = textbook.times(linear.A, np.concatenate([dq, dv], -1)) + textbook.times(linear.B, dtau)
+    along = changes.by_matrices(linear, moves)
     assert_allclose(along, wanted, atol=1e-11 * np.abs(wanted).max())
     assert_allclose(linear.v, end["v_next"], atol=1e-12 * np.abs(end["v_next"]).max())
 
@@ -147,12 +135,7 @@ def test_a_and_b_are_those_of_dual_numbers(model, integrator):
 def test_all_algorithms_have_the_stops():
     model = TREES[1]
     q, v, tau = state(model)
-    for name, methods in METHODS.items():
-        wanted = getattr(model, name)(q, v, tau)
-        for method in methods:
-            found = model.function(name, method=method)(q, v, tau)
-            for x, y in zip(np.atleast_3d(found), np.atleast_3d(wanted), strict=True):
-                assert_allclose(x, y, rtol=1e-7, atol=1e-7)
+    changes.assert_methods_agree(model, q, v, tau)
 
 
 def test_long_robots_have_the_stops():

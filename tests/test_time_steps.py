@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 
+import changes
 import numpy as np
 import pytest
 import textbook
@@ -12,7 +13,6 @@ from test_worst_case import Outside
 
 import featherlane as fl
 from featherlane.api import compiled
-from featherlane.backends import dual
 from featherlane.functions import sequences
 from featherlane.functions.table import INTEGRATORS
 
@@ -47,18 +47,6 @@ def close(x, wanted, tolerance):
     assert_allclose(x, wanted, rtol=0, atol=tolerance * max(1.0, np.abs(wanted).max()))
 
 
-def change(model, q, v, tau, dt, integrator, moves, f_ext=None):
-    """How a step's end changes along moves of q, v and tau, by dual numbers, in tangent spaces."""
-    graph = model.graph("step", None if f_ext is None else "body", integrator=integrator)
-    dq, dv, dtau = moves
-    values = {"q": q, "v": v, "tau": tau, "dt": dt, "f_ext": f_ext}
-    rate = textbook.times(textbook.tangent(model, q), dq)
-    end, moved = dual.evaluate(graph, values, {"q": rate, "v": dv, "tau": dtau})
-    N = textbook.tangent(model, end["q_next"])
-    tangent = textbook.times(np.linalg.pinv(N), moved["q_next"])
-    return end, np.concatenate([tangent, moved["v_next"]], -1)
-
-
 TURNS = [  # every integrator on the first robot, and each robot by two integrators, in turn
     *((TREES[0], integrator) for integrator in INTEGRATORS),
     *((tree, [*INTEGRATORS][n % len(INTEGRATORS)]) for n, tree in enumerate(TREES[1:])),
@@ -77,13 +65,11 @@ def test_derivatives_of_a_step_are_those_of_dual_numbers(model, integrator):
     moves = rng.normal(size=(3, BATCH, model.nv))
     f_ext = rng.normal(size=(BATCH, model.nbodies, 6))
     given, options = (q, v, tau, dt), {"f_ext": f_ext, "integrator": integrator}
-    end, wanted = change(model, *given, integrator, moves, f_ext)
+    end, wanted = changes.of_step(model, *given, moves, **options)
     linear = model.linearize_step(*given, **options)
     close(linear.q, end["q_next"], 1e-12)
     close(linear.v, end["v_next"], 1e-12)
-    x = np.concatenate(moves[:2], -1)
-    found = textbook.times(linear.A, x) + textbook.times(linear.B, moves[2])
-    close(found, wanted, 1e-11)
+    close(changes.by_matrices(linear, moves), wanted, 1e-11)
     forward = np.concatenate(model.step_jvp(*given, *moves, **options), -1)
     close(forward, wanted, 1e-11)
     weights = rng.normal(size=(2, BATCH, model.nv))
