@@ -15,7 +15,7 @@ from featherlane.tools import cli
 from featherlane.tools.commands import COMMANDS
 from featherlane.tools.completion import SCRIPTS
 
-FLAGS = {"--root", "--cost", "--system", "--json", "--help"}
+FLAGS = {"--root", "--packages", "--cost", "--system", "--json", "--help"}
 
 
 @pytest.fixture
@@ -83,7 +83,8 @@ def in_fish(line, path):
 def test_words(ask, line, offered, script):
     path = script("bash" if ask is in_bash else "fish")
     if (ask, line[-3:]) == (in_fish, " di"):
-        offered = {word for word in COMMANDS["check"].options[3].words if "di" in word.lower()}
+        (function,) = [x for x in COMMANDS["check"].options if x.name == "--function"]
+        offered = {word for word in function.words if "di" in word.lower()}
     assert ask(line, path) == offered
 
 
