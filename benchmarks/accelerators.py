@@ -35,21 +35,21 @@ import options
 from robots import SHORT, chosen, machine_lines, say, table
 
 import featherlane as fl
-from featherlane.api.design_space import Front, Point
-from featherlane.api.designing import ArrayNetworkDesigner
-from featherlane.api.multifunction import datapath_of
-from featherlane.api.pass_ranges import pass_formats
+from featherlane.accelerators.designers import ArrayNetworkDesigner
+from featherlane.accelerators.multifunction import datapath_of
+from featherlane.accelerators.organise.functions_organisation import FunctionsOrganiser
+from featherlane.accelerators.organise.network import network
+from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.accelerators.ranges import pass_formats
+from featherlane.accelerators.report import page
+from featherlane.accelerators.search import Front, Point
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies, run
 from featherlane.backends.fpga.network.structure import Network
-from featherlane.backends.fpga.page import page
 from featherlane.backends.fpga.resources import Resources
-from featherlane.functions.accelerator.functions_organisation import FunctionsOrganiser
-from featherlane.functions.accelerator.graph import SHARES
-from featherlane.functions.accelerator.network import network
 from featherlane.program.analysis.modulo import whole
 from featherlane.tools import timing
 

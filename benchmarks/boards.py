@@ -12,7 +12,7 @@ from options import parser, write_json
 
 import featherlane as fl
 from featherlane.backends.fixed.evaluate import evaluate, floats
-from featherlane.backends.fpga.board.cost import wrapper_resources
+from featherlane.backends.fpga.verify.board_cost import wrapper_resources
 
 STALLS = 64  # of 256 cycles
 

@@ -23,14 +23,15 @@ import numpy as np
 import options
 
 import featherlane as fl
-from featherlane.api.designing import ArrayDesigner, Designer
+from featherlane.accelerators.designers import ArrayDesigner, Designer
+from featherlane.accelerators.organise.arrays import arrays
+from featherlane.accelerators.organise.organisation import organise
+from featherlane.accelerators.organise.streams import STREAMS, streamed
 from featherlane.api.fixed import array_formats, fixed_function, input_ranges
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
-from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga import devices, folder, words
 from featherlane.backends.fpga.arrays.design import ArrayDesign
-from featherlane.functions.accelerator.arrays import arrays
-from featherlane.functions.accelerator.organisation import organise
-from featherlane.functions.accelerator.streams import STREAMS, streamed
+from featherlane.backends.fpga.simulation import simulate
 from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.table import Variant
 

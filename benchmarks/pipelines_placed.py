@@ -22,8 +22,9 @@ from featherlane.api.fixed import fixed_function, input_ranges
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
-from featherlane.backends.fpga import devices, place, synthesis, verilog
+from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.report import module_tiles
+from featherlane.backends.fpga.verify import place, synthesis
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_call, pipelined

@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import featherlane as fl
-from featherlane.functions.accelerator.drawing import svg
-from featherlane.functions.accelerator.organisation import organise
+from featherlane.accelerators.organise.organisation import organise
+from featherlane.accelerators.report.drawing import svg
 
 LIFTED = {"torso_lift_joint": 0.1, "head_1_joint": 0.0, "head_2_joint": 0.0}  # m, rad
 ROBOTS = {

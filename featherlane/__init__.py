@@ -45,8 +45,8 @@ from featherlane.scalar import (
 )
 
 if TYPE_CHECKING:
-    from featherlane.api.accelerators import accelerator
-    from featherlane.api.multifunction import multifunction
+    from featherlane.accelerators.entry import accelerator
+    from featherlane.accelerators.multifunction import multifunction
 
 __all__ = [
     "FUNCTIONS",
@@ -108,7 +108,7 @@ __all__ = [
 __version__ = "0.2.0"
 
 
-_LATE = {"accelerator": "accelerators", "multifunction": "multifunction"}  # and their modules
+_LATE = {"accelerator": "entry", "multifunction": "multifunction"}  # and their modules
 
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
@@ -117,7 +117,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
         """The names that few programs need: their modules are loaded when they are asked for."""
         if name not in _LATE:
             raise no_attribute(name, f"module {__name__!r}", __all__, MODULE)
-        return getattr(import_module(f"featherlane.api.{_LATE[name]}"), name)
+        return getattr(import_module(f"featherlane.accelerators.{_LATE[name]}"), name)
 
 
 def __dir__() -> list[str]:

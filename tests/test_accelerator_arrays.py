@@ -14,20 +14,21 @@ from random_datapaths import random_datapath
 from repetition import repeated
 
 import featherlane as fl
+from featherlane.accelerators.organise.arrays import ArrayPart, arrays
+from featherlane.accelerators.organise.organisation import organise
+from featherlane.accelerators.organise.streams import STREAMS, streamed
+from featherlane.accelerators.report.drawing import svg
 from featherlane.api.fixed import entry_bounds, input_ranges
 from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.assign import fitted, proved
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.ranges import Interval
-from featherlane.backends.fpga import devices, folder, simulate, words
+from featherlane.backends.fpga import devices, folder, words
 from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import HOP, ArrayClock, scheduled, turns
 from featherlane.backends.fpga.fuse import fused
+from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import CompileError
-from featherlane.functions.accelerator.arrays import ArrayPart, arrays
-from featherlane.functions.accelerator.drawing import svg
-from featherlane.functions.accelerator.organisation import organise
-from featherlane.functions.accelerator.streams import STREAMS, streamed
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.homes import Home, homes
 from featherlane.program.graph import Graph, Output

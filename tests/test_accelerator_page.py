@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 import featherlane as fl
-from featherlane.backends.fpga.page import organisation
-from featherlane.backends.fpga.page.boxes import boxes
+from featherlane.accelerators.report import organisation
+from featherlane.accelerators.report.boxes import boxes
 
 ALONE = {"meta", "!doctype"}  # elements without an end
 

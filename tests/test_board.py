@@ -23,13 +23,14 @@ from small_core import (
 import featherlane as fl
 from featherlane.backends.fixed.evaluate import floats
 from featherlane.backends.fpga import words
-from featherlane.backends.fpga.board import proof, registers, transport
+from featherlane.backends.fpga.board import registers, transport
 from featherlane.backends.fpga.board.core import Words
 from featherlane.backends.fpga.board.folder import facts_of
 from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
 from featherlane.backends.fpga.board.packets import layout_of
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.verify import board_proof as proof
 from featherlane.errors import CompileError, DeviceError
 from featherlane.tools import cli
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.api.design_space import pareto
+from featherlane.accelerators.search import pareto
 
 ID = "inverse_dynamics"
 FORMATS = ("q16.16", "fitted")
@@ -271,7 +271,7 @@ def test_arrays_of_one_design_are_not_those_of_the_next(monkeypatch):
         shares = SimpleNamespace(shares=(100.0, 100.0, 100.0, 100.0))
         return SimpleNamespace(cost=shares)
 
-    monkeypatch.setattr("featherlane.api.accelerators.made", beyond)
+    monkeypatch.setattr("featherlane.accelerators.entry.made", beyond)
     with pytest.raises(fl.CompileError, match="the nearest misses dsp, with"):
         fl.accelerator.design(legs, ID, interval=6, dsp=most, error=1, latency=1000, **tried)
     assert made == ["limbs", None]  # the one of fewer LUTs first

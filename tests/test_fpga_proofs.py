@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 from repetition import repeated
 
-from featherlane.backends.fpga import formal
+from featherlane.backends.fpga.verify import formal
 from featherlane.errors import CompileError
 
 for_proofs = pytest.mark.skipif(

@@ -15,7 +15,7 @@ CIRCLES = [  # these remain; the list may only shrink
         *("api.limits", "api.model", "api.rerooted_derivatives", "api.rerooting"),
         *("api.sensitivities", "api.time_steps"),
     },
-    {"api.accelerator", "api.board", "api.multifunction"},
+    {"accelerators.accelerator", "accelerators.board", "accelerators.multifunction"},
     {"functions.fast_path", "functions.function", "functions.on_device"},
     {"functions.operations", "functions.rollout_derivatives"},
 ]

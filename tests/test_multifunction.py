@@ -13,17 +13,17 @@ import textbook
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.backends import reference
-from featherlane.backends.fixed.cut import cut
-from featherlane.backends.fixed.evaluate import Evaluator, quantised
-from featherlane.backends.fpga.network import cycles
-from featherlane.backends.fpga.synthesis import synthesised
-from featherlane.functions.accelerator.graph import (
+from featherlane.accelerators.organise.pass_graph import (
     SHARES,
     all_functions_graph,
     parts_of,
     variant_of,
 )
+from featherlane.backends import reference
+from featherlane.backends.fixed.cut import cut
+from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.backends.fpga.network import cycles
+from featherlane.backends.fpga.verify.synthesis import synthesised
 
 PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
 DFD = "forward_dynamics_derivatives"

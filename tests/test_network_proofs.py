@@ -9,14 +9,14 @@ from importlib.util import find_spec
 import pytest
 from repetition import repeated
 
+from featherlane.accelerators.organise.network import network
+from featherlane.accelerators.organise.pass_graph import SHARES, outputs_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.network.proof import beside, prove, way
 from featherlane.backends.fpga.network.verilog import circuit
+from featherlane.backends.fpga.verify.network_proof import beside, prove, way
 from featherlane.errors import CompileError
-from featherlane.functions.accelerator.graph import SHARES, outputs_of
-from featherlane.functions.accelerator.network import network
 from featherlane.program.analysis.modulo import by_call
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.scalar import Tag

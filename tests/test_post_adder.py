@@ -19,12 +19,15 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
-from featherlane.backends.fpga import devices, post_adder, simulate, synthesis, verilog
+from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import cost
 from featherlane.backends.fpga.fuse import fused
-from featherlane.backends.fpga.multipliers import Multiplier, Tile, tiles
 from featherlane.backends.fpga.report import module_tiles
+from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.text import wrapped
+from featherlane.backends.fpga.units import post_adder
+from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
+from featherlane.backends.fpga.verify import synthesis
 from featherlane.program.analysis.modulo import by_call, pipelined
 from featherlane.program.graph import Graph, Output
 from featherlane.scalar import Tag

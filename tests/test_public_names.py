@@ -48,7 +48,7 @@ def public():
         names |= {f"{name}.{member}": getattr(owner, member) for member in members}
     searches = type(fl.accelerator)  # whose one object is `featherlane.accelerator`
     names |= {
-        f"api.accelerators.Accelerators.{n}": getattr(searches, n) for n in ("design", "front")
+        f"accelerators.entry.Accelerators.{n}": getattr(searches, n) for n in ("design", "front")
     }
     return names
 

@@ -13,7 +13,10 @@ import pytest
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.api.designing import ArrayNetworkDesigner
+from featherlane.accelerators.designers import ArrayNetworkDesigner
+from featherlane.accelerators.organise.array_stations import station_arrays
+from featherlane.accelerators.organise.functions_organisation import split_columns
+from featherlane.accelerators.organise.pass_graph import SHARES, STATIONS, all_functions_graph
 from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga import devices
@@ -21,9 +24,6 @@ from featherlane.backends.fpga.arrays.binding import bound
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.errors import CompileError
-from featherlane.functions.accelerator.array_stations import station_arrays
-from featherlane.functions.accelerator.functions_organisation import split_columns
-from featherlane.functions.accelerator.graph import SHARES, STATIONS, all_functions_graph
 from featherlane.tools.cli import main
 
 needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")

@@ -13,11 +13,13 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
-from featherlane.backends.fpga import devices, multipliers, place, synthesis, tools, verilog
+from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import cost
-from featherlane.backends.fpga.functions import multipliers_of
-from featherlane.backends.fpga.multipliers import DSP48E2, MULT18X18D, Multiplier, tiles
 from featherlane.backends.fpga.report import module_tiles
+from featherlane.backends.fpga.units import multipliers
+from featherlane.backends.fpga.units.functions import multipliers_of
+from featherlane.backends.fpga.units.multipliers import DSP48E2, MULT18X18D, Multiplier, tiles
+from featherlane.backends.fpga.verify import place, synthesis, tools
 from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant

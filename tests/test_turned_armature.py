@@ -10,9 +10,9 @@ from repetition import repeated
 
 import featherlane as fl
 from featherlane import algorithms
+from featherlane.accelerators.organise.limbs import Limbs
 from featherlane.algorithms.body_frames import body_derivatives
 from featherlane.api import compiled
-from featherlane.functions.accelerator.limbs import Limbs
 from featherlane.functions.table import METHODS, Variant
 from featherlane.robot.chains import chains, groups
 from featherlane.robot.editing.split_root import split_root

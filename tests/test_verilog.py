@@ -18,8 +18,15 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval
-from featherlane.backends.fpga import folder, simulate, verilog, words
-from featherlane.backends.fpga.multipliers import DSP48E2, MULT18X18D, Multiplier, pieces, tiles
+from featherlane.backends.fpga import folder, verilog, words
+from featherlane.backends.fpga.simulation import simulate
+from featherlane.backends.fpga.units.multipliers import (
+    DSP48E2,
+    MULT18X18D,
+    Multiplier,
+    pieces,
+    tiles,
+)
 from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant

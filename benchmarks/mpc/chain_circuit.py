@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from circuit import CLOCK, DEVICE, GUARD
 
-from featherlane.api.designing import Designer
+from featherlane.accelerators.designers import Designer
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format

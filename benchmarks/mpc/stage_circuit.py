@@ -15,9 +15,9 @@ import numpy as np
 from circuit import ACCELERATION, ANGLE, CLOCK, DEVICE, GUARD, SAMPLES, SPEED
 from robot import FEET, Quadruped
 
+from featherlane.accelerators.designers import Designer
 from featherlane.algorithms.configurations import integrate
 from featherlane.algorithms.integrators import local_rate, motion_maps
-from featherlane.api.designing import Designer
 from featherlane.api.model import Model
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath

@@ -16,10 +16,15 @@ from functools import cache
 from math import ceil
 from typing import NamedTuple
 
-from featherlane.backends.fpga import functions, post_adder
 from featherlane.backends.fpga.devices import Device, width
-from featherlane.backends.fpga.functions import FunctionUnit
-from featherlane.backends.fpga.multipliers import (
+from featherlane.backends.fpga.netlist import WIRE, Netlist
+from featherlane.backends.fpga.part import Choice
+from featherlane.backends.fpga.resources import NOTHING, Resources
+from featherlane.backends.fpga.shared import ProductUnit
+from featherlane.backends.fpga.text import signed_width
+from featherlane.backends.fpga.units import functions, post_adder
+from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.units.multipliers import (
     Multiplier,
     Tile,
     cut,
@@ -28,11 +33,6 @@ from featherlane.backends.fpga.multipliers import (
     stages,
     tiles,
 )
-from featherlane.backends.fpga.netlist import WIRE, Netlist
-from featherlane.backends.fpga.part import Choice
-from featherlane.backends.fpga.resources import NOTHING, Resources
-from featherlane.backends.fpga.shared import ProductUnit
-from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.verilog import Design
 
 # LUTs a bit where two terms overlap that are added to half: Yosys makes a carry-save adder and a

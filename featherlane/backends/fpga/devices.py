@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fpga.multipliers import Tile
+from featherlane.backends.fpga.units.multipliers import Tile
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.program.analysis.pipeline import ROUNDING, Operator
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.fpga import words
-from featherlane.backends.fpga.bench import bench
 from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.report import facts, report
+from featherlane.backends.fpga.simulation.bench import bench
 from featherlane.backends.fpga.stream import bits
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown

@@ -14,8 +14,8 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga.devices import Device, is_shift, operators, significant
 from featherlane.backends.fpga.expressions import factor
-from featherlane.backends.fpga.multipliers import Multiplier
-from featherlane.backends.fpga.post_adder import chain
+from featherlane.backends.fpga.units.multipliers import Multiplier
+from featherlane.backends.fpga.units.post_adder import chain
 from featherlane.program.analysis.modulo import earliness, waiting_followers
 
 Shrink = Callable[[Datapath], Datapath]  # gives formats without bits that nothing needs

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from featherlane.backends.fpga.functions import multipliers_of
-from featherlane.backends.fpga.multipliers import Multiplier, Tile, tiles
 from featherlane.backends.fpga.netlist import WIRE
+from featherlane.backends.fpga.units.functions import multipliers_of
+from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
 from featherlane.backends.fpga.verilog import Design
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from featherlane.backends.fpga.expressions import factor, half, power_operand
-from featherlane.backends.fpga.functions import FunctionUnit
-from featherlane.backends.fpga.multipliers import Multiplier, Tile
 from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.part import Part
-from featherlane.backends.fpga.post_adder import chain
 from featherlane.backends.fpga.text import Signal, constant, fitted, moved, signed_width, wrapped
+from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.units.multipliers import Multiplier, Tile
+from featherlane.backends.fpga.units.post_adder import chain
 from featherlane.errors import CompileError
 
 FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga import functions, multipliers, post_adder, stream
+from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.expressions import Place, circuit
-from featherlane.backends.fpga.functions import FunctionUnit
-from featherlane.backends.fpga.multipliers import DSP48E2, Multiplier, Tile
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Choice, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
 from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier, indented
+from featherlane.backends.fpga.units import functions, multipliers, post_adder
+from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.units.multipliers import DSP48E2, Multiplier, Tile
 from featherlane.errors import CompileError, shown
 from featherlane.program.analysis.pipeline import Pipeline
 

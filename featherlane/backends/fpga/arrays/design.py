@@ -13,9 +13,9 @@ from featherlane.backends.fpga.arrays.pauses import paused
 from featherlane.backends.fpga.arrays.schedule import Array
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.devices import Device
-from featherlane.backends.fpga.multipliers import DSP48E2, Tile
 from featherlane.backends.fpga.netlist import Field
 from featherlane.backends.fpga.text import indented
+from featherlane.backends.fpga.units.multipliers import DSP48E2, Tile
 from featherlane.backends.fpga.verilog import Design, Module, check_name, without_stream
 
 

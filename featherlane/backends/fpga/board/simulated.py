@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.backends.fpga.board.harness import HARNESS
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.simulate import compiled
+from featherlane.backends.fpga.simulation.simulate import compiled
 from featherlane.errors import CompileError
 
 Array = Any

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from featherlane.backends.fpga import words as plain
-from featherlane.backends.fpga.bench import bench
 from featherlane.backends.fpga.folder import (
     CONSTRAINTS,
     FACTS,
@@ -22,7 +21,8 @@ from featherlane.backends.fpga.folder import (
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit
-from featherlane.backends.fpga.simulate import Folder
+from featherlane.backends.fpga.simulation.bench import bench
+from featherlane.backends.fpga.simulation.simulate import Folder
 
 Array = Any
 

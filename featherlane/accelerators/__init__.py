@@ -1,0 +1,1 @@
+"""Functions of robots as circuits for FPGAs: choices, designs, boards and reports."""

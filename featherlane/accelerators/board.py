@@ -1,0 +1,136 @@
+"""`board` of `Accelerator` and `Multifunction`: a design between AXI streams with registers, as a
+board needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.backends.fpga.board import folder
+from featherlane.backends.fpga.board.core import (
+    TAG,
+    KnownEntry,
+    StreamCore,
+    WordField,
+    Words,
+)
+from featherlane.backends.fpga.board.document import page, told
+from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
+from featherlane.backends.fpga.board.packets import Rate
+from featherlane.backends.fpga.board.simulated import SimulatedBoard
+from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.network.words import layout
+from featherlane.errors import instead
+from featherlane.functions.arguments import counted, whole
+
+if TYPE_CHECKING:
+    from featherlane.accelerators.multifunction import Multifunction
+
+
+STALLS, SEEDS = (0, 255), (0, 2**31 - 1)  # the ends of what simulators take
+DMA = {
+    "stalls": STALLS,
+    "burst": (1, 2**31 - 1),
+    "pause": (0, 2**31 - 1),
+    "seed": SEEDS,
+    "limit": (1, 2**63 - 1),
+}
+Vectors = Callable[[int], tuple[Mapping[str, Any], Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """A design as a board needs it: between streams of AXI, with registers.
+
+    wrapped: the modules. vectors: inputs and results of so many random tasks, as numbers by name.
+    part: the device as Vivado names it, None if it is none of AMD's.
+    """
+
+    wrapped: WrappedCore
+    vectors: Vectors
+    part: str | None
+
+    @property
+    def facts(self) -> BoardFacts:
+        """What a host must know; board.json has it."""
+        return folder.facts_of(self.wrapped)
+
+    @property
+    def rate(self) -> Rate:
+        """Beats and bytes of a task, and what limits the stream."""
+        return self.wrapped.rate
+
+    @property
+    def summary(self) -> str:
+        """A line with the main figures."""
+        return told(self.rate)
+
+    def __str__(self) -> str:
+        """The page on packets and registers, in Markdown."""
+        return page(self.wrapped)
+
+    def write(self, folder_: str | Path, states: int = 20) -> list[Path]:
+        """Writes the sources, a test bench with vectors of some states, the page (board.md), what
+        the driver reads (board.json) and scripts for Vivado, which were not run, into a folder and
+        returns the files. `iverilog -g2012 *.sv` there makes a simulation. Raises ValueError for a
+        folder that cannot be written to, or holds another design.
+        """
+        vectors = self.vectors(counted("states", states))
+        return folder.write(self.wrapped, folder_, *vectors, self.part)
+
+    def simulated(self, tasks_per_packet: int = 4096, **dma: int) -> BoardDriver:
+        """The driver of the board in a simulation by Verilator, behind a simulated DMA. dma:
+        `stalls`, `burst`, `pause`, `seed` and `limit` of `SimulatedBoard`. Raises TypeError for
+        other names, ValueError for other numbers, and CompileError if Verilator is not installed.
+        """
+        for name in dma.keys() - DMA:
+            raise TypeError(f"simulated takes no {name!r}{instead(name, DMA)}")
+        given = {name: whole(name, value, *DMA[name]) for name, value in dma.items()}
+        return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **given), tasks_per_packet)
+
+
+# Several functions
+
+SELECTOR = "function"  # the entry with the code of the function, in tasks and results
+
+
+def core_of_functions(made: Multifunction) -> StreamCore:
+    """A design of several functions as a module between streams. Its tasks have `function`, the
+    code of one (`network.codes`), and those inputs that this function reads; so have results.
+    """
+    network, plan = made.network, layout(made.network)
+    tasks, results = list[WordField](), list[WordField]()
+    constants, shapes = list[KnownEntry](), dict[str, tuple[int, ...]]()
+    for own in (tasks, results):
+        for name, (offset, width) in ((SELECTOR, plan.code), (TAG, plan.tag)):
+            own.append(WordField(((name, 0),), offset, width, signed=False))
+    for function, code in network.codes.items():
+        for place in plan.inputs[function]:
+            tasks.append(WordField((place.entry,), *place[1:], when=code))
+        datapath, of_pass = made.narrowed(function), SHARES[function].of_pass
+        places = {place.entry: place for place in plan.results[function]}
+        for output, (shape, nodes) in datapath.graph.outputs.items():
+            shapes[output] = shape
+            for k in dict.fromkeys(nodes):
+                entries = tuple((output, n) for n, other in enumerate(nodes) if other == k)
+                if datapath.graph.op[k] == "constant":
+                    value = constant_integer(datapath, k) * datapath.format(k).step
+                    constants += [KnownEntry(*entry, value, code) for entry in entries]
+                else:
+                    place = places[of_pass[output], entries[0][1]]
+                    results.append(WordField(entries, *place[1:], when=code))
+    head = {SELECTOR: (), TAG: ()}
+    return StreamCore(
+        made.name,
+        made.circuit.sources,
+        Words(tuple(tasks), head | made.input_shapes, selector=SELECTOR),
+        Words(tuple(results), head | shapes, tuple(constants), SELECTOR),
+        made.interval,
+        network.depth,
+        made.clock,
+    )

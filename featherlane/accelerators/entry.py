@@ -1,0 +1,271 @@
+"""`featherlane.accelerator`: makes an accelerator from choices, or searches for the choices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from featherlane.accelerators.accelerator import SLOWEST, Accelerator, check_choices
+from featherlane.accelerators.accelerator import accelerator as made
+from featherlane.accelerators.all_functions_search import AllFunctionsSpace
+from featherlane.accelerators.cutting import ARRAYS, AUTO, LIMBS
+from featherlane.accelerators.multifunction import Multifunction, multifunction
+from featherlane.accelerators.search import (
+    FORMATS,
+    GOALS,
+    INTERVALS,
+    TOGETHER,
+    Front,
+    Point,
+    Space,
+    checked_bounds,
+    kept,
+)
+from featherlane.api.model import Model
+from featherlane.backends.fpga import devices
+from featherlane.errors import CompileError, one_of, shown
+from featherlane.functions.arguments import is_count
+from featherlane.functions.circuits import DEFERRED, FACTOR
+
+UNITS = {
+    "interval": " cycles", "latency": " cycles", "error": "",
+    "dsp": " % of the DSPs", "lut": " % of the LUTs",
+}  # fmt: skip
+FLAT = (None,)  # arrays that are tried
+
+
+class Accelerators:
+    """Makes accelerators: pipelines in fixed point, for FPGAs, of functions of robots.
+
+    `accelerator(model, function, interval=, format=, ...)` makes the one with these choices,
+    `accelerator.design(model, function, dsp=, interval=, error=, latency=, lut=)` searches for the
+    choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
+    they are about all seven in one design.
+
+    Examples:
+        >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
+        >>> made.function(q, v, a).shape, made.interval
+        ((2,), 2)
+    """
+
+    __call__ = staticmethod(made)
+    __signature__ = signature(made)  # help and editors would take the first argument for self
+
+    def design(
+        self,
+        model: Model,
+        function: str | None = None,
+        *,
+        dsp: float | None = None,
+        interval: float | None = None,
+        error: float | None = None,
+        latency: float | None = None,
+        lut: float | None = None,
+        formats: Sequence[str] = FORMATS,
+        intervals: Sequence[int] = INTERVALS,
+        algorithms: Sequence[str] | None = None,
+        arrays: Sequence[str | None] = FLAT,
+        device: str = "xcvu9p",
+        delays: str | None = None,
+        clock: float = 125.0,
+        sharing: str = "module",
+        ranges: Mapping[str, tuple[Any, Any]] | None = None,
+        name: str | None = None,
+    ) -> Accelerator | Multifunction:
+        """Returns the best accelerator within bounds.
+
+        function: a name, as `accelerator` takes it; None: all seven in one design, as
+        `multifunction` makes it, whose latency is that of the derivatives of forward dynamics. dsp:
+        the most DSPs, in percent of the device. interval: the most cycles from one state to the
+        next, 1 to 4096. error: the largest error over 500 random states, of each output as a part
+        of the largest result. latency: the most cycles from inputs to results. lut: the most LUTs,
+        in percent of the device, by an estimate.
+
+        The design is the one that is best in what has no bound, in the order interval, DSPs, error,
+        latency, LUTs, and then in what has one: with dsp= and error= that of the smallest interval,
+        with interval= and error= that of the fewest DSPs, with interval= and dsp= the most exact.
+        formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
+        whole number). arrays: what is tried in turn, as `accelerator` takes it; (None, "limbs",
+        "columns") looks at arrays, too, which need fewer LUTs for more cycles, where a function,
+        its format and algorithm have any; of all functions (None, "auto"), as `multifunction` takes
+        it. Other arguments are those of `accelerator`.
+
+        Raises CompileError if no design keeps the bounds, with the one that comes nearest, and
+        ValueError for what is no bound or names nothing to try.
+
+        Examples:
+            >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
+            >>> found = fl.accelerator.design(arm, "inverse_dynamics", dsp=10, **tried)
+            >>> found.interval
+            1
+        """
+        bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency, lut=lut)
+        tried = _tried(intervals, interval)
+        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        formats, algorithms = _formats_and_algorithms(formats, algorithms)
+        in_turn = _arrays(arrays, function)
+        make: Any = multifunction if function is None else made
+        # Without a bound of the interval the smallest one that has a design has the best.
+        for step in [tried] if interval is not None else [[n] for n in tried]:
+            for point in designs.front(formats, step, algorithms, in_turn).within(bounds):
+                found = make(
+                    model,
+                    function,
+                    interval=point.interval,
+                    format=point.format,
+                    algorithm=point.algorithm,
+                    arrays=point.arrays,
+                    device=device,
+                    delays=delays,
+                    clock=clock,
+                    sharing=sharing,
+                    ranges=ranges,
+                    name=name,
+                )
+                dsps, luts, *_ = found.cost.shares  # as in the search, but for what other schedules
+                if dsps <= bounds.get("dsp", 100) and luts <= bounds.get("lut", 100):  # share
+                    return found
+        raise CompileError(_refusal(designs.front(formats, tried, algorithms, in_turn), bounds))
+
+    def front(
+        self,
+        model: Model,
+        function: str | None = None,
+        *,
+        formats: Sequence[str] = FORMATS,
+        intervals: Sequence[int] = INTERVALS,
+        algorithms: Sequence[str] | None = None,
+        arrays: Sequence[str | None] = FLAT,
+        device: str = "xcvu9p",
+        delays: str | None = None,
+        clock: float = 125.0,
+        sharing: str = "module",
+        ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Front:
+        """Returns the designs of a function, or of all seven in one (None): interval, latency, what
+        each needs, and errors. Its `best` are those that no other one equals or beats in all. Of an
+        arm a design takes about a second of inverse dynamics and some seconds of derivatives.
+        Arguments are those of `design`.
+
+        Examples:
+            >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
+            >>> front = fl.accelerator.front(arm, "inverse_dynamics", **tried)
+            >>> len(front.best)
+            2
+        """
+        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        formats, algorithms = _formats_and_algorithms(formats, algorithms)
+        found = _tried(intervals, None), algorithms, _arrays(arrays, function)
+        return designs.front(formats, *found)
+
+
+def _space(
+    model: Model,
+    function: str | None,
+    device: str,
+    delays: str | None,
+    clock: float,
+    sharing: str,
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+) -> Space:
+    check_choices(model, 1, sharing, clock)
+    target, period = devices.load(device, delays), 1e3 / clock
+    if function is not None and not isinstance(function, str):
+        raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
+
+    def make() -> Space:
+        options = target, period, sharing, ranges
+        if function is None:
+            return AllFunctionsSpace(model, *options)
+        return Space(model, function, *options)
+
+    with np.printoptions(threshold=sys.maxsize, precision=17):  # all entries, exactly
+        told = repr(ranges)
+    return kept(model, (function, target.name, target.model, period, sharing, told), make)
+
+
+def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:
+    """Those that are tried; None: all algorithms."""
+    chosen = None if algorithms is None else _names("algorithms", algorithms, [DEFERRED, FACTOR])
+    return _names("formats", formats, FORMATS), chosen
+
+
+def _names(argument: str, given: Any, known: Sequence[str]) -> list[str]:
+    """What is tried, each once. Raises ValueError for what is no list of names."""
+    found = _several(argument, given, known)
+    for name in found:
+        if not isinstance(name, str):
+            raise ValueError(f"{argument} has {shown(name)}: wanted names, as {shown(known)}")
+    return [*dict.fromkeys(found)]
+
+
+def _arrays(given: Any, function: str | None) -> list[str | None]:
+    """What is tried in turn. Raises ValueError for what is none."""
+    known = [None, AUTO] if function is None else [None, *ARRAYS]
+    found = _several("arrays", given, known)
+    for kind in found:
+        if kind not in known:
+            of = "all functions" if function is None else "a function"
+            raise ValueError(f"arrays of {of} has {shown(kind)}: {one_of(kind, known)}")
+    return [*dict.fromkeys(found)]
+
+
+def _several(name: str, given: Any, known: Sequence[Any]) -> list[Any]:
+    """What is tried, as a list. Raises ValueError for what has nothing, and for a text."""
+    found = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
+    if not found:
+        raise ValueError(f"{name} is {shown(given)}: wanted a list of some, as {shown(known)}")
+    return found
+
+
+def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
+    """The intervals up to a bound, with the bound. Raises ValueError for what is no interval."""
+    given = _several("intervals", intervals, INTERVALS)
+    for n in given:
+        if not is_count(n) or n > SLOWEST:
+            raise ValueError(
+                f"intervals has {shown(n)}: wanted whole numbers of cycles, 1 to {SLOWEST}"
+            )
+    tried = {*map(int, given)}
+    if most is None:
+        return sorted(tried)
+    if not 1 <= most <= SLOWEST:
+        raise ValueError(f"interval is {shown(most)}: wanted the most it may be, 1 to {SLOWEST}")
+    return sorted({n for n in tried if n <= most} | {int(most)})
+
+
+def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
+    asked = ", ".join(f"{name} up to {most:g}{UNITS[name]}" for name, most in bounds.items())
+    told = f"no design of {front.function} of {front.robot} has {asked or 'room'}"
+    nearest: Point | None = front.nearest(bounds)
+    if nearest is None:
+        smallest = min(front.points, key=lambda p: max(p.dsp, p.luts, p.ffs), default=None)
+        if smallest is None:
+            return f"{told}: {'; '.join(front.refused.values())}"
+        turns = AUTO if front.function == TOGETHER else LIMBS
+        untried = smallest.luts > 100 and not any(point.arrays for point in front.points)
+        fewer = f", arrays={[turns]} fewer LUTs where limbs are alike" if untried else ""
+        return (
+            f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
+            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less"
+            f"{fewer}"
+        )
+    if not isfinite(nearest.error):
+        return f"{told}: random states overflow, or are lost, in all that fit, as in {nearest}"
+    missed = [
+        name
+        for name, own in zip(GOALS, nearest.goals, strict=True)
+        if name in bounds and own > bounds[name]
+    ]
+    if not missed:  # what is made of it has more than the search told
+        missed = [name for name in ("dsp", "lut") if name in bounds]
+    luts = f", {nearest.luts:.2g} % of the LUTs" if "lut" in missed else ""
+    return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}{luts}"
+
+
+accelerator = Accelerators()

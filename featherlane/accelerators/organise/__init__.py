@@ -1,0 +1,1 @@
+"""Organisation by structure: functions of a robot cut into arrays of limbs and columns."""

@@ -1,0 +1,382 @@
+"""The organisation of an accelerator by the structure of a robot: its root, its arrays, and which
+limbs share one (Dadu-RBD, 2023, section V-C and figure 11).
+
+Every decision is made by what it costs: the root by the cycles of the critical path, shared or
+separate arrays by the DSPs and LUTs that an estimate gives for them at the interval.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import ceil
+from typing import Generic, NamedTuple, TypeVar
+
+from featherlane.accelerators.organise.arrays import (
+    COMPUTED,
+    PRESCRIBED,
+    ArrayPart,
+    Arrays,
+    Assign,
+    arrays,
+    in_q16,
+)
+from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.accelerators.organise.roots import MODES, RootChoice, rooted
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.backends.fpga.arrays.schedule import turns
+from featherlane.backends.fpga.cost import multiplexer
+from featherlane.backends.fpga.devices import Device, load, operators, width
+from featherlane.backends.fpga.resources import NOTHING, Resources
+from featherlane.errors import one_of, shown
+from featherlane.robot.chains import Alike, Chain
+from featherlane.robot.editing.physics import with_physics
+from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.walk import children
+
+Cut = TypeVar("Cut", bound=Arrays)
+
+
+class ArrayChoice(NamedTuple):
+    """An array of an organisation.
+
+    name: of its limbs; parent: the number of the array that carries it, WORLD for none. limbs: the
+    joints of each by name. lanes: circuits beside each other; slots: limbs that take turns on one;
+    interval: cycles of a turn. products, additions: of one circuit, both directions together;
+    separate: products if each limb had a circuit of its own.
+    """
+
+    name: str
+    parent: int
+    limbs: tuple[tuple[str, ...], ...]
+    lanes: int
+    slots: int
+    interval: int
+    products: int
+    additions: int
+    separate: int
+
+    @property
+    def is_shared(self) -> bool:
+        return self.slots > 1
+
+
+SWEEPS = "inverse_dynamics", "inverse_dynamics_derivatives", "mass_matrix"
+"""The functions whose roots may be prescribed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Organisation:
+    """How the circuits of a robot's function are organised.
+
+    model: the robot that they compute, at the root that was chosen; before: the robot as it came.
+    roots: what was compared, the chosen one first. mode: of the root, "computed", "prescribed" or
+    "ignored". design: the function cut into these arrays. reasons: of each decision, a sentence.
+    """
+
+    model: Robot
+    before: Robot
+    function: str
+    interval: int
+    mode: str
+    roots: tuple[RootChoice, ...]
+    arrays: tuple[ArrayChoice, ...]
+    design: Arrays
+    reasons: tuple[str, ...]
+
+    @property
+    def root(self) -> str:
+        """The root body."""
+        return self.model.bodies[0].name
+
+    @cached_property
+    def below(self) -> Mapping[int, list[int]]:
+        """The arrays on each one; those of WORLD stand on the ground."""
+        return children([array.parent for array in self.arrays])
+
+    def __str__(self) -> str:
+        lines = [f"{self.function} of {self.model.name}, a state every {self.interval} cycles"]
+
+        def enter(number: int, indent: str) -> None:
+            x = self.arrays[number]
+            turns = f", {x.slots} in turn every {x.interval} cycles" if x.is_shared else ""
+            lanes = f" on {x.lanes} lanes" if x.lanes > 1 else ""
+            told = f"{len(x.limbs[0])} joints, {x.products:,} products{turns}{lanes}"
+            lines.append(f"{indent}{x.name}: {told}")
+            for child in self.below[number]:
+                enter(child, indent + "  ")
+
+        for first in self.below[WORLD]:
+            enter(first, "  ")
+        return "\n".join([*lines, *self.reasons])
+
+
+def organise(
+    model: Robot,
+    function: str = "inverse_dynamics_derivatives",
+    *,
+    interval: int = 12,
+    root: str | None = None,
+    mode: str = COMPUTED,
+    device: str = "xcvu9p",
+    clock: float = 125.0,
+    algorithm: str | None = None,
+    assign: Assign = in_q16,
+) -> Organisation:
+    """Returns the organisation of a function of a robot.
+
+    function: one of those of `fl.multifunction`. interval: cycles from one state to the next. root:
+    the root body of a robot on a free joint, by name; by default the one with the shortest path of
+    the present one and the middle of the tree, if it takes no more products. mode: "computed";
+    "prescribed", with the motion of the root given and its forces not computed (of inverse
+    dynamics, its derivatives and M); or "ignored", with the root fixed where it is at q = 0. clock:
+    MHz. algorithm: as of `fl.accelerator`. assign: gives the formats. Friction, which has no
+    circuit, is left to the host.
+
+    Where the root moves, the design takes and gives the coordinates of `model` of the result:
+    `featherlane.editing.rerooting(before, root)` converts states, forces and M on the host. Raises
+    ValueError for unknown arguments.
+    """
+    given = load(device), 1e3 / clock
+    return Organiser(model, function, *given, root, mode, algorithm, assign).at(interval)
+
+
+class KeptCuts(Generic[Cut]):
+    """The cuts of a robot that organisations choose from, each made once. make: cuts; `shared`
+    tells it which groups of limbs have one circuit, by default all. separate: its other options
+    where nothing takes turns, by default all of these do.
+    """
+
+    def __init__(self, make: Callable[..., Cut], **separate: bool) -> None:
+        self._make, self._separate = make, separate
+        self._some: dict[tuple[Hashable, ...], Cut] = {}  # what is neither apart nor together
+
+    @cached_property
+    def apart(self) -> Cut:
+        """A circuit for each limb; nothing takes turns."""
+        return self._make(shared=lambda group: False, **self._separate)
+
+    @cached_property
+    def together(self) -> Cut:
+        """A circuit for all limbs that are alike; all takes turns that can."""
+        return self._make()
+
+    def shared(self, members: frozenset[Alike], **in_turn: bool) -> Cut:
+        """A circuit for all limbs of some groups, and one for each limb of others. in_turn: whether
+        what else can take turns does, by option.
+        """
+        several = {group for group in self.together.groups if len(group.members) > 1}
+        if members == several and all(in_turn.values()):
+            return self.together
+        if not members and not any(in_turn.values()):
+            return self.apart
+        key = members, *in_turn.values()
+        if key not in self._some:
+            self._some[key] = self._make(shared=members.__contains__, **in_turn)
+        return self._some[key]
+
+
+class Organiser:
+    """Makes the organisations of a function at several intervals, which share their cuts. clock:
+    nanoseconds; other arguments are those of `organise`.
+    """
+
+    def __init__(
+        self,
+        model: Robot,
+        function: str,
+        device: Device,
+        clock: float,
+        root: str | None = None,
+        mode: str = COMPUTED,
+        algorithm: str | None = None,
+        assign: Assign = in_q16,
+    ) -> None:
+        if not isinstance(model, Robot):
+            raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+        if mode not in MODES:
+            raise ValueError(f"mode is {shown(mode)}: {one_of(mode, MODES)}")
+        wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
+        if function not in wanted:
+            raise ValueError(f"function is {shown(function)}: {one_of(function, wanted)}")
+        self.function, self.mode, self.before = function, mode, model
+        self.device, self.clock = device, clock
+        self.reasons = list[str]()
+        model = _without_friction(model, self.reasons)
+        found = rooted(model, root, mode, self.device, self.clock, self.reasons)
+        self.model, self.roots = found
+        prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
+        cut = partial(arrays, self.model, function, algorithm, prescribed, assign=assign)
+        self._cuts = KeptCuts[Arrays](cut)
+
+    def at(self, interval: int) -> Organisation:
+        """Returns the organisation at an interval."""
+        if not isinstance(interval, int) or interval < 1:
+            raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
+        apart, together, reasons = self._cuts.apart, self._cuts.together, [*self.reasons]
+        given = together, apart, interval, self.device, self.clock, reasons
+        kept = groups_in_turn(*given)
+        made = self._cuts.shared(frozenset(together.groups[number] for number in kept))
+        found = tuple(array_choices(made, apart, kept, interval))
+        asked = self.function, interval, self.mode, self.roots
+        return Organisation(self.model, self.before, *asked, found, made, tuple(reasons))
+
+
+def _without_friction(model: Robot, reasons: list[str]) -> Robot:
+    """Returns the robot without friction, springs and stops, which the host adds, and says so."""
+    if any(any(joint.friction) for joint in model.joints):
+        reasons.append("Friction has no circuit: the host adds it, joint by joint.")
+        model = with_physics(model, friction=0.0)
+    if model.stiffness.any():
+        reasons.append("Springs have no circuit: the host adds them, joint by joint.")
+        model = with_physics(model, stiffness=0.0)
+    if any(joint.limit_stiffness for joint in model.joints):
+        reasons.append("Soft limits have no circuit: the host adds their forces, joint by joint.")
+        joints = (replace(joint, limit_stiffness=0.0) for joint in model.joints)
+        model = replace(model, joints=tuple(joints))
+    return model
+
+
+# Shared or separate
+
+
+def groups_in_turn(
+    together: Arrays,
+    apart: Arrays,
+    interval: int,
+    device: Device,
+    clock: float,
+    reasons: list[str],
+) -> set[int]:
+    """Returns the groups whose limbs take less of the device on one circuit in turn; adds why."""
+    options = together, apart, interval, device, clock, reasons
+    return {
+        number
+        for number, group in enumerate(together.groups)
+        if len(group.members) > 1 and _is_cheaper(number, group, *options)
+    }
+
+
+def _is_cheaper(
+    number: int,
+    group: Alike,
+    together: Arrays,
+    apart: Arrays,
+    interval: int,
+    device: Device,
+    clock: float,
+    reasons: list[str],
+) -> bool:
+    """Tells whether alike limbs take less of the device on one circuit in turn."""
+    name, count = _name(together, group), len(group.members)
+    slots, lanes, turn = turns(count, interval)
+    own = [k for part, k in together.kernels.items() if part.group == number and not part.sums]
+    if any(len(k.members) != count for k in own):
+        reasons.append(f"{name}: separate, since their graphs are not alike.")
+        return False
+    if slots == 1:
+        reasons.append(f"{name}: separate, since an interval of {interval} has no time for turns.")
+        return False
+    shared = sum((kernel_estimate(k, turn, device, clock) for k in own), start=NOTHING)
+    shared = Resources(shared.dsps * lanes, shared.luts * lanes)
+    alone = [k for part, k in apart.kernels.items() if part.group == number]
+    separate = sum((kernel_estimate(k, interval, device, clock) for k in alone), start=NOTHING)
+    takes, instead = share(shared, device), share(separate, device)
+    told = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
+    told += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
+    reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {told}.")
+    return takes < instead
+
+
+def share(x: Resources, device: Device) -> float:
+    return x.dsps / device.dsps + x.luts / device.luts
+
+
+def kernel_estimate(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:
+    """What the operations of a kernel take, without a schedule: each kind of multiplier as often as
+    the interval asks for, with a multiplexer of so many sources for both operands; all adders.
+    """
+    datapath = kernel.datapath
+    own = Counter(operator for operator in operators(datapath, device, clock) if operator)
+    dsps = luts = 0.0
+    for operator, count in own.items():
+        if operator.shared and operator.kind.startswith("multiply"):
+            multiplier = next(m for m in device.multipliers if m.kind == operator.kind)
+            units, sources = ceil(count / interval), min(count, interval)
+            choice = multiplexer(device, {*map(str, range(sources))}, (interval - 1).bit_length())
+            dsps += units * multiplier.dsps
+            luts += units * choice * sum(multiplier.widths)
+    return Resources(dsps, luts + _adders(datapath))
+
+
+def _adders(datapath: Datapath) -> float:
+    graph = datapath.graph
+    return sum(width(datapath, k) for k, op in enumerate(graph.op) if op in ("add", "sub", "neg"))
+
+
+# Arrays
+
+
+def array_choices(
+    made: Arrays, apart: Arrays, kept: set[int], interval: int
+) -> Iterator[ArrayChoice]:
+    """Yields the arrays: of a group that shares a circuit one, of others one for each limb."""
+    numbers: dict[int, int] = {}  # by chain
+    names = [joint.name for joint in made.model.joints]
+    count = 0
+    for number, group in enumerate(made.groups):
+        sets = [group.members] if number in kept else [(c,) for c in group.members]
+        for members in sets:
+            slots, lanes, turn = turns(len(members), interval)
+            limbs = [_joints(made.chains[c], made, names) for c in members]
+            first = group.members.index(members[0])
+            own = _of(made, number, None if number in kept else first)
+            alone = [k for part, k in apart.kernels.items() if part.group == number]
+            yield ArrayChoice(
+                _named(limbs),
+                numbers.get(made.chains[members[0]].parent, WORLD),
+                tuple(limbs),
+                lanes,
+                slots,
+                turn,
+                sum(k.datapath.graph.op.count("mul") for k in own),
+                sum(k.datapath.graph.op.count(op) for k in own for op in ("add", "sub")),
+                sum(k.datapath.graph.op.count("mul") for k in alone)
+                // (1 if number in kept else len(group.members)),
+            )
+            numbers |= dict.fromkeys(members, count)
+            count += 1
+
+
+def _of(made: Arrays, number: int, member: int | None) -> list[SlotKernel]:
+    """The kernels of a group, or of one of its members."""
+
+    def belongs(part: ArrayPart) -> bool:
+        return part.group == number and part.member in (None, member) and not part.sums
+
+    return [kernel for part, kernel in made.kernels.items() if belongs(part)]
+
+
+def _joints(chain: Chain, made: Arrays, names: Sequence[str]) -> tuple[str, ...]:
+    """The joints of a chain by name; a universal joint, which is two to the algorithms, once."""
+    carriers = made.carriers
+    return tuple(names[i] for i, body in enumerate(carriers) if body in chain.bodies)
+
+
+def _name(made: Arrays, group: Alike) -> str:
+    names = [joint.name for joint in made.model.joints]
+    return _named([_joints(made.chains[c], made, names) for c in group.members])
+
+
+def _named(limbs: Sequence[Sequence[str]]) -> str:
+    """What the joints of each limb have in their names, or the first ones."""
+    return ", ".join(_common(limb) for limb in limbs)
+
+
+def _common(joints: Sequence[str]) -> str:
+    words = [name.split("_") for name in joints]
+    shared = [w for w in words[0] if w != "joint" and all(w in own for own in words)]
+    return "_".join(shared) or joints[0]

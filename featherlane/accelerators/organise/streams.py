@@ -1,0 +1,284 @@
+"""Calls of one step as a stream through one kernel: the columns of a product with M^-1, the pairs
+of freedoms in derivatives.
+
+A step that an algorithm calls again and again, with other values each time, is one graph: nothing
+folds in it that a single call would let fold. Its calls take turns on a kernel, as limbs do that
+are alike. What is not in these calls comes before them, between them and behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from featherlane.accelerators.organise.arrays import Assign, in_q16
+from featherlane.algorithms import derivatives
+from featherlane.backends.fixed import slots
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fixed.prepare import DELAYS, rewritten
+from featherlane.backends.fixed.slots import SlotKernel
+from featherlane.functions.circuits import CIRCUITS, algorithm_of
+from featherlane.functions.compile import input_shapes, scalar_function
+from featherlane.functions.table import Variant
+from featherlane.program.graph import Graph, Output, copied, entered, placed, simplify
+from featherlane.program.passes.balance import balanced
+from featherlane.program.passes.segments import (
+    GraphSegment,
+    entered_as_is,
+    segments,
+    without_unread,
+)
+from featherlane.program.program import Program, X, Y
+from featherlane.program.trace import COLUMNS, Policy, program_of
+from featherlane.robot.model import Robot
+from featherlane.scalar import Tag
+
+RESULTS, OPERANDS = "results of calls", "operands of calls"
+
+
+def pairs(function: Any, tag: Any) -> bool:
+    """The policy that keeps pairs of freedoms in derivatives of inverse dynamics."""
+    return function is derivatives._in_line
+
+
+STREAMS: Mapping[str, Policy] = {"columns": COLUMNS, "pairs": pairs}
+
+
+class Turn(NamedTuple):
+    """What a kernel computes, behind so many calls: calls of one kind, by a number from 0 on, or
+    the work beside calls (-1).
+    """
+
+    level: int
+    kind: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """A function of which the calls of some steps are streams. datapath: the flat definition;
+    kernels: in an order in which none needs a later one.
+    """
+
+    model: Robot
+    function: str
+    datapath: Datapath
+    kernels: Mapping[Turn, SlotKernel]
+
+    @property
+    def whole(self) -> Datapath:
+        """The flat definition, which has no constants of limbs."""
+        return self.datapath
+
+    @property
+    def fused(self) -> frozenset[int]:
+        """The products that are computed with their sums."""
+        return self.datapath.fused
+
+    def changed(self, change: Callable[[Datapath], Datapath]) -> Streamed:
+        """Returns the streams with other formats, or fused products, in their kernels. change:
+        gives a datapath of the same graph.
+        """
+        flat, kernels = slots.changed(self.datapath, self.kernels, change)
+        return replace(self, datapath=flat, kernels=kernels)
+
+
+class KeptCall(NamedTuple):
+    """A call that stays: its function, how many calls come before it, and its operands and the
+    first of its results among those of all calls.
+    """
+
+    function: int
+    level: int
+    operands: range
+    results: range
+
+
+def streamed(
+    model: Robot,
+    function: str,
+    kept: Policy = COLUMNS,
+    algorithm: str | None = None,
+    assign: Assign = in_q16,
+) -> Streamed:
+    """Returns a function of a robot with calls of some steps as streams.
+
+    kept: which calls, as the policy of a trace says it (see STREAMS). algorithm, assign: as of
+    `arrays.arrays`.
+    """
+    variant = Variant(function)
+    name = algorithm_of(model, variant, algorithm, proved=False)
+    chosen = None if name is None else CIRCUITS[function][name]
+    run = scalar_function(model, variant, chosen)
+    assert run is not None, f"{function} is computed by algorithms"
+    program = program_of(run, input_shapes(model, variant), kept)
+    main, calls, graphs = without_calls(program)
+    flat, found = _cut(rewritten(simplify(main)), calls, graphs)
+    alike = {turn: list(own) for turn, own in kinds(found)}
+    datapath = slots.united(assign(flat, {}), [*alike.values()])
+    datapath = slots.united(narrowed(datapath), [*alike.values()])
+    made = {turn: slots.slot_kernel(datapath, own) for turn, own in alike.items()}
+    return Streamed(model, function, datapath, made)
+
+
+def without_calls(program: Program) -> tuple[Graph, list[KeptCall], list[Graph]]:
+    """Returns the main graph with inputs in the place of results of calls, and their operands as an
+    output; the calls; and the graphs of their functions, without operands that are the same number
+    in all calls. Calls whose results are numbers are none.
+    """
+    main, new = program.main, Graph()
+    folded = [
+        _folded(f.graph, own) for f, own in zip(program.functions, _same(program), strict=True)
+    ]
+    place, level = dict[int, int](), dict[int, int]()
+    operands, calls, results = list[int](), list[KeptCall](), 0
+    for k, (op, args, value) in enumerate(zip(main.op, main.args, main.value, strict=True)):
+        new.current_tag = main.tag[k]
+        if op == "result":
+            continue
+        if op != "call":
+            place[k] = entered(main, new, k, [place[a] for a in args])
+            level[place[k]] = max((level[place[a]] for a in args), default=0)
+            continue
+        graph, read = folded[value]
+        given = [place[args[i]] for i in read]
+        numbers = _numbers(graph, new, given)
+        if numbers is not None:
+            gives = [new.constant(x) for x in numbers]
+        else:
+            span = range(results, results + len(main.results(k)))
+            gives = [new.node("input", value=(RESULTS, i)) for i in span]
+            first, results = len(operands), span.stop
+            operands += given
+            at = max(level[a] for a in given)
+            level |= dict.fromkeys(gives, at + 1)
+            calls.append(KeptCall(value, at, range(first, len(operands)), span))
+        for result, given_node in zip(main.results(k), gives, strict=True):
+            place[result] = given_node
+            level.setdefault(given_node, 0)
+    new.inputs = {**main.inputs, RESULTS: (results,)}
+    new.outputs = {
+        **placed(main.outputs, place),
+        OPERANDS: Output((len(operands),), tuple(operands)),
+    }
+    return new, calls, [graph for graph, _ in folded]
+
+
+def _same(program: Program) -> list[dict[int, float]]:
+    """Returns for each function the operands that are one number in all of its calls."""
+    main = program.main
+    given: list[list[tuple[int, ...]]] = [[] for _ in program.functions]
+    for k in main.nodes_of("call"):
+        given[main.value[k]].append(main.args[k])
+    return [
+        {
+            i: number
+            for i, operands in enumerate(zip(*calls, strict=True))
+            if len(set(operands)) == 1 and (number := main.number(operands[0])) is not None
+        }
+        for calls in given
+    ]
+
+
+def _folded(graph: Graph, numbers: Mapping[int, float]) -> tuple[Graph, list[int]]:
+    """Returns a function's graph with numbers for some operands, and the operands that it reads."""
+    new = Graph()
+    operands = new.declare(X, graph.inputs[X])
+    places = {(X, i): k for i, k in enumerate(operands)}
+    places |= {(X, i): new.constant(x) for i, x in numbers.items()}
+    place = copied(graph, new, places)
+    new.outputs = placed(graph.outputs, place)
+    return without_unread(simplify(new))
+
+
+def _numbers(graph: Graph, into: Graph, operands: list[int]) -> list[float] | None:
+    """The results of a call if all of them are numbers."""
+    new, place = Graph(), list[int]()
+    for k, op in enumerate(graph.op):
+        if op == "input":
+            x = into.number(operands[graph.value[k][1]])
+            place.append(new.constant(x) if x is not None else new.node(op, value=graph.value[k]))
+        else:
+            place.append(entered(graph, new, k, [place[a] for a in graph.args[k]]))
+    found = [new.number(place[k]) for k in graph.outputs[Y].nodes]
+    return [x for x in found if x is not None] if None not in found else None
+
+
+def _cut(
+    main: Graph, calls: list[KeptCall], graphs: list[Graph]
+) -> tuple[Graph, list[tuple[Turn, GraphSegment]]]:
+    """Returns the flat graph, and its segments: a call each, and the work beside them by level."""
+    after = {(RESULTS, i): call.level + 1 for call in calls for i in call.results}
+    home: list[Turn] = []
+    for args, value in zip(main.args, main.value, strict=True):
+        home.append(Turn(max((home[a].level for a in args), default=after.get(value, 0))))
+    levels = range(max((turn.level for turn in home), default=0) + 1)
+    rest = {part.name: part for part in segments(main, home, [Turn(n) for n in levels])}
+    flat, place, found = Graph(), dict[int, int](), list[tuple[Turn, GraphSegment]]()
+    flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
+    inputs = dict[int, int]()  # the node of each result of a call
+    for k, (op, value) in enumerate(zip(main.op, main.value, strict=True)):
+        if op == "input" and value[0] == RESULTS:
+            inputs[value[1]] = k
+        elif not main.args[k]:
+            place[k] = flat.node(op, value=value)
+    circuits = [circuit_of_step(graph) for graph in graphs]
+    given = main.outputs[OPERANDS].nodes
+
+    def enter(turn: Turn, graph: Graph, reads: list[int]) -> tuple[int, ...]:
+        graph, kept = without_unread(graph)
+        reads = [reads[i] for i in kept]
+        nodes = entered_as_is(graph, flat, reads)
+        gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
+        found.append((turn, GraphSegment(turn, graph, tuple(reads), gives, tuple(nodes))))
+        return gives
+
+    for level in levels:
+        if part := rest.get(Turn(level)):
+            own = enter(Turn(level), balanced(part.graph, DELAYS), [place[k] for k in part.reads])
+            place |= dict(zip(part.gives, own, strict=True))
+        for call in calls:
+            if call.level == level:
+                reads = [place[given[i]] for i in call.operands]
+                own = enter(Turn(level, call.function), circuits[call.function], reads)
+                for i, k in zip(call.results, own, strict=True):
+                    if i in inputs:
+                        place[inputs[i]] = k
+    flat.outputs = {
+        name: Output(out.shape, tuple(place[k] for k in out.nodes))
+        for name, out in main.outputs.items()
+        if name != OPERANDS
+    }
+    return flat, found
+
+
+def circuit_of_step(graph: Graph) -> Graph:
+    """Returns the graph of a step ready for circuits, with a tag, which those that are traced alone
+    do not have.
+    """
+    return balanced(rewritten(graph.replaced(tag=[Tag("X", "c", 0, 1)] * len(graph))), DELAYS)
+
+
+def kinds(
+    found: list[tuple[Turn, GraphSegment]],
+) -> Iterator[tuple[Turn, list[GraphSegment]]]:
+    """Yields the segments of each kernel: calls of one level that are alike."""
+    number = 0
+    for level in dict.fromkeys(turn.level for turn, _ in found):
+        own = [(turn, segment) for turn, segment in found if turn.level == level]
+        for turn, segment in own:
+            if turn.kind < 0:
+                yield turn, [segment]
+        alike: list[list[GraphSegment]] = []
+        for turn, segment in own:
+            if turn.kind >= 0:
+                for kind in alike:
+                    if slots.are_alike([kind[0], segment]):
+                        kind.append(segment)
+                        break
+                else:
+                    alike.append([segment])
+        for kind in alike:
+            yield Turn(level, number), kind
+            number += 1

@@ -1,0 +1,239 @@
+"""An organisation drawn as SVG: the robot's tree on the left, its arrays on the right (as figure 11
+of Dadu-RBD, 2023, has them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import NamedTuple
+
+from featherlane.accelerators.organise.organisation import ArrayChoice, Organisation
+from featherlane.robot.model import WORLD
+
+COLOURS = "#57606a", "#2f81f7", "#d2691e", "#8250df", "#2da44e", "#bf3989", "#9a6700", "#1b7c83"
+STEP, ROW, RADIUS = 26, 44, 8  # of joints and lines of the tree, in pixels
+BOX, GAP, HEIGHT = 250, 100, 92  # of arrays: the width, what is between two, the height
+MARGIN, HEAD, LINE, LETTER = 24, 62, 15, 6
+FONT = "font-family='DejaVu Sans, Helvetica, sans-serif'"
+
+
+class _Text(NamedTuple):
+    x: float
+    y: float
+    text: str
+    size: int = 12
+    colour: str = "#1f2328"
+    anchor: str = "start"
+    weight: str = "normal"
+
+    def __str__(self) -> str:
+        return (
+            f"<text x='{self.x:g}' y='{self.y:g}' font-size='{self.size}' fill='{self.colour}' "
+            f"text-anchor='{self.anchor}' font-weight='{self.weight}'>{escape(self.text)}</text>"
+        )
+
+
+def svg(organisation: Organisation) -> str:
+    """Returns a figure of an organisation: each joint as a circle in the colour of its array, and
+    each array as a box with its parts, what it is broadcast and what it gives back.
+    """
+    tree, width, tall = _tree(organisation)
+    boxes, right, high = _boxes(organisation, width + 2 * MARGIN)
+    height = max(tall, high) + MARGIN
+    body = [*_heading(organisation, width + 2 * MARGIN), *tree, *boxes]
+    return "\n".join(
+        [
+            f"<svg xmlns='http://www.w3.org/2000/svg' width='{right:g}' height='{height:g}' "
+            f"viewBox='0 0 {right:g} {height:g}' {FONT}>",
+            f"<title>The arrays of {escape(organisation.model.name)}</title>",
+            "<defs><marker id='to' markerWidth='7' markerHeight='7' refX='6' refY='3' "
+            "orient='auto'><path d='M0,0 L6,3 L0,6 z' fill='#57606a'/></marker></defs>",
+            f"<rect width='{right:g}' height='{height:g}' fill='white'/>",
+            *body,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _heading(organisation: Organisation, right: float) -> Iterator[str]:
+    o = organisation
+    yield str(_Text(MARGIN, 24, o.model.name, 16, weight="bold"))
+    root = f"root {o.root}"
+    if o.before.bodies[0].name != o.root:
+        root += f", before {o.before.bodies[0].name}"
+    yield str(_Text(MARGIN, 42, root, colour="#57606a"))
+    told = f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
+    yield str(_Text(right, 24, told, 13, weight="bold"))
+    shared = sum(array.separate - array.products for array in o.arrays)
+    products = sum(array.products for array in o.arrays)
+    told = f"{products:,} products in circuits"
+    told += f", {products + shared:,} if each limb had its own" if shared else ""
+    yield str(_Text(right, 42, told, colour="#57606a"))
+
+
+# The tree of joints
+
+
+def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
+    """Returns the circles and lines, and the extent."""
+    drawn: list[str] = []
+    lines: list[str] = []
+    row, right = [0], [0.0]
+
+    def enter(number: int, limb: int, x: float, above: tuple[float, float] | None) -> None:
+        array = organisation.arrays[number]
+        y = HEAD + ROW * row[0] + ROW / 2
+        last = above
+        for joint in array.limbs[limb]:
+            if last is not None:
+                lines.append(
+                    f"<line x1='{last[0]:g}' y1='{last[1]:g}' x2='{x:g}' y2='{y:g}' "
+                    "stroke='#8c959f' stroke-width='2'/>"
+                )
+            drawn.append(
+                f"<circle cx='{x:g}' cy='{y:g}' r='{RADIUS}' fill='{_colour(number)}'>"
+                f"<title>{escape(joint)}</title></circle>"
+            )
+            last, x = (x, y), x + STEP
+        label = _short(array, limb)
+        right[0] = max(right[0], x + LETTER * len(label))
+        branches = [
+            (child, k)
+            for child in organisation.below[number]
+            for k in _limbs_on(organisation, child, number, limb)
+        ]
+        if branches:
+            left = last[0] - RADIUS if last else x
+            drawn.append(str(_Text(left, y - 13, label, 10, "#57606a")))
+            x = max(x, left + LETTER * len(label) + 2 * RADIUS)
+        else:
+            drawn.append(str(_Text(x - STEP + 14, y + 4, label, 10, "#57606a")))
+            row[0] += 1
+        for child, k in branches:
+            enter(child, k, x, last)
+
+    for first in organisation.below[WORLD]:
+        for limb in range(len(organisation.arrays[first].limbs)):
+            enter(first, limb, MARGIN + RADIUS, None)
+    return [*lines, *drawn], right[0], HEAD + ROW * row[0]
+
+
+def _limbs_on(organisation: Organisation, child: int, number: int, limb: int) -> range:
+    """The limbs of an array that stand on one limb of the array that carries it."""
+    count = len(organisation.arrays[child].limbs)
+    each = count // len(organisation.arrays[number].limbs)
+    return range(each * limb, each * (limb + 1))
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _short(array: ArrayChoice, limb: int) -> str:
+    return array.name.split(", ")[limb] if len(array.limbs) > 1 else array.name
+
+
+# The arrays
+
+
+def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, float]:
+    drawn: list[str] = []
+    row, right = [0], [left]
+
+    def enter(number: int, depth: int) -> float:
+        """Draws an array and all on it, and returns the height of its middle."""
+        x = left + depth * (BOX + GAP)
+        right[0] = max(right[0], x + BOX + MARGIN)
+        below = organisation.below[number]
+        if below:
+            middles = [enter(child, depth + 1) for child in below]
+            y = (middles[0] + middles[-1]) / 2
+        else:
+            middles = []
+            y = HEAD + row[0] * (HEIGHT + 18) + HEIGHT / 2
+            row[0] += 1
+        drawn.extend(_box(organisation, number, x, y))
+        for child, middle in zip(below, middles, strict=True):
+            turns = organisation.arrays[child].is_shared
+            drawn.extend(_links(x + BOX, y, x + BOX + GAP, middle, len(below) > 1, turns))
+        return y
+
+    for first in organisation.below[WORLD]:
+        enter(first, 0)
+    return drawn, right[0], HEAD + row[0] * (HEIGHT + 18)
+
+
+def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterator[str]:
+    array, colour, top = organisation.arrays[number], _colour(number), y - HEIGHT / 2
+    title = array.name
+    if array.parent == WORLD and len(organisation.below[WORLD]) == 1:
+        title = f"{organisation.root} (root)"
+    for behind in range(min(array.slots, 4) - 1, 0, -1):  # turns as a pile
+        yield _rectangle(x + 4 * behind, top - 4 * behind, BOX, HEIGHT, colour, "white", 0.45)
+    yield _rectangle(x, top, BOX, HEIGHT, colour, "white", 1)
+    yield str(_Text(x + 10, top + 17, _fitting(title, 34), 12, colour, weight="bold"))
+    told = f"{array.products:,} products, {array.additions:,} sums"
+    yield str(_Text(x + 10, top + 33, told, 11))
+    if array.is_shared:
+        lanes = f" on {array.lanes} lanes" if array.lanes > 1 else ""
+        told = f"{array.slots} in turn{lanes}, one every {array.interval} cycles"
+    else:
+        told = f"one every {array.interval} cycles"
+    yield str(_Text(x + 10, top + 33 + LINE, told, 11, "#57606a"))
+    joints = len(array.limbs[0])
+    side = min(20.0, (BOX - 20) / joints - 3)
+    for k in range(joints):
+        yield _rectangle(
+            x + 10 + k * (side + 3), top + HEIGHT - 34, side, 11, colour, colour, 0.85, 2
+        )
+        yield _rectangle(
+            x + 10 + k * (side + 3), top + HEIGHT - 19, side, 11, colour, "white", 0.85, 2
+        )
+
+
+def _rectangle(
+    x: float, y: float, width: float, height: float, line: str, fill: str, opacity: float,
+    radius: int = 5,
+) -> str:  # fmt: skip
+    return (
+        f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' rx='{radius}' "
+        f"stroke='{line}' fill='{fill}' opacity='{opacity:g}'/>"
+    )
+
+
+def _links(x: float, y: float, to: float, middle: float, many: bool, turns: bool) -> Iterator[str]:
+    """The ways out (broadcast, in space or over turns) and back (reduced likewise)."""
+    yield _way((x, y - 9), (to - 2, middle - 9), "")
+    yield _way((to, middle + 9), (x + 2, y + 9), " stroke-dasharray='4 3'")
+    if turns or many:
+        over = "t" if turns else "s"
+        for label, height in (("broadcast", middle - 15), ("reduce", middle + 24)):
+            text = str(_Text(to - 8, height, f"{label} {over}", 9, "#57606a", "end"))
+            yield text.replace("<text", "<text stroke='white' stroke-width='4'")
+            yield text
+
+
+def _way(start: tuple[float, float], end: tuple[float, float], dashes: str) -> str:
+    turn = (end[0] - start[0]) / 2
+    return (
+        f"<path d='M{start[0]:g},{start[1]:g} C{start[0] + turn:g},{start[1]:g} "
+        f"{end[0] - turn:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='#57606a' "
+        f"stroke-width='1.3' marker-end='url(#to)'{dashes}/>"
+    )
+
+
+def _fitting(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def legend() -> Sequence[str]:
+    """What the signs of a figure mean, a sentence each."""
+    return (
+        "Circles are joints, in the colours of the arrays that compute them.",
+        "A pile is an array whose limbs take turns.",
+        "Full squares are the forward parts of the joints, empty ones the backward parts.",
+        "What a branch needs is broadcast to it, and what it gives is added up (reduced, dashed): "
+        "s over arrays beside each other, t over turns.",
+    )

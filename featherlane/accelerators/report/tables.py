@@ -1,0 +1,131 @@
+"""Tables: utilisation of units, what modules need, and errors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from featherlane.accelerators.report.boxes import Box
+from featherlane.accelerators.report.svg import number, tag
+from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.resources import Resources
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    sortable: bool = False,
+    foot: Sequence[Any] = (),
+    class_: str | None = None,
+) -> str:
+    """A table: cells are words, numbers, or pairs of a number and the words that show it."""
+    first, *others = head
+    names = [tag("th", escape(first), scope="col")]
+    rows = [*rows]
+    for n, name in enumerate(others, 1):
+        is_number = rows and not isinstance(rows[0][n], str)
+        class_of = "number" if is_number else None
+        names.append(tag("th", escape(name), scope="col", class_=class_of))
+    body = [tag("tr", *map(_cell, row)) for row in rows]
+    end = tag("tfoot", tag("tr", *map(_cell, foot))) if foot else ""
+    class_ = "sortable" if sortable else class_
+    inside = tag("thead", tag("tr", *names)), tag("tbody", *body), end
+    return tag("div", tag("table", *inside, class_=class_), class_="scroll")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, tuple):
+        own, shown = value
+        return tag("td", shown, data_value=own, class_="number")
+    if isinstance(value, int | float):
+        shown = f"{value:,}" if isinstance(value, int) else number(value)
+        return tag("td", shown, data_value=value, class_="number")
+    return tag("td", escape(str(value)))
+
+
+def share(part: float) -> tuple[float, str]:
+    """A share from 0 to 1 as a bar and as percent."""
+    bar = tag("i", tag("b", style=f"width:{100 * min(part, 1):.1f}%"), class_="bar")
+    return part, f"{bar}{100 * part:.1f} %"
+
+
+def utilisation(found: Sequence[Box], interval: int) -> str:
+    """How many operations the units of each kind start in a period, as a share of its cycles."""
+    units, busy = defaultdict[str, int](int), defaultdict[str, int](int)
+    for box in found:
+        for unit in box.units:
+            units[unit.kind] += 1
+            busy[unit.kind] += len({slot.cycle % interval for slot in unit.slots})
+    rows = [
+        (_words(kind), n, busy[kind], share(busy[kind] / (n * interval)))
+        for kind, n in sorted(units.items(), key=lambda pair: -pair[1])
+    ]
+    return table(["units", "how many", "operations a task", "cycles at work"], rows)
+
+
+def by_module(found: Sequence[Box], interval: int) -> str:
+    """The same for the units of each module."""
+    rows = []
+    for box in found:
+        if box.units:
+            busy = sum(len({slot.cycle % interval for slot in unit.slots}) for unit in box.units)
+            span = f"{box.first} to {box.last}" if box.work else ""
+            part = share(busy / (len(box.units) * interval))
+            rows.append((box.name, len(box.units), busy, (box.first, span), part))
+    head = ["module", "shared units", "operations a task", "cycles of a task", "cycles at work"]
+    return table(head, rows, sortable=True)
+
+
+def resources(found: Sequence[Box], cost: Cost) -> str:
+    """What each module needs, the largest first, and its share of the device."""
+    device = cost.device
+    there = Resources(device.dsps, device.luts, device.ffs)
+    rows = sorted(((box.name, box.needs) for box in found), key=lambda row: _most(row[1], there))
+    return _resources(rows[::-1], cost, there)
+
+
+def kinds(cost: Cost) -> str:
+    """What units of each kind, multiplexers, waiting results and control need."""
+    device = cost.device
+    there = Resources(device.dsps, device.luts, device.ffs)
+    named = ((_words(kind), own) for kind, own in cost.kinds.items())
+    return _resources(sorted(named, key=lambda row: -_most(row[1], there)), cost, there)
+
+
+def _words(kind: str) -> str:
+    """What units of a kind are called."""
+    return "sine and cosine" if kind == "sine_cosine" else kind.replace("_", " ")
+
+
+def _most(needs: Resources, there: Resources) -> float:
+    return max(needs.dsps / there.dsps, needs.luts / there.luts, needs.ffs / there.ffs)
+
+
+def _resources(rows: Sequence[tuple[str, Resources]], cost: Cost, there: Resources) -> str:
+    def cells(name: str, x: Resources) -> tuple[Any, ...]:
+        counts = [(own, f"{own:,.0f}") for own in x[:3]]
+        return name, *counts, share(_most(x, there))
+
+    head = ["", "DSPs", "LUTs", "flip-flops", f"of {cost.device.name}, at most"]
+    body = [cells(name, own) for name, own in rows]
+    shares = cost.shares
+    all_of = cells("all", cost.total)
+    percent = ("of the device", *((x, f"{x:.1f} %") for x in shares[:3]), "")
+    return table(head, body, sortable=True, foot=all_of) + tag(
+        "p",
+        f"Together {percent[1][1]} of the DSPs, {percent[2][1]} of the LUTs and "
+        f"{percent[3][1]} of the flip-flops of the {escape(cost.device.name)}.",
+    )
+
+
+def errors(facts: Mapping[str, Any]) -> str:
+    """Errors of sampled states beside bounds that are proved for all states."""
+    rows = []
+    for name, largest in facts["largest_error"].items():
+        bound = facts["proved_bound_of_errors"][name]
+        shown = [facts["largest_result"][name], facts["median_error"][name], largest, bound]
+        rows.append((name, *((x or 0.0, "none" if x is None else number(x)) for x in shown)))
+    head = ["result", "largest result", "median error", "largest error", "proved bound"]
+    return table(head, rows)

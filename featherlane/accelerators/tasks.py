@@ -1,0 +1,232 @@
+"""Tasks of designs with several functions: checked, as words of the streams, and their results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.accelerators.organise.pass_graph import SHARES, function_datapath, variant_of
+from featherlane.api.model import Model
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.network import words
+from featherlane.backends.fpga.network.structure import Entry, Network
+from featherlane.backends.fpga.simulation.simulate import Streams
+from featherlane.errors import CompileError, one_of, shown
+from featherlane.functions.compile import input_shapes
+from featherlane.functions.table import Variant
+
+
+class Task(NamedTuple):
+    """A function by name, and its inputs, of one state each, by name."""
+
+    function: str
+    inputs: Mapping[str, Any]
+
+
+class TaskRun(NamedTuple):
+    """What a simulation of tasks gives, by their numbers. outputs: integers by name, "lost" among
+    them where something divides; results: the numbers that they stand for; accepted, emitted: the
+    clock cycles in which each task went in and its result came out.
+    """
+
+    outputs: tuple[dict[str, np.ndarray], ...]
+    results: tuple[dict[str, np.ndarray], ...]
+    accepted: np.ndarray
+    emitted: np.ndarray
+
+    @property
+    def cycles(self) -> np.ndarray:
+        """Clock cycles from the acceptance of each task to its result."""
+        return self.emitted - self.accepted
+
+
+class Batch(NamedTuple):
+    """Tasks as integers. names: the function of each; rows: the numbers of the tasks of each
+    function; integers: their inputs (tasks, *shape) by name.
+    """
+
+    names: list[str]
+    rows: dict[str, list[int]]
+    integers: dict[str, dict[str, np.ndarray]]
+
+
+class TaskWords:
+    """Words of the tasks of a network. A task's tag is its number, as far as it has bits."""
+
+    def __init__(
+        self, model: Model, network: Network, datapath: Datapath, wrenches: Variant
+    ) -> None:
+        """datapath: a pass, in the formats of the circuit. wrenches: inverse dynamics with their
+        axes and frames.
+        """
+        self.model, self.network, self._whole, self._wrenches = model, network, datapath, wrenches
+        self._evaluators: dict[str, Evaluator] = {}
+
+    def evaluator(self, function: str) -> Evaluator:
+        """The golden model of a function, in the formats of the circuit."""
+        if function not in self._evaluators:
+            self._evaluators[function] = Evaluator(function_datapath(self._whole, function))
+        return self._evaluators[function]
+
+    def batch(self, tasks: Sequence[Any]) -> Batch:
+        """Tasks as integers. Raises ValueError for what is no task."""
+        given = listed("tasks", tasks)
+        checked = [self._checked(n, task) for n, task in enumerate(given)]
+        made = Batch([name for name, _ in checked], {}, {})
+        for n, name in enumerate(made.names):
+            made.rows.setdefault(name, []).append(n)
+        for name, own in made.rows.items():
+            datapath = self.evaluator(name).datapath
+            states = {
+                key: np.stack([checked[n][1][key] for n in own]) for key in datapath.graph.inputs
+            }
+            made.integers[name] = quantised(datapath, states)[0]
+        return made
+
+    def _checked(self, n: int, task: Any) -> tuple[str, dict[str, np.ndarray]]:
+        try:
+            name, inputs = task
+        except (TypeError, ValueError):
+            wanted = "wanted (function, inputs by name)"
+            raise ValueError(f"task {n} is {shown(task)}: {wanted}") from None
+        check_function(name, self.network.codes)
+        shapes = input_shapes(self.model, variant_of(name, self._wrenches))
+        if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
+            came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
+            wanted = f"wanted {', '.join(shapes)}"
+            raise ValueError(f"task {n} ({name}) has {came or 'nothing'}: {wanted}")
+        found = {}
+        for key, shape in shapes.items():
+            x = np.asarray(inputs[key], np.float64)
+            if x.shape != shape:
+                raise ValueError(f"task {n} ({name}): {key} has shape {x.shape}, wanted {shape}")
+            if np.isnan(x).any():
+                raise ValueError(f"task {n} ({name}): {key} has a NaN: a circuit has numbers alone")
+            found[key] = x
+        return name, found
+
+    def tags(self, count: int) -> np.ndarray:
+        """The tags of so many tasks."""
+        return np.arange(count) & (1 << self.network.tag_bits) - 1
+
+    def given(self, batch: Batch) -> np.ndarray:
+        """The words of inputs as bytes, a row for each task."""
+        tags = self.tags(len(batch.names))
+        return words.packed(self.network, batch.names, tags, batch.integers)
+
+    def expected(self, batch: Batch) -> list[dict[str, np.ndarray]]:
+        """What the circuit gives for tasks, as integers by name, by the golden model."""
+        found: list[dict[str, np.ndarray]] = [{} for _ in batch.names]
+        for name, own in batch.rows.items():
+            results = self.evaluator(name)(batch.integers[name]).integers
+            for position, n in enumerate(own):
+                found[n] = {output: x[position] for output, x in results.items()}
+        return found
+
+    def wanted(self, batch: Batch) -> np.ndarray:
+        """The words of results as bytes, a row for each task, by the golden model."""
+        plan = words.layout(self.network).results
+        values: list[dict[Entry, int]] = []
+        for name, outputs in zip(batch.names, self.expected(batch), strict=True):
+            own = SHARES[name].outputs
+            flat = {key: x.ravel() for key, x in outputs.items()}
+            entries = [place.entry for place in plan[name]]
+            values.append({(key, n): int(flat[own.get(key, key)][n]) for key, n in entries})
+        return words.packed_results(self.network, batch.names, self.tags(len(values)), values)
+
+    def run(self, batch: Batch, found: Streams) -> TaskRun:
+        """The results of a simulation by task: those of one function come in order. Raises
+        CompileError for a tag that is not the task's.
+        """
+        count, tags = len(batch.names), self.tags(len(batch.names))
+        waiting = {name: iter(own) for name, own in batch.rows.items()}
+        by_code = {code: name for name, code in self.network.codes.items()}
+        outputs: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+        results: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+        emitted = np.zeros(count, np.int64)
+        came = words.unpacked(self.network, found.words)
+        for word, cycle in zip(came, found.emitted, strict=True):
+            name = by_code[word.code]
+            n = next(waiting[name])
+            if tags[n] != word.tag:
+                raise CompileError(f"task {n} ({name}) has tag {tags[n]}, its result {word.tag}")
+            outputs[n], emitted[n] = self._outputs(name, word.values), cycle
+            results[n] = floats(self.evaluator(name).datapath, outputs[n])
+        return TaskRun(tuple(outputs), tuple(results), found.accepted, emitted)
+
+    def _outputs(self, name: str, values: Mapping[Entry, int]) -> dict[str, np.ndarray]:
+        """The integers of a function's outputs, from those of the entries in a word: of equal
+        entries the first one is there, of constants none.
+        """
+        datapath = self.evaluator(name).datapath
+        graph, of_pass = datapath.graph, SHARES[name].of_pass
+        found = {}
+        for output, (shape, nodes) in graph.outputs.items():
+            key = of_pass[output]
+            entries = [
+                constant_integer(datapath, k)
+                if graph.op[k] == "constant"
+                else values[key, nodes.index(k)]
+                for k in nodes
+            ]
+            found[output] = np.array(entries, np.int64).reshape(shape)
+        return found
+
+
+# Arguments
+
+
+def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> None:
+    """Raises ValueError for the name of a function that a design has not."""
+    if not isinstance(name, str) or name not in functions:
+        raise ValueError(f"function is {shown(name)}: {one_of(name, functions)}")
+
+
+def listed(name: str, given: Any, least: int = 1) -> list[Any]:
+    """Returns the entries of an argument. Raises ValueError for a text, and for fewer of them."""
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = [*given] if several else []
+    if not several or len(found) < least:
+        came = "empty" if several else shown(given)
+        raise ValueError(f"{name} is {came}: wanted a list" + " of one, or more" * (least > 0))
+    return found
+
+
+def check_arrivals(arrivals: Any, count: int) -> None:
+    """Raises ValueError for what are no cycles, one for each of so many tasks."""
+    for n, cycle in enumerate(_one_each("arrivals", arrivals, count)):
+        if not _is_whole(cycle, math.inf):
+            raise ValueError(
+                f"arrivals[{n}] is {shown(cycle)}: wanted a cycle, a whole number from 0"
+            )
+
+
+def check_after(after: Any, count: int) -> None:
+    """Raises ValueError unless each of so many tasks waits for none, or for one before it."""
+    for n, before in enumerate(_one_each("after", after, count)):
+        if before is not None and not _is_whole(before, n):
+            wanted = f"wanted None, or the number of a task before task {n}, which come in order"
+            raise ValueError(f"after[{n}] is {shown(before)}: {wanted}")
+
+
+def _one_each(name: str, values: Any, count: int) -> list[Any]:
+    """The values of an argument that has one for each task, of which there are `count`."""
+    try:
+        found = [] if values is None else [*values]
+    except TypeError:
+        found = [values]
+    if values is not None and len(found) != count:
+        wanted = f"wanted one for each of {count} tasks"
+        raise ValueError(f"{name} is {shown(values)}: {wanted}")
+    return found
+
+
+def _is_whole(value: Any, end: float) -> bool:
+    """Whether a value is a whole number from 0 to below `end`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(0 <= value < end)

@@ -1,0 +1,1 @@
+"""Simulation of designs in Verilator and Icarus, cycle by cycle."""

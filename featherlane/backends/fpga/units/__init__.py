@@ -1,0 +1,1 @@
+"""Units of a datapath: multipliers, post-adders, sines and reciprocals in stages."""

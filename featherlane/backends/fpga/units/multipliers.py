@@ -1,0 +1,233 @@
+"""Multipliers: products cut into what one multiplier of the device takes, and summed in stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed_width
+from featherlane.backends.fpga.units.staged import Staged, Value
+
+
+class Tile(NamedTuple):
+    """The operands of a signed multiplier of the device, in bits. least: a product of fewer bits is
+    made of other logic. post_adder: the bits of the adder behind it, if products are instances that
+    add (`post_adder`); else 0, and synthesis finds multipliers in expressions.
+    """
+
+    a: int
+    b: int
+    least: int = 9
+    post_adder: int = 0
+
+
+DSP48E2 = Tile(27, 18)
+MULT18X18D = Tile(18, 18)
+
+
+class Multiplier(NamedTuple):
+    """a b + half in `result` bits. constant: the value of b where it is one, an odd number of at
+    least two bits. cycles: registers between operands and result. adds: "" for a product; for the
+    sum of it and any number in the place of half, in the device's post-adder, "plus" or "minus" by
+    the sign of the product, and "either" if a port says which.
+    """
+
+    a: int
+    b: int
+    result: int
+    cycles: int
+    constant: int | None = None
+    adds: str = ""
+
+    @property
+    def half_cycle(self) -> int:
+        """The cycle, from that of the operands, in which half is read."""
+        return max(self.cycles - 1, 0)
+
+    @property
+    def name(self) -> str:
+        """What the module is called, behind the name of the design."""
+        by = f"{self.b}" if self.constant is None else f"c{self.constant}".replace("-", "m")
+        sign = f"_{self.adds}" if self.adds else ""
+        return f"mul_{self.a}x{by}_{self.result}_{self.cycles}{sign}"
+
+
+class Piece(NamedTuple):
+    """The bits of an operand from `first` upwards; the last piece of an operand has its sign."""
+
+    first: int
+    bits: int
+    signed: bool
+
+    @property
+    def width(self) -> int:
+        """Its bits as a signed number."""
+        return self.bits + (not self.signed)
+
+
+def pieces(width: int, most: int) -> list[Piece]:
+    """An operand in pieces that are signed numbers of `most` bits at most."""
+    low = max(-(-(width - most) // (most - 1)), 0)
+    parts = [Piece(n * (most - 1), most - 1, False) for n in range(low)]
+    return [*parts, Piece(low * (most - 1), width - low * (most - 1), True)]
+
+
+def cut(m: Multiplier, tile: Tile) -> tuple[list[Piece], list[Piece]]:
+    """The pieces of both operands, so that the products are as few as possible."""
+    ways = [(pieces(m.a, p), pieces(m.b, q)) for p, q in ((tile.a, tile.b), (tile.b, tile.a))]
+    return min(ways, key=lambda way: len(way[0]) * len(way[1]))
+
+
+def part_of(x: int, piece: Piece) -> int:
+    """A piece of a constant."""
+    return x >> piece.first if piece.signed else (x >> piece.first) & ((1 << piece.bits) - 1)
+
+
+def is_wires(x: int) -> bool:
+    """Whether a product with x needs no multiplier: 0 and powers of two."""
+    return x & (x - 1) == 0
+
+
+def tiles(m: Multiplier, tile: Tile = DSP48E2) -> int:
+    """The device's multipliers that a multiplier takes."""
+    own, other = cut(m, tile)
+    count = 0
+    for q in other:
+        width = q.width
+        if m.constant is not None:
+            part = part_of(m.constant, q)
+            if is_wires(abs(part)):
+                continue
+            width = signed_width(part)
+        count += sum(kept_bits(m, p, q, width) >= tile.least for p in own)
+    return count
+
+
+def kept_bits(m: Multiplier, p: Piece, q: Piece, width: int) -> int:
+    """The bits of the product of two pieces, the second one in so many bits, that the result has;
+    0 or fewer for none.
+    """
+    return min(p.width + width, m.result - p.first - q.first)
+
+
+def stages(cycles: int, levels: int) -> tuple[int, int, list[int]]:
+    """Registers before the products, behind them, and behind each level of sums; the last level
+    adds half. First comes the result's, then the operands', the products', the sums' in their
+    order; what is left over stands behind the products.
+    """
+    behind = [0] * levels
+    before, products, left = 0, 0, cycles
+    if left:
+        behind[-1], left = 1, left - 1
+    if left:
+        before, left = 1, left - 1
+    if left:
+        products, left = 1, left - 1
+    for n in range(levels - 1):
+        if left:
+            behind[n], left = 1, left - 1
+    return before, products + left, behind
+
+
+class _Term(NamedTuple):
+    value: Value
+    offset: int  # its place in the sum
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.value.signal.width
+
+
+def module(prefix: str, m: Multiplier, tile: Tile) -> str:
+    """The text of a multiplier."""
+    comment = f"a b + half in {m.cycles} cycles; half is read in cycle {m.half_cycle}"
+    unit = Staged(prefix + m.name, comment)
+    a = unit.input("a", m.a)
+    b = unit.input("b", m.b) if m.constant is None else m.constant
+    half = unit.input("half", m.result, always=True)
+    own, other = cut(m, tile)
+    levels = max((len(own) * len(other) - 1).bit_length(), 1)
+    before, behind, sums = stages(m.cycles, levels)
+    unit.cut(before)
+    terms = _products(unit, "product", m, a, b, tile)
+    unit.cut(behind)
+    for level in range(levels - 1):
+        terms = _pairs(unit, terms, f"sum_{level}")
+        unit.cut(sums[level])
+    text = " + ".join([*(_placed(unit, term, 0) for term in terms), unit.read(half)])
+    total = unit.wire("total", m.result, text)
+    unit.cut(sums[-1])
+    unit.output("result", m.result, total)
+    return unit.text()
+
+
+def product(
+    unit: Staged,
+    name: str,
+    m: Multiplier,
+    a: Value,
+    b: Value | int,
+    tile: Tile,
+    between: Callable[[], None] = lambda: None,
+) -> Value:
+    """The product of two values, or of one and a constant, in a unit. between: called between the
+    products of pieces and their sum; it may end the stage.
+    """
+    terms = _products(unit, f"{name}_part", m, a, b, tile)
+    between()
+    while len(terms) > 1:
+        terms = _pairs(unit, terms, f"{name}_sum_{len(terms)}")
+    return unit.wire(name, m.result, _placed(unit, terms[0], 0))
+
+
+def _products(
+    unit: Staged, name: str, m: Multiplier, a: Value, b: Value | int, tile: Tile
+) -> list[_Term]:
+    own, other = cut(m, tile)
+    terms = []
+    for n, p in enumerate(own):
+        for k, q in enumerate(other):
+            left = Signal(unit.read(a), m.a)
+            right = Signal(unit.read(b), m.b) if isinstance(b, Value) else b
+            terms.append(_product(unit, f"{name}_{n}_{k}", m, left, right, p, q))
+    return [term for term in terms if term is not None]
+
+
+def _product(
+    unit: Staged, name: str, m: Multiplier, a: Signal, b: Signal | int, p: Piece, q: Piece
+) -> _Term | None:
+    """The product of two pieces; None where the constant's is 0, or the result has none of it."""
+    left, width = piece_of(a, p), q.width
+    if isinstance(b, Signal):
+        right = piece_of(b, q)
+    else:
+        part = part_of(b, q)
+        if part == 0:
+            return None
+        width = signed_width(part)
+        right = literal(part, width)
+    if (kept := kept_bits(m, p, q, width)) <= 0:
+        return None
+    return _Term(unit.wire(name, kept, f"{left} * {right}"), p.first + q.first)
+
+
+def piece_of(of: Signal, p: Piece) -> str:
+    if p.bits == of.width:
+        return of.name
+    bits = f"{of.name}[{p.first + p.bits - 1}:{p.first}]"
+    return f"$signed({bits})" if p.signed else f"$signed({{1'b0, {bits}}})"
+
+
+def _pairs(unit: Staged, terms: list[_Term], name: str) -> list[_Term]:
+    """The sums of neighbouring terms."""
+    sums = []
+    for n in range(0, len(terms) - 1, 2):
+        x, y = sorted(terms[n : n + 2], key=lambda term: term.offset)
+        width = max(x.end, y.end) - x.offset + 1
+        text = f"{unit.read(x.value)} + {_placed(unit, y, x.offset)}"
+        sums.append(_Term(unit.wire(f"{name}_{n // 2}", width, text), x.offset))
+    return sums + terms[len(terms) - len(terms) % 2 :]
+
+
+def _placed(unit: Staged, term: _Term, offset: int) -> str:
+    return shifted_left(unit.read(term.value), term.offset - offset)

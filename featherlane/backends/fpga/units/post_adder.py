@@ -1,0 +1,298 @@
+"""Products and sums in DSP48E2: multiply-adds as instances, chained where a product takes several.
+
+A product of wide operands is a chain of DSPs. Each adds its own product of pieces to what it gets
+from the one before, shifted by 17 bits where its place is 17 bits further: all sums are inside. The
+first one adds the last 46 bits of the addend, and the last one the bits above, so that no sum has
+more than 48 bits (or, of a result of 48 bits or fewer, the first one adds all of it: what is lost
+in it lies beyond the result).
+
+What is used of the DSP48E2 (UG579): signed 27x18 products, AREG = BREG of 0 to 2, MREG, PREG; X and
+Y the product, Z one of C, PCIN and PCIN >> 17, W 0 or C, chosen once; ALUMODE 0000, Z + W + X + Y +
+CIN, or 0011, Z - (W + X + Y + CIN). Control inputs and C have no registers.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed_width
+from featherlane.backends.fpga.units.multipliers import (
+    Multiplier,
+    Piece,
+    Tile,
+    cut,
+    is_wires,
+    kept_bits,
+    part_of,
+    piece_of,
+)
+from featherlane.backends.fpga.units.staged import Staged, Value
+
+BITS, STEP = 48, 17  # of the adder; by so many bits its chain shifts
+LOW = 46  # bits of the addend in the first DSP, if the result has more than the adder
+NAME = "dsp"  # the file and the module of one DSP, behind the name of the design
+
+
+class Step(NamedTuple):
+    """A DSP of a chain. a, b: the pieces that it multiplies, which stand `offset` bits up; base:
+    the place of its result's first bit.
+    """
+
+    a: Piece
+    b: Piece
+    offset: int
+    base: int
+
+
+class Chain(NamedTuple):
+    """DSPs in their order, and the product of pieces that takes too few bits for one."""
+
+    steps: list[Step]
+    rest: Step | None
+
+    @property
+    def base(self) -> int:
+        return self.steps[-1].base
+
+
+def registers(cycles: int) -> tuple[int, int, int]:
+    """The registers of operands, products and sums for 0 to 4 cycles."""
+    return max(min(cycles - 1, 1), 0) + (cycles == 4), int(cycles > 2), int(cycles > 0)
+
+
+def chain(m: Multiplier, tile: Tile) -> Chain | None:
+    """The chain of DSPs of a multiplier; None where there is none: products with pieces that are
+    wires, results of more bits than the adder reaches.
+    """
+    if not tile.post_adder or m.cycles > 4:
+        return None
+    own, other = cut(m, tile)
+    steps, rest = list[Step](), list[Step]()
+    for p in own:
+        for q in other:
+            width = q.width
+            if m.constant is not None:
+                part = part_of(m.constant, q)
+                if is_wires(abs(part)):
+                    return None
+                width = signed_width(part)
+            offset = p.first + q.first
+            step = Step(p, q, offset, offset // STEP * STEP)
+            if (kept := kept_bits(m, p, q, width)) > 0:
+                (steps if kept >= tile.least else rest).append(step)
+    steps.sort(key=lambda step: step.offset)
+    whole = len(rest) < 2 and (len(steps) > 1 or not rest) and bool(steps)
+    if not whole or steps[0].base or any(step.offset < steps[-1].base for step in rest):
+        return None
+    gaps = {b.base - a.base for a, b in pairwise(steps)}
+    reach = steps[-1].base + BITS if len(steps) > 1 else BITS
+    if gaps - {0, STEP} or m.result > reach or not all(_fits(step, tile) for step in steps):
+        return None
+    return Chain(steps, rest[0] if rest else None)
+
+
+def _fits(step: Step, tile: Tile) -> bool:
+    """Whether the wider piece has room to be shifted to its place."""
+    narrow, wide = sorted((step.a.width, step.b.width))
+    return narrow <= tile.b and wide + step.offset - step.base <= tile.a
+
+
+def module(prefix: str, m: Multiplier, tile: Tile) -> str:
+    """The text of a multiplier with its sum."""
+    found = chain(m, tile)
+    assert found is not None, f"{m.name} has no chain of DSPs"
+    return _Writer(prefix, m, tile, found).text()
+
+
+class _Writer(Staged):
+    """The module of a chain while it is being written."""
+
+    def __init__(self, prefix: str, m: Multiplier, tile: Tile, found: Chain) -> None:
+        sign = {"plus": "+", "minus": "-", "either": "+-"}[m.adds]
+        comment = f"half {sign} a b in {m.cycles} cycles; half is read in cycle {m.half_cycle}"
+        super().__init__(prefix + m.name, comment)
+        self.prefix, self.m, self.tile, self.chain = prefix, m, tile, found
+        self.of_operands, self.of_products, self.of_sums = registers(m.cycles)
+        self._write()
+
+    def _write(self) -> None:
+        m, (steps, rest) = self.m, self.chain
+        a = self.input("a", m.a)
+        b = self.input("b", m.b) if m.constant is None else m.constant
+        self.half = self.input("half", m.result, always=True).signal.name
+        self.minus = {"plus": "1'b0", "minus": "1'b1"}.get(m.adds, "minus")
+        if m.adds == "either":
+            self.input("minus", 1, always=True)
+        for n, step in enumerate(steps):
+            x, y = self._operands(step, a, b)
+            self.line(f"logic signed [{self.tile.a - 1}:0] wide_{n};")
+            self.line(f"logic signed [{self.tile.b - 1}:0] narrow_{n};")
+            self.line(f"assign wide_{n} = {x};")
+            self.line(f"assign narrow_{n} = {y};")
+        self.cut(self.of_operands)
+        product = self._product(rest, a, b) if rest else None
+        self.cut(self.of_products)
+        addends = self._addends(product)
+        parts = []
+        for n, step in enumerate(steps):
+            parts.append(self._dsp(n, addends[n]))
+            if n + 1 < len(steps) and steps[n + 1].base > step.base:
+                low = self.wire(f"low_{n}", STEP, f"p_{n}[{STEP - 1}:0]")
+                parts[-1] = low
+            elif n + 1 < len(steps):
+                parts.pop()
+        self.cut(self.of_sums)
+        last = parts.pop()._replace(stage=self.stage)
+        top = f"{self.read(last)}[{m.result - self.chain.base - 1}:0]"
+        pieces = [top, *(self.read(low) for low in reversed(parts))]
+        total = self.wire("total", m.result, f"{{{', '.join(pieces)}}}")
+        self.output("result", m.result, total)
+
+    def _operands(self, step: Step, a: Value, b: Value | int) -> tuple[str, str]:
+        """The pieces at the ports of a DSP, the wider one at the wide one."""
+        left = piece_of(Signal(self.read(a), self.m.a), step.a)
+        if isinstance(b, Value):
+            right, width = piece_of(Signal(self.read(b), self.m.b), step.b), step.b.width
+        else:
+            part = part_of(b, step.b)
+            width = signed_width(part)
+            right = literal(part, width)
+        x, y = (left, right) if step.a.width >= width else (right, left)
+        return shifted_left(x, step.offset - step.base), y
+
+    def _product(self, rest: Step, a: Value, b: Value | int) -> tuple[Value, int]:
+        """The product of pieces outside of DSPs, and its place."""
+        left = piece_of(Signal(self.read(a), self.m.a), rest.a)
+        if isinstance(b, Value):
+            right = piece_of(Signal(self.read(b), self.m.b), rest.b)
+        else:
+            part = part_of(b, rest.b)
+            right = literal(part, signed_width(part))
+        kept = self.m.result - rest.offset
+        return self.wire("rest", kept, f"{left} * {right}"), rest.offset
+
+    def _addends(self, product: tuple[Value, int] | None) -> list[str | None]:
+        """What each DSP adds at C. What the last one of several adds has the sign of its product,
+        so that the bits of half are turned: with the carry, ~x is -x.
+        """
+        m, count = self.m, len(self.chain.steps)
+        found: list[str | None] = [None] * count
+        if m.result <= BITS:
+            found[0] = self._wide("half_0", self.half)
+        else:
+            found[0] = self._wide("half_0", f"$signed({{2'b0, {self.half}[{LOW - 1}:0]}})")
+        terms = []
+        if m.result > BITS:
+            high = f"$signed({self.half}[{m.result - 1}:{LOW}])"
+            above = self._wide("above", shifted_left(high, LOW - self.chain.base))
+            turned = {"1'b0": above, "1'b1": f"~{above}"}
+            terms.append(turned.get(self.minus, f"({above} ^ {{{BITS}{{minus}}}})"))
+        if product:
+            value, offset = product
+            moved = offset - self.chain.base
+            text = self._wide("rest_there", shifted_left(self.read(value), moved))
+            terms.append(text)
+        if terms:
+            found[-1] = self._wide("half_last", " + ".join(terms))
+        return found
+
+    def _wide(self, name: str, text: str) -> str:
+        self.line(f"logic signed [{BITS - 1}:0] {name};")
+        self.line(f"assign {name} = {text};")
+        return name
+
+    def _dsp(self, n: int, addend: str | None) -> Value:
+        """The instance of a DSP, and its result."""
+        steps, last = self.chain.steps, n + 1 == len(self.chain.steps)
+        moved = n > 0 and steps[n].base > steps[n - 1].base
+        given = {
+            "OPERANDS": self.of_operands,
+            "PRODUCT": self.of_products,
+            "SUM": self.of_sums if last else 0,
+            "Z": (2 if moved else 1) if n else 0,
+            "W": int(n > 0 and addend is not None),
+        }
+        carry = self.minus if n and last and self.m.result > BITS else "1'b0"
+        ports = {
+            "clock": "clock", "a": f"wide_{n}", "b": f"narrow_{n}", "c": addend or f"{BITS}'sd0",
+            "chain_in": f"chain_{n - 1}" if n else f"{BITS}'sd0", "minus": self.minus,
+            "carry": carry, "p": f"p_{n}", "chain_out": f"chain_{n}",
+        }  # fmt: skip
+        self.line(f"logic signed [{BITS - 1}:0] p_{n};")
+        self.line(f"logic signed [{BITS - 1}:0] chain_{n};")
+        parameters = ", ".join(f".{name}({value})" for name, value in given.items())
+        connected = ", ".join(f".{name}({text})" for name, text in ports.items())
+        self.line(f"{self.prefix}{NAME} #({parameters}) dsp_{n} ({connected});")
+        return Value(Signal(f"p_{n}", BITS), self.stage)
+
+
+def dsp(prefix: str) -> str:
+    """The text of one DSP: the device's own in synthesis, else what it computes."""
+    return DSP.replace("@NAME", prefix + NAME)
+
+
+DSP = """\
+// A DSP48E2: p = Z + W + a b + carry, or Z - (W + a b + carry) if minus, where Z is c, chain_in or
+// chain_in >> 17 (0, 1, 2), and W is 0 or c (0, 1). OPERANDS, PRODUCT, SUM: registers of each.
+// Synthesis takes the device's own one, any simulation what it computes.
+module @NAME #(
+  parameter OPERANDS = 1,
+  parameter PRODUCT = 1,
+  parameter SUM = 1,
+  parameter Z = 0,
+  parameter W = 0
+) (
+  input logic clock,
+  input logic signed [26:0] a,
+  input logic signed [17:0] b,
+  input logic signed [47:0] c,
+  input logic signed [47:0] chain_in,
+  input logic minus,
+  input logic carry,
+  output logic signed [47:0] p,
+  output logic signed [47:0] chain_out
+);
+`ifdef SYNTHESIS
+  DSP48E2 #(
+    .AMULTSEL("A"), .BMULTSEL("B"), .A_INPUT("DIRECT"), .B_INPUT("DIRECT"),
+    .USE_MULT("MULTIPLY"), .USE_SIMD("ONE48"),
+    .AREG(OPERANDS), .ACASCREG(OPERANDS), .BREG(OPERANDS), .BCASCREG(OPERANDS),
+    .MREG(PRODUCT), .PREG(SUM), .CREG(0), .DREG(0), .ADREG(0),
+    .ALUMODEREG(0), .OPMODEREG(0), .INMODEREG(0), .CARRYINREG(0), .CARRYINSELREG(0)
+  ) own (
+    .CLK(clock), .A({{3{a[26]}}, a}), .B(b), .C(c), .D(27'b0), .PCIN(chain_in),
+    .OPMODE({W == 1 ? 2'b11 : 2'b00, Z == 0 ? 3'b011 : Z == 1 ? 3'b001 : 3'b101, 4'b0101}),
+    .ALUMODE({2'b00, minus, minus}), .INMODE(5'b0), .CARRYIN(carry), .CARRYINSEL(3'b0),
+    .ACIN(30'b0), .BCIN(18'b0), .CARRYCASCIN(1'b0), .MULTSIGNIN(1'b0),
+    .CEA1(OPERANDS == 2), .CEA2(OPERANDS > 0), .CEB1(OPERANDS == 2), .CEB2(OPERANDS > 0),
+    .CEM(PRODUCT == 1), .CEP(SUM == 1), .CEC(1'b0), .CED(1'b0), .CEAD(1'b0), .CEALUMODE(1'b0),
+    .CECTRL(1'b0), .CEINMODE(1'b0), .CECARRYIN(1'b0),
+    .RSTA(1'b0), .RSTB(1'b0), .RSTC(1'b0), .RSTD(1'b0), .RSTM(1'b0), .RSTP(1'b0),
+    .RSTALLCARRYIN(1'b0), .RSTALUMODE(1'b0), .RSTCTRL(1'b0), .RSTINMODE(1'b0),
+    .P(p), .PCOUT(chain_out)
+  );
+`else
+  logic signed [26:0] a_1, a_2;
+  logic signed [17:0] b_1, b_2;
+  logic signed [44:0] product, product_1;
+  logic signed [47:0] wide, z, w, total, total_1;
+  always_ff @(posedge clock) begin
+    a_1 <= a;
+    a_2 <= a_1;
+    b_1 <= b;
+    b_2 <= b_1;
+    product_1 <= product;
+    total_1 <= total;
+  end
+  assign product = (OPERANDS == 0 ? a : OPERANDS == 1 ? a_1 : a_2)
+    * (OPERANDS == 0 ? b : OPERANDS == 1 ? b_1 : b_2);
+  assign wide = PRODUCT == 0 ? product : product_1;
+  assign z = Z == 0 ? c : Z == 1 ? chain_in : chain_in >>> 17;
+  assign w = W == 0 ? 48'sd0 : c;
+  assign total = minus ? z - (w + wide + {47'b0, carry}) : z + (w + wide + {47'b0, carry});
+  assign p = SUM == 0 ? total : total_1;
+  assign chain_out = p;
+`endif
+endmodule
+"""

