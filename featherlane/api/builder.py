@@ -27,7 +27,7 @@ ZERO3 = (0.0, 0.0, 0.0)
 
 
 class ModelBuilder:
-    """Collects links, joints and frames, in any order; `build` makes the Model.
+    """Collects links, joints and frames in any order; `build` makes the Model.
 
     The root link is the one link that is not the child of a joint, as in URDF. SI units, radians. A
     wrong argument raises ValueError or TypeError at once; links that do not form one tree raise
@@ -59,7 +59,7 @@ class ModelBuilder:
     ) -> None:
         """Adds a rigid body.
 
-        mass: kg. com: its centre of mass (3,), m, in the link's axes. inertia: kg m^2 about com in
+        mass: kg. com: the centre of mass (3,), m, in the link's axes. inertia: kg m^2 about com in
         the link's axes, (3, 3), or (3,) for a diagonal matrix. Raises ValueError or TypeError that
         names the link.
 
@@ -103,17 +103,18 @@ class ModelBuilder:
         stiffness: ArrayLike | None = None,
         spring_reference: ArrayLike | None = None,
     ) -> None:
-        """Adds a joint by which link `parent` carries link `child`.
+        """Adds a joint that connects link `child` to link `parent`.
 
         type: "fixed" or a key of JOINT_TYPES. xyz with rpy (roll, pitch, yaw about fixed axes) or R
         (3, 3): the child's frame at q = 0, in the parent's. axis: of any length, in the child's
         frame; for a planar joint, its normal. axis2: the second axis of a universal joint. pitch:
         m/rad, of a helical joint. mimic: the joint that this one follows, or (joint, multiplier,
         offset). lower, upper: a number, or one for each coordinate of q. armature, damping,
-        friction: a number, or one for each degree of freedom. stiffness, spring_reference: of a
-        spring on a joint of one degree of freedom, N m/rad or N/m, and the rad or m at which it is
-        relaxed. velocity, effort: limits. These physics and limits must not be negative, except
-        lower, upper and spring_reference. Raises ValueError or TypeError that names the joint.
+        friction: a number, or one for each degree of freedom. stiffness (N m/rad or N/m),
+        spring_reference (rad or m): of a spring on a joint with one degree of freedom, and the
+        position at which it is relaxed. velocity, effort: limits. All these values except lower,
+        upper and spring_reference must not be negative. Raises ValueError or TypeError that names
+        the joint.
 
         Examples:
             >>> b = fl.ModelBuilder("cart")
@@ -186,9 +187,9 @@ class ModelBuilder:
     ) -> Model:
         """Makes the Model; the builder can be used again afterwards.
 
-        For the arguments see `load`; siblings are in the order in which they were added. Raises
-        ModelError for links that do not form one tree, frames on unknown links, mimic joints that
-        follow each other in a circle, and joints that move no inertia.
+        The arguments are those of `load`; siblings are in the order in which they were added.
+        Raises ModelError for links that do not form one tree, frames on unknown links, mimic joints
+        that follow each other in a circle, and joints that move no inertia.
 
         Examples:
             >>> b = fl.ModelBuilder("ball")

@@ -14,14 +14,15 @@ from featherlane.program.graph import Graph
 
 
 def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
-    """A graph, or a function of a model, of arrays of which some are traced.
+    """Calls a graph, or a function of a model, with arrays of which some are traced.
 
-    call(graph, **inputs): the graph's outputs by name, for all of its inputs by name.
-    call(model, name, *inputs, **options): one of the functions of a model (see `Model.function`),
-    with its inputs by position or by name, f_ext, f_ext_frame, params, method, frame, reference,
-    wrt, integrator and actuation, and constraints with active and anchors; a rollout, with a step
-    for each row of tau, has every. Gives an
-    array, or the function's named tuple of several; arrays of NumPy give numbers.
+    call(graph, **inputs) takes all inputs of the graph by name and returns its outputs by name.
+
+    call(model, name, *inputs, **options) calls a function of a model (see `Model.function`) and
+    returns an array, or the function's named tuple if it has several results. The inputs go by
+    position or by name. The options are f_ext, f_ext_frame, params, method, frame, reference, wrt,
+    integrator, actuation, and constraints with active and anchors. A rollout takes one step for
+    each row of tau, and also has the option every. If all arrays are NumPy's, results are numbers.
 
     Raises TypeError or ValueError that names the argument.
 

@@ -31,11 +31,12 @@ def compile(
 ) -> Function:
     """Compiles your own function of arrays, or a graph, to a batched `Function`.
 
-    function: as in `trace`, with `inputs` giving the shape of each argument by name; or a traced
-    (or differentiated) Graph. Several results come in a named tuple, with the names of the outputs.
-    width: lanes of a vector, by default the processor's most. device, mapping: for GPUs, as in
-    `Model.function`. A pickle of the result contains the graph, not the Python function. Raises
-    TypeError or ValueError as `trace` does, and for shapes with a dimension of 0.
+    function: a function as in `trace`, whose `inputs` give the shape of each argument by name; or a
+    traced or differentiated Graph. Several results are returned as a named tuple with the names of
+    the outputs. width: the lanes of a vector, by default as many as the processor has. device,
+    mapping: for GPUs, as in `Model.function`. A pickle of the result contains the graph, not the
+    Python function. Raises TypeError or ValueError as `trace` does, and for shapes with a dimension
+    of 0.
 
     Examples:
         >>> reach = fl.compile(lambda q: arm.center_of_mass(q)[2], {"q": 2})

@@ -66,8 +66,8 @@ class Configurations(Limits):
 
     @cached_property
     def configurations(self) -> Mapping[str, np.ndarray]:
-        """The configurations (nq,) that have a name, in rad and m: the keyframes of an MJCF file,
-        and the group states of an SRDF file, see `load`. Joints that they do not place are neutral.
+        """The named configurations (nq,), in rad and m: the keyframes of an MJCF file and the group
+        states of an SRDF file (see `load`). Joints without a position in them are neutral.
 
         Examples:
             >>> dict(arm.configurations)
@@ -88,8 +88,8 @@ class Configurations(Limits):
         self, q: ArrayLike, v: ArrayLike, *, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
         """Returns the configuration (..., nq) after one second with the constant velocity v: for a
-        step of dt, pass v * dt. Quaternions may have any length whose square is a number of the
-        dtype and not zero; results have length 1.
+        step of dt, pass v * dt. Quaternions may have any length whose square neither overflows nor
+        underflows to zero; results have length 1.
 
         Examples:
             >>> free = fl.load("double_pendulum", root="free")
@@ -133,9 +133,9 @@ class Configurations(Limits):
     def integrate_derivatives(
         self, q: ArrayLike, v: ArrayLike, *, out: Pair = None, threads: Threads = None
     ) -> IntegrateDerivatives:
-        """The derivatives of `integrate` by q and by v, each (..., nv, nv), from tangent space to
-        tangent space: integrate(integrate(q, d), v) is integrate(integrate(q, v), dq_next_dq d) to
-        first order. Pinocchio's dIntegrate.
+        """Returns the derivatives of `integrate` with respect to q and v, each (..., nv, nv), from
+        tangent space to tangent space: integrate(integrate(q, d), v) is integrate(integrate(q, v),
+        dq_next_dq d) to first order. Pinocchio's dIntegrate.
 
         Examples:
             >>> arm.integrate_derivatives(q, v).dq_next_dv
@@ -147,8 +147,8 @@ class Configurations(Limits):
     def difference_derivatives(
         self, q0: ArrayLike, q1: ArrayLike, *, out: Pair = None, threads: Threads = None
     ) -> DifferenceDerivatives:
-        """The derivatives of `difference` by q0 and by q1, each (..., nv, nv), by motions in their
-        tangent spaces. Pinocchio's dDifference.
+        """Returns the derivatives of `difference` with respect to q0 and q1, each (..., nv, nv), in
+        their tangent spaces. Pinocchio's dDifference.
 
         Examples:
             >>> arm.difference_derivatives(q, q + v).dv_dq0
@@ -190,17 +190,18 @@ class Configurations(Limits):
         damping: ArrayLike | None = None,
         width: float | None = None,
     ) -> C:
-        """Returns the robot with soft stops: beyond a limit of its position each joint of one
-        degree of freedom feels a force back, in all dynamics, steps and derivatives. Inside the
-        limits the force is exactly zero.
+        """Returns the robot with soft stops: beyond a position limit, a force pushes a joint with
+        one degree of freedom back, in all dynamics, steps and derivatives. Inside the limits the
+        force is exactly zero.
 
-        At a depth x beyond a limit the force is stiffness (x - width / 2), with a parabola in place
-        of the corner up to x = width, where the damping has grown to its figure too. stiffness (N
-        m/rad or N/m), damping (N m s/rad or N s/m): a number for all joints with limits, or (nv,);
-        by default each joint's inertia m, at the neutral position within the limits, times 1e4/s^2,
-        and 2 sqrt(m stiffness), which does not bounce. stiffness=0 takes stops away. width: rad or
-        m, by default 0.01 rad and 0.001 m. `model.joint(name)` has each joint's figures. Raises
-        ValueError for robots without limits, and for figures of joints that have none.
+        At a depth x beyond a limit the force is stiffness (x - width / 2). From x = 0 to x = width
+        a parabola replaces it, and the damping grows from zero to its full value. stiffness (N
+        m/rad or N/m), damping (N m s/rad or N s/m): a number for all joints with limits, or (nv,).
+        The default stiffness is 1e4/s^2 times the joint's inertia m at the neutral position within
+        the limits; the default damping is 2 sqrt(m stiffness), which does not bounce. stiffness=0
+        removes the stops. width: rad or m, by default 0.01 rad and 0.001 m. `model.joint(name)` has
+        the values of each joint. Raises ValueError for robots without limits, and for values of
+        joints without limits.
 
         Examples:
             >>> stopped = fl.load("panda").with_soft_limits(stiffness=500.0)
@@ -214,9 +215,9 @@ class Configurations(Limits):
         self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
     ) -> np.ndarray:
         """Returns configurations (*batch, nq), uniform between the limits, with uniform
-        orientations. Without limits, angles are drawn from a full turn, slides and positions from
-        -1 to 1 m. With only one limit, or limits two turns or 1 km apart or more, they are drawn
-        from a full turn or 2 m within the limits.
+        orientations. Without limits, angles are drawn from a full revolution, and slides and
+        positions from -1 to 1 m. With only one limit, or with limits at least two revolutions or 1
+        km apart, they are drawn from a full revolution or 2 m within the limits.
 
         dtype: float64, or float32 for the same numbers, rounded into the limits. Raises TypeError
         for other dtypes, TypeError or ValueError for an invalid batch.
@@ -241,7 +242,7 @@ class Configurations(Limits):
     def random_velocity(
         self, batch: int | tuple[int, ...] = (), *, seed: Seed = None, dtype: Any = float
     ) -> np.ndarray:
-        """Returns velocities (*batch, nv), uniform between the limits of the joints' speeds, or
+        """Returns velocities (*batch, nv), uniform within the velocity limits of the joints, or
         between -1 and 1 (rad/s or m/s) where there is none.
 
         dtype: float64, or float32 for the same numbers. Raises as `random_configuration` does.

@@ -49,14 +49,14 @@ class ConstrainedDynamics(Configurations):
         kp: ArrayLike = 0.0,
         kd: ArrayLike = 0.0,
     ) -> Constraints:
-        """Returns constraints of this robot, of `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
-        `fl.Coupling`, for the functions that take them; print them for their rows and rank.
+        """Returns constraints of this robot, made of `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
+        `fl.Coupling`, for the functions that take them. Printing them shows their rows and rank.
 
-        kp (1/s^2) and kd (1/s), one number or one for each, pull errors back: J a + dJ/dt v +
-        kd J v + kp error = 0 (Baumgarte 1972); kd = 2 sqrt(kp) is critical. To the world, errors of
-        position are measured from `anchors`. Constraints of another form of the robot, before it
-        was reduced or rerooted, are looked up again by their names. Raises ValueError or TypeError
-        that names the constraint.
+        kp (1/s^2) and kd (1/s), one number or one for each constraint, correct errors: J a + dJ/dt
+        v + kd J v + kp error = 0 (Baumgarte 1972); kd = 2 sqrt(kp) is critically damped. Position
+        errors of constraints to the world are measured from `anchors`. Constraints of the robot
+        before it was reduced or rerooted are accepted, and looked up by their names. Raises
+        ValueError or TypeError that names the constraint.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -98,12 +98,13 @@ class ConstrainedDynamics(Configurations):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> ConstrainedForwardDynamics:
-        """a (..., nv), rad/s^2 or m/s^2, under joint forces tau, and the forces (..., rows) of the
-        constraints, N and N m. Carpentier, Budhiraja and Mansard 2021.
+        """Returns a (..., nv), rad/s^2 or m/s^2, under joint forces tau, and the constraint forces
+        (..., rows), N and N m. Carpentier, Budhiraja and Mansard 2021.
 
         anchors (..., n, 7): placements [x y z, qx qy qz qw] in the world, for constraints to the
-        world that have kp. Redundant rows are no harm: a is unique, and force the least. Where
-        rows contradict each other, a comes as near as it can.
+        world that have kp. Redundant rows are allowed: a is unique, and the forces with the
+        smallest norm are returned. If rows contradict each other, a satisfies them as closely as
+        possible.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -131,14 +132,14 @@ class ConstrainedDynamics(Configurations):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> ConstrainedForwardDynamicsDerivatives:
-        """a (..., nv) and force (..., rows) of `constrained_forward_dynamics`, and their exact
-        derivatives by q, v and tau: da_dq, da_dv, da_dtau (..., nv, nv) and dforce_dq,
-        dforce_dv, dforce_dtau (..., rows, nv), in rad/s^2 or m/s^2, N and N m by units of q, v and
-        tau. The terms of kp, kd and anchors are in them.
+        """Returns a (..., nv) and force (..., rows) of `constrained_forward_dynamics`, and their
+        exact derivatives with respect to q, v and tau: da_dq, da_dv, da_dtau (..., nv, nv) and
+        dforce_dq, dforce_dv, dforce_dtau (..., rows, nv), in rad/s^2 or m/s^2, N and N m per unit
+        of q, v and tau. They include the terms of kp, kd and anchors.
 
-        Where rows contradict each other, or their rank changes, there are no derivatives; those
-        of the regularised equations are returned. Carpentier and Mansard 2018, with the derivatives
-        of the constraints from Singh, Russell and Wensing 2022.
+        Where rows contradict each other, or their rank changes, there are no derivatives; then the
+        derivatives of the regularised equations are returned. Carpentier and Mansard 2018, with the
+        derivatives of the constraints from Singh, Russell and Wensing 2022.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -165,10 +166,11 @@ class ConstrainedDynamics(Configurations):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Impulse:
-        """v (..., nv) after an impact, rad/s or m/s, and the impulses (..., rows), N s and N m s:
-        M (v' - v) = J^T impulse and J v' = -restitution J v.
+        """Returns v' (..., nv) after an impact, rad/s or m/s, and the impulses (..., rows), N s and
+        N m s: M (v' - v) = J^T impulse and J v' = -restitution J v.
 
-        restitution: one number, or (..., n), one for each constraint: 0 stops it, 1 reflects it.
+        restitution: one number, or (..., n), one for each constraint: 0 stops the motion along its
+        rows, 1 reflects it.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -193,9 +195,9 @@ class ConstrainedDynamics(Configurations):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> ImpulseDerivatives:
-        """v (..., nv) and impulse (..., rows) of `impulse`, and their exact derivatives by q and by
-        v before: dv_dq, dv_dv (..., nv, nv) and dimpulse_dq, dimpulse_dv (..., rows, nv), in rad/s
-        or m/s, N s and N m s by units of q and v.
+        """Returns v (..., nv) and impulse (..., rows) of `impulse`, and their exact derivatives
+        with respect to q and to v before the impact: dv_dq, dv_dv (..., nv, nv) and dimpulse_dq,
+        dimpulse_dv (..., rows, nv), in rad/s or m/s, N s and N m s per unit of q and v.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -223,13 +225,14 @@ class ConstrainedDynamics(Configurations):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> ConstrainedInverseDynamics:
-        """tau (..., nv), N m or N, and the least forces (..., rows) of the constraints with
-        tau + J^T force = ID(q, v, a), where joints without an actuator get no tau.
+        """Returns tau (..., nv), N m or N, and the smallest constraint forces (..., rows) with
+        tau + J^T force = ID(q, v, a), where tau is zero at joints without an actuator.
 
-        actuation: from `actuation`, whose joints have one; by default all joints of one degree of
-        freedom. weights (..., rows), 1 by default: the sum of weights force^2 is least. The motion
-        a has to keep the constraints. Where no forces give it, as for a body in the air, what is
-        missing stays in the entries of tau without an actuator.
+        actuation: the map from `actuation`, whose joints have an actuator; by default all joints
+        of one degree of freedom have one. weights (..., rows), 1 by default: the forces minimise
+        the sum of weights force^2. The motion a must satisfy the constraints. If no forces can
+        cause it, as for a body in the air, the missing force remains in the entries of tau at
+        joints without an actuator.
 
         Examples:
             >>> floating = fl.load("double_pendulum", root="free")
@@ -260,10 +263,10 @@ class ConstrainedDynamics(Configurations):
         tolerance: float = 1e-9,
         iterations: int = 20,
     ) -> ClosedConfiguration:
-        """q (..., nq), rad or m, near the given ones, in which the constraints hold; converged
-        (...), whether all errors are within the tolerance, and the largest error (...), m or rad.
-        Gauss-Newton steps, the least ones in the tangent space. Raises ValueError for iterations
-        below 1.
+        """Returns q (..., nq), rad or m, near the initial q, at which the constraints hold;
+        converged (...), whether all errors are within the tolerance; and the largest error (...), m
+        or rad. It takes Gauss-Newton steps of the smallest norm in the tangent space. Raises
+        ValueError for iterations below 1.
 
         Examples:
             >>> geared = arm.constraints([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
@@ -296,9 +299,9 @@ class ConstrainedDynamics(Configurations):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """J (..., rows, nv), m/rad or m/m and alike, in the axes of `to`: J v are the velocities
-        that the constraints hold at 0, and J^T force the joint forces of theirs. Rows of inactive
-        constraints are 0.
+        """Returns J (..., rows, nv), in the axes of `to`, in m/rad, m/m and so on: the constraints
+        hold the velocities J v at 0, and J^T force are the joint forces of constraint forces. Rows
+        of inactive constraints are 0.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2")])
@@ -320,12 +323,12 @@ class ConstrainedDynamics(Configurations):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """Errors of position (..., rows), m or rad, in the axes of `to`: of a frame's origin; of
-        its turn, 2 sin(angle / 2) times the axis; of a hinge's axis, the sine; of a rod, its length
-        less the one that it has; of a coupling, q less its polynomial.
+        """Returns the position errors (..., rows), m or rad, in the axes of `to`: of the origin of
+        a frame; of its rotation, 2 sin(angle / 2) times the axis; of the axis of a hinge, the sine;
+        of a rod, the present distance minus its length; of a coupling, q minus its polynomial.
 
-        anchors (..., n, 7): the placements in the world of the frames of a `Pin` or a `Weld` that
-        has no `to`. Raises ValueError if there is such a one without anchors.
+        anchors (..., n, 7): the placements in the world at which a `Pin` or `Weld` without `to`
+        holds its frame. Raises ValueError if such a constraint has no anchors.
 
         Examples:
             >>> geared = arm.constraints([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
@@ -345,9 +348,9 @@ class ConstrainedDynamics(Configurations):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """J M^-1 J^T (..., rows, rows), 1/kg for forces, symmetric: the accelerations of
-        constraints by unit forces of constraints; singular if rows are redundant. Rows and columns
-        of inactive constraints are 0.
+        """Returns J M^-1 J^T (..., rows, rows), 1/kg for forces: the accelerations along the rows
+        caused by unit constraint forces. The matrix is symmetric, and singular if rows are
+        redundant. Rows and columns of inactive constraints are 0.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="yz")])

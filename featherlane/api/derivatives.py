@@ -50,14 +50,15 @@ def jacobian(
     mode: str = "auto",
     values: bool = False,
 ) -> Graph:
-    """Returns the graph of the derivatives of a function's outputs by its inputs.
+    """Returns the graph of the derivatives of a function's outputs with respect to its inputs.
 
     function, inputs: as in `featherlane.trace`; or a Graph. of, wrt: names of outputs and inputs,
-    by default all. Each pair gives an output "d{of}_d{wrt}" of the shape of `of` followed by that
-    of `wrt`; with `values` the outputs themselves come first. mode: "forward" carries one tangent
-    for each input entry, "reverse" one adjoint for each output entry, "auto" takes what is cheaper.
-    The graph is compiled by `featherlane.compile`, called in other traces by `featherlane.call`,
-    and differentiated again. Raises ValueError for unknown names.
+    by default all. Each pair has an output "d{of}_d{wrt}", whose shape is that of `of` followed by
+    that of `wrt`; with `values`, the outputs themselves come first. mode: "forward" carries one
+    tangent for each input entry, "reverse" carries one adjoint for each output entry, and "auto"
+    takes the cheaper of the two. `featherlane.compile` compiles the graph, `featherlane.call`
+    calls it in other traces, and it can be differentiated again. Raises ValueError for unknown
+    names.
 
     Examples:
         >>> graph = fl.jacobian(lambda q: arm.center_of_mass(q), {"q": 2})
@@ -77,8 +78,8 @@ def gradient(
     wrt: Names = None,
     values: bool = False,
 ) -> Graph:
-    """Returns the graph of a scalar output's derivatives "d{of}_d{wrt}", by reverse mode; arguments
-    as in `jacobian`.
+    """Returns the graph of the gradients "d{of}_d{wrt}" of a scalar output, by reverse mode. The
+    arguments are those of `jacobian`.
 
     Examples:
         >>> fl.compile(fl.gradient(lambda x: x @ x, {"x": 3}))([1.0, 2.0, 3.0])
@@ -98,8 +99,8 @@ def hessian(
     values: bool = False,
 ) -> Graph:
     """Returns the graph of a scalar output's second derivatives: "d2{of}_d{a}d{b}" for inputs a, b
-    in the order of `wrt` (those with b before a are the transposes). With `values` the output and
-    its gradients come first. Arguments as in `jacobian`.
+    in the order of `wrt` (those with b before a are the transposes). With `values`, the output and
+    its gradients come first. The other arguments are those of `jacobian`.
 
     Examples:
         >>> fl.compile(fl.hessian(lambda x: x @ x, {"x": 2}))([1.0, 2.0])
@@ -112,8 +113,8 @@ def hessian(
 
 
 def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
-    """Returns the graph of a function and of its derivatives along a direction: further inputs
-    "{wrt}_direction", further outputs "{of}_direction". Arguments as in `jacobian`.
+    """Returns the graph of a function and of its derivatives along a direction, with further inputs
+    "{wrt}_direction" and further outputs "{of}_direction". The arguments are those of `jacobian`.
 
     Examples:
         >>> along = fl.compile(fl.jvp(lambda x: x * x, {"x": 2}))
@@ -125,8 +126,9 @@ def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Nam
 
 
 def vjp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
-    """Returns the graph of a function and of weighted sums of its outputs' derivatives: further
-    inputs "{of}_weight", further outputs "{wrt}_weight". Arguments as in `jacobian`.
+    """Returns the graph of a function and of weighted sums of the derivatives of its outputs, with
+    further inputs "{of}_weight" and further outputs "{wrt}_weight". The arguments are those of
+    `jacobian`.
 
     Examples:
         >>> back = fl.compile(fl.vjp(lambda x: x * x, {"x": 2}))

@@ -1,7 +1,7 @@
-"""Editing: a robot with joints locked, another root, other names, physics or gravity.
+"""Editing: robots with locked joints, another root, other names, physics or gravity.
 
 `rerooting` reroots a robot at another body and converts states between the two robots;
-`derivatives_back` takes derivatives of inverse dynamics back.
+`derivatives_back` converts derivatives of inverse dynamics to the original robot.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ class Editing(model.Robot):
         """Returns the robot with joints locked at {joint: position}, without entries in q and v.
 
         A position is a number (rad or m), as many numbers as the joint has entries of q, or None
-        for the neutral position. What a locked joint carries becomes part of its parent, or of the
-        ground; frames stay where they are. Mimic joints of a locked joint are locked too, where
-        their multiplier and offset put them. Raises ValueError for unknown joints, for mimic
-        joints, which have no position of their own, and for positions of the wrong size.
+        for the neutral position. The bodies that a locked joint carries become part of its parent,
+        or of the ground; frames stay where they are. Mimic joints that follow a locked joint are
+        locked too, at the position that their multiplier and offset give. Raises ValueError for
+        unknown joints, for mimic joints, which have no independent position, and for positions of
+        the wrong size.
 
         Examples:
             >>> arm.reduced({"joint2": 0.5})
@@ -41,14 +42,15 @@ class Editing(model.Robot):
         return reduce.reduced(self, lock)
 
     def rerooted(self: M, body: str) -> M:
-        """Returns the robot with another body on its free joint.
+        """Returns the robot rerooted at another body, which its free joint then carries.
 
         Joints on the path to the old root body are reversed. Joints with one axis, and cylindrical
-        ones, keep q, v and tau with their axis negated; the axes of a universal joint are swapped;
-        for other joints q and v differ, as they describe the motion of the old parent. All keep
-        names, physics and limits, as far as these are the same in both directions. The frame of a
-        body is the frame of the joint that carries it; frames, and so the links by name, stay where
-        they were. Joints come depth-first, siblings in the same order as before.
+        joints, keep q, v and tau, and their axis is negated; the axes of a universal joint are
+        swapped; for other joints q and v differ, because they describe the motion of the old
+        parent. All joints keep their names, and those physics and limits that are the same in both
+        directions. The frame of a body is the frame of the joint that carries it; frames, and
+        therefore links by name, stay where they were. Joints are in depth-first order, with
+        siblings in the same order as before.
         `featherlane.editing.rerooting` also converts q, v, a, tau and M between the robots. Raises
         ValueError for unknown bodies, for bodies whose tree is not on the free joint, and for
         reversed joints with armature, damping or friction that differs between directions.
@@ -65,7 +67,7 @@ class Editing(model.Robot):
     ) -> M:
         """Returns the robot with other names: {old: new}, or a function from old to new.
 
-        A link is a frame, and also a body if a joint of its own moves it: rename both. Raises
+        A link is a frame, and also a body if a joint moves it; in that case rename both. Raises
         ValueError for unknown old names and for duplicate new names.
 
         Examples:
@@ -83,12 +85,12 @@ class Editing(model.Robot):
         stiffness: ArrayLike | None = None,
         spring_reference: ArrayLike | None = None,
     ) -> M:
-        """Returns the robot with new joint physics; None keeps the present values.
+        """Returns the robot with other joint physics; None keeps the present values.
 
         armature (kg m^2 or kg), damping (N m s/rad or N s/m), friction (N m or N): a number for all
         joints, 0 for none, or (nv,); a leader's value covers its mimic joints. friction_velocity:
         rad/s or m/s, above 0. stiffness (N m/rad or N/m), spring_reference (rad or m): of springs
-        on joints of one degree of freedom. Raises ValueError for other shapes and for negative
+        on joints with one degree of freedom. Raises ValueError for other shapes and for negative
         values.
 
         Examples:

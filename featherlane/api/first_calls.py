@@ -36,16 +36,16 @@ class FirstCalls(Compiled):
         derivatives: bool = False,
         single: bool = False,
     ) -> dict[str, float]:
-        """Compiles functions now, several at once on all cores, and returns the seconds until each
-        was there: their first calls take no longer than others.
+        """Compiles functions in advance, several at once on all cores, so that their first calls
+        take no longer than others. Returns the seconds after which each was ready.
 
-        functions: names, by default the seven; a frame or a parameter follows after a colon
-        ("jacobian:tool0", or with axes "jacobian:tool0:world"), an integrator ("step:rk4"), or the
-        number of steps ("rollout:32"). derivatives: also compiles their
-        derivatives ("forward_dynamics_derivatives"; "linearize_step" of "step"). single: also the
-        kernels for calls with a single state. The code goes to the cache on disk, from which later
-        processes load it. Raises ValueError for an unknown function, TypeError for a single name
-        that is not in a list.
+        functions: names, by default the seven dynamics functions; after a colon follows a frame or
+        parameter ("jacobian:tool0", or with axes "jacobian:tool0:world"), an integrator
+        ("step:rk4"), or a number of steps ("rollout:32"). derivatives: also compile their
+        derivatives ("forward_dynamics_derivatives", or "linearize_step" for "step"). single: also
+        compile the kernels for calls with a single state. The code is stored in the cache on disk,
+        from which later processes load it. Raises ValueError for an unknown function, TypeError for
+        a single name that is not in a list.
 
         Examples:
             >>> seconds = arm.compile(["inverse_dynamics", "step:rk4"])

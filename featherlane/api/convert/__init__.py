@@ -1,10 +1,10 @@
-"""Conversion to and from the conventions of other libraries, which need not be installed.
+"""Conversion to and from the conventions of other libraries. The libraries need not be installed.
 
     there = fl.convert.to_mujoco(model, q, v, a, tau, M=M)      # there.q, there.v ...
     here = fl.convert.from_mujoco(model, data.qpos, data.qvel)
 
-Arrays have any leading dimensions. The libraries' conventions are a table in `forms`; a mimic joint
-has no coordinates, here or there. docs/conventions.md shows all conventions on one page.
+Arrays have any leading dimensions. A mimic joint has no coordinates on either side.
+docs/conventions.md shows all conventions on one page.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ def mujoco(model: Robot, peer: Any = None) -> Change:
     """MuJoCo: quaternions are w x y z; a free joint's linear velocity is in the world's axes.
 
     A planar joint J is the slides J_TX and J_TY and the hinge J_RZ, as MuJoCo's URDF reader makes
-    them; other types with several degrees of freedom are slides and hinges in our order. peer: the
-    MjModel, whose unnamed joints are named by number as in `load`, or the names of its joints in
-    order; without it the joints are in our order. In an MjModel, the only free joint on the ground
-    may have another name. Raises ValueError for joints that only one of the two models has.
+    them; other types with several degrees of freedom are slides and hinges in featherlane's order.
+    peer: the MjModel, whose unnamed joints are named by number as in `load`, or the names of its
+    joints in order; without it the joints are in featherlane's order. In an MjModel, the only free
+    joint on the ground may have another name. Raises ValueError for joints that only one of the two
+    models has.
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -87,11 +88,12 @@ def drake(model: Robot, peer: JointNames = None) -> Change:
 
 
 def isaac(model: Robot, peer: JointNames = None) -> Change:
-    """Isaac Lab's `root_state_w` and PhysX's root velocities, then the joints: q is the pose of the
-    root link, with the quaternion w x y z as up to version 2; v = [linear; angular] in the world's
-    axes, and the linear velocity that of the root link's centre of mass.
+    """Isaac Lab's `root_state_w` or PhysX's root velocities, followed by the joints: q begins with
+    the pose of the root link, whose quaternion is w x y z (as up to version 2 of Isaac Lab). v
+    begins with [linear; angular] in the world's axes, and the linear velocity is that of the root
+    link's centre of mass.
 
-    peer: `robot.joint_names`; without them joints are in breadth-first order.
+    peer: `robot.joint_names`; without it the joints are in breadth-first order.
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -102,7 +104,7 @@ def isaac(model: Robot, peer: JointNames = None) -> Change:
 
 
 def isaac_link(model: Robot, peer: JointNames = None) -> Change:
-    """As `isaac`, with the velocity of the root link's origin: Isaac Lab's `root_link_state_w`.
+    """Isaac Lab's `root_link_state_w`: as `isaac`, with the velocity of the root link's origin.
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -113,9 +115,9 @@ def isaac_link(model: Robot, peer: JointNames = None) -> Change:
 
 
 def rbdl(model: Robot, peer: JointNames = None) -> Change:
-    """RBDL: a free joint is a translation and a spherical joint, so that its linear velocity is in
-    the world's axes; the w of all quaternions are at the end of q. peer: the names of
-    the joints in the order in which they were added.
+    """RBDL: a free joint is a translation and a spherical joint, so its linear velocity is in the
+    world's axes; the w entries of all quaternions are at the end of q. peer: the names of the
+    joints in the order in which they were added.
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -129,9 +131,9 @@ def pinocchio(model: Robot, peer: Any = None) -> Change:
     """Pinocchio: angles of continuous and planar joints are (cos, sin) in q; the rest is the same.
 
     peer: the pinocchio.Model; joints are matched by name, except for the only free joint on the
-    ground. Without it joints are taken to be in our order, as in Pinocchio's loader, and revolute
-    joints without limits to be continuous. Raises ValueError for joints that only one of the two
-    models has.
+    ground. Without it, joints are assumed to be in featherlane's order, which is that of
+    Pinocchio's loader, and revolute joints without limits are assumed to be continuous. Raises
+    ValueError for joints that only one of the two models has.
 
     Examples:
         >>> fl.convert.pinocchio(arm).nq

@@ -89,7 +89,7 @@ class JointEntries(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """The change between coordinates of `model` and those of `library`; made by
+    """The conversion between coordinates of `model` and those of `library`, made by
     featherlane.convert.
 
     Examples:
