@@ -19,7 +19,7 @@ from matplotlib.patches import FancyBboxPatch
 import featherlane as fl
 from featherlane.algorithms import lathrop
 from featherlane.program.analysis.path import critical_path
-from featherlane.program.analysis.schedule import Schedule, Unit, asap
+from featherlane.program.analysis.schedule import ProcessingUnit, TaskSchedule, asap
 from featherlane.program.analysis.tasks import grouped
 from featherlane.tools.figures import INK
 
@@ -44,15 +44,15 @@ ROW_OF = {name: row for row, (_, steps) in ROWS.items() for name in (row, *steps
 LANE, GAP = 1.0, 0.75  # heights on the page, where a flop is 1 wide
 
 
-def schedule() -> Schedule:
+def schedule() -> TaskSchedule:
     arm = lathrop.general_arm(lathrop.linear, "R" * LINKS)
-    units = {kind: Unit(flops, flops) for kind, flops in FLOPS.items()}
+    units = {kind: ProcessingUnit(flops, flops) for kind, flops in FLOPS.items()}
     found = asap(grouped(fl.trace(*arm)), units)
     found.verify()
     return found
 
 
-def lanes(found: Schedule) -> dict[int, tuple[str, int]]:
+def lanes(found: TaskSchedule) -> dict[int, tuple[str, int]]:
     """For each operation its row, and the first lane of that row that is free."""
     place: dict[int, tuple[str, int]] = {}
     free: dict[str, list[int]] = {row: [] for row in ROWS}
@@ -74,7 +74,7 @@ def tops(place: dict[int, tuple[str, int]]) -> dict[str, float]:
     return top | {"": y}
 
 
-def box(axes: Any, found: Schedule, k: int, y: float, critical: bool) -> None:
+def box(axes: Any, found: TaskSchedule, k: int, y: float, critical: bool) -> None:
     step = found.tasks.names[k]
     colour, x, width = KINDS[step.kind][0], found.start[k], found.unit(k).latency
     inner, edge = 0.07, 0.12
@@ -90,7 +90,7 @@ def box(axes: Any, found: Schedule, k: int, y: float, critical: bool) -> None:
     axes.text(*middle, link, color=ink, weight=weight, size=7.5, ha="center", va="center", zorder=4)
 
 
-def arrivals(axes: Any, found: Schedule, row: str, y: float) -> list[int]:
+def arrivals(axes: Any, found: TaskSchedule, row: str, y: float) -> list[int]:
     """Marks when the row's variable is available, link by link, and returns these times."""
     tasks = found.tasks
     ends = [found.end(k) for k in tasks.work() if tasks.names[k].variable == row]

@@ -30,9 +30,9 @@ from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
-from featherlane.program.analysis.homes import Home, homes
+from featherlane.program.analysis.partition import ArrayPlacement, partition
 from featherlane.program.graph import Graph, Output
-from featherlane.program.passes.reduces import reduced
+from featherlane.program.passes.reductions import reduced
 from featherlane.program.passes.segments import segments
 from featherlane.robot.chains import chains, groups
 from featherlane.robot.editing.split_root import split_root
@@ -217,12 +217,12 @@ def test_terms_of_branches_meet_in_their_parent():
     a, b = graph.mul(root, left), graph.mul(root, right)
     first = graph.add(root, a)
     graph.outputs["y"] = Output((), (graph.add(first, b),))
-    found = homes(
+    found = partition(
         graph, (-1, 0, 0), {("root", 0): 0, ("left", 0): 1, ("right", 0): 2}, {("y", 0): 0}
     )
-    assert found[a] == Home(1)
-    assert found[b] == Home(2)
-    assert found[first] == Home(0, True)  # not the left branch's: the right one has none
+    assert found[a] == ArrayPlacement(1)
+    assert found[b] == ArrayPlacement(2)
+    assert found[first] == ArrayPlacement(0, True)  # not the left branch's: the right one has none
     new, totals = reduced(graph, [(a, b)])
     (partials,) = totals.values()
     assert [new.op[k] for k in new.args[partials[0]]] == ["mul", "mul"]

@@ -13,12 +13,22 @@ from repetition import examples
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS
 from featherlane.program.analysis.path import availability, critical_path
-from featherlane.program.analysis.schedule import Schedule, Unit, alap, asap, scheduled
+from featherlane.program.analysis.schedule import (
+    ProcessingUnit,
+    TaskSchedule,
+    alap,
+    asap,
+    scheduled,
+)
 from featherlane.program.analysis.tasks import Tasks, grouped, tasks
 
 ONE = dict.fromkeys(("add", "mul", "div", "sqrt", "trig", "select"), 1)
 LATENCY = {"add": 1, "mul": 4, "div": 9}
-UNITS = {"add": Unit(1), "mul": Unit(4, 2, "dsp"), "div": Unit(9, 9, "dsp")}
+UNITS = {
+    "add": ProcessingUnit(1),
+    "mul": ProcessingUnit(4, 2, "dsp"),
+    "div": ProcessingUnit(9, 9, "dsp"),
+}
 
 
 @st.composite
@@ -232,7 +242,7 @@ def test_the_longest_chain_goes_first():
 def test_a_unit_of_its_own_for_each_task_is_busy_as_long_as_it_takes():
     found = Tasks(["input", "div", "add"], [(), (0,), (1,)], ["x", "a", "b"])
     assert asap(found, UNITS).period == 9
-    assert asap(found, UNITS | {"div": Unit(9)}).period == 1
+    assert asap(found, UNITS | {"div": ProcessingUnit(9)}).period == 1
 
 
 def test_a_wrong_schedule_is_found():
@@ -254,9 +264,9 @@ def test_a_wrong_schedule_is_found():
 def test_too_few_units_are_found():
     found = tasks(fl.trace(lambda x: [x[0] * x[1], x[1] * x[2]], {"x": 3}))
     start = asap(found, UNITS).start
-    Schedule(found, UNITS, start, {"dsp": 2}).verify()
+    TaskSchedule(found, UNITS, start, {"dsp": 2}).verify()
     with pytest.raises(ValueError, match=r"cycle [01] wants 2 units of dsp: there are 1"):
-        Schedule(found, UNITS, start, {"dsp": 1}).verify()
+        TaskSchedule(found, UNITS, start, {"dsp": 1}).verify()
 
 
 @pytest.mark.parametrize("counts", [{"dsp": 0}, {"multiplier": 4}])
@@ -275,10 +285,15 @@ def test_a_length_below_the_longest_chain_is_refused():
 def test_a_large_graph_is_scheduled(iiwa):
     """dFD of the iiwa14 on 200 multipliers and all the adders that it wants."""
     found = tasks(iiwa.graph("forward_dynamics_derivatives"))
-    units = {"mul": Unit(2), "add": Unit(1), "div": Unit(8), "trig": Unit(8)}
+    units = {
+        "mul": ProcessingUnit(2),
+        "add": ProcessingUnit(1),
+        "div": ProcessingUnit(8),
+        "trig": ProcessingUnit(8),
+    }
     with pytest.raises(ValueError, match="units has no 'select'"):
         scheduled(found, units, {"mul": 200})
-    units["select"] = Unit(1)
+    units["select"] = ProcessingUnit(1)
     plan = scheduled(found, units, {"mul": 200})
     plan.verify()
     products = np.count_nonzero([kind == "mul" for kind in found.kinds])

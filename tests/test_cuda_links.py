@@ -215,9 +215,9 @@ def test_calls_come_after_what_they_read(lanes):
     for r, own in enumerate(found):
         for f, members in own:
             function = calls.functions[f]
-            assert (made_in[function.reads[members]] < r).all()
-            assert (made_in[function.gives[members]] == -1).all()  # once
-            made_in[function.gives[members]] = r
+            assert (made_in[function.operands[members]] < r).all()
+            assert (made_in[function.results[members]] == -1).all()  # once
+            made_in[function.results[members]] = r
             assert len(members) < lanes or not len(members) % lanes
     assert sum(len(x.calls) for own in found for x in own) == len(calls.order)
     assert len(found) < len(calls.order) / 2

@@ -13,7 +13,7 @@ from featherlane.algorithms.lathrop.linear import FrameMotion, frame_motion
 from featherlane.algorithms.lathrop.operations import ArmLink, PipelineNode
 from featherlane.api.random_robots import random_rotation
 from featherlane.program.analysis.path import availability, critical_path
-from featherlane.program.analysis.schedule import Unit, asap
+from featherlane.program.analysis.schedule import ProcessingUnit, asap
 from featherlane.program.analysis.tasks import grouped, tasks
 from featherlane.robot.tree_of import build_tree
 
@@ -205,7 +205,12 @@ def test_six_joints_at_rest_join_seven_pairs_each_way():
 
 @FORMS
 def test_results_can_follow_each_other_every_four_flops(form):
-    units = {"MV": Unit(3, 3), "VC": Unit(2, 2), "VA": Unit(1), "SV": Unit(1)}
+    units = {
+        "MV": ProcessingUnit(3, 3),
+        "VC": ProcessingUnit(2, 2),
+        "VA": ProcessingUnit(1),
+        "SV": ProcessingUnit(1),
+    }
     plan = asap(grouped(graph(form, "RRRRRR")), units)
     plan.verify()
     assert plan.length == critical_path(plan.tasks, {"MV": 3, "VC": 2, "VA": 1, "SV": 1}).length

@@ -20,7 +20,7 @@ from featherlane.errors import CompileError
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.counts import of_graph, of_program
-from featherlane.program.analysis.modules import Module, classes, modules_of
+from featherlane.program.analysis.modules import Submodule, classes, modules_of
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.lower import lower
 from featherlane.program.passes.inline import flat
@@ -171,7 +171,7 @@ def test_a_call_cannot_read_what_a_later_call_computes():
 def module(function, inputs):
     """The module of a function of scalars."""
     graph = trace(lambda x: {Y: function(x)}, {X: inputs})
-    return Module(None, simplify(graph), (), ())
+    return Submodule(None, simplify(graph), (), ())
 
 
 def alike(*functions, inputs=6):
@@ -264,7 +264,9 @@ def test_disguised_patterns_are_of_one_class(seed, size):
             nodes.append(graph.node(op, *operands))
     ends = [k for k, users in enumerate(graph.uses()) if graph.args[k] and not users]
     graph.outputs[Y] = Output((len(ends),), tuple(ends))
-    forms = [Module(None, g, (), ()) for g in (graph, *(disguised(graph, rng) for _ in range(3)))]
+    forms = [
+        Submodule(None, g, (), ()) for g in (graph, *(disguised(graph, rng) for _ in range(3)))
+    ]
     assert len(classes(forms)) == 1
 
 

@@ -18,8 +18,8 @@ from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.lower import lower
 from featherlane.program.op import OPS
+from featherlane.program.passes.isomorphism import Terms, groups
 from featherlane.program.passes.pack import MOVES, pack
-from featherlane.program.passes.twins import Terms, groups
 from featherlane.program.program import Program
 from featherlane.program.trace import trace
 from featherlane.robot import limbs
@@ -97,7 +97,7 @@ def test_limbs_are_subtrees_of_the_same_joints():
 def test_twins_are_the_entries_of_their_joints():
     model = fl.load("hyq", root="free")
     sizes = {"q": ("q",), "v": ("v",), "f_ext": ("bodies", 6), "minv": ("v", "v"), "g": (3,)}
-    found = limbs.twins(model, sizes, 4)
+    found = limbs.corresponding_entries(model, sizes, 4)
     assert len(found) == 3 * (1 + 1 + 6)
     assert {name for entries in found for name, _ in entries} == {"q", "v", "f_ext"}
     i, k, *_ = limbs.alike(model, 4)[1]

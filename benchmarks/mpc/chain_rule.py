@@ -17,7 +17,7 @@ from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.function import Function
 from featherlane.functions.sequences import planned
 from featherlane.functions.table import Variant
-from featherlane.program.plan import Copy, Matrices, Multiply, Plan, Run, Step, Use
+from featherlane.program.plan import Copy, KernelRun, Matrices, Multiply, Plan, PlanStep, Use
 
 DYNAMICS = "forward_dynamics_and_derivatives"
 STAGES = ("1", "2", "3", "4")
@@ -48,15 +48,15 @@ def chain_rule(model: Model, variant: Variant) -> Function:
     inputs = {**plan.inputs, **{name: plan.shapes[name] for name in names}}
     copied = {name: f"{name}_given" for name in names if name[:5] in ("da_dq", "da_dv")}
     inputs = {copied.get(name, name): shape for name, shape in inputs.items()}
-    begin: list[Step] = [Copy(Use(given), Use(name)) for name, given in copied.items()]
+    begin: list[PlanStep] = [Copy(Use(given), Use(name)) for name, given in copied.items()]
     steps = [
-        step._replace(kernel=number[step.kernel]) if isinstance(step, Run) else step
+        step._replace(kernel=number[step.kernel]) if isinstance(step, KernelRun) else step
         for step in plan.steps
-        if not (isinstance(step, Run) and step.kernel == dynamics)
+        if not (isinstance(step, KernelRun) and step.kernel == dynamics)
     ]
     temporaries = {k: x for k, x in plan.temporaries.items() if k not in inputs}
     made = Plan(inputs, plan.outputs, [*begin, *steps], temporaries, plan.scratch)
-    assert all(isinstance(step, Run | Copy | Matrices) for step in made.steps)
+    assert all(isinstance(step, KernelRun | Copy | Matrices) for step in made.steps)
     key = f"chain rule of {model._key(variant)}"
 
     def kernel(dtype: np.dtype) -> Any:

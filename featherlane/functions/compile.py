@@ -203,7 +203,7 @@ def in_lanes(model: Robot, variant: Variant, graph: Graph, dtype: np.dtype) -> d
     together = limbs.count(model, jit.widest(dtype))
     if together > 1:
         lanes = max(together, NARROW // dtype.itemsize)
-        twins = limbs.twins(model, _input_sizes(variant), together)
+        twins = limbs.corresponding_entries(model, _input_sizes(variant), together)
         found[lanes] = pack(graph, twins, lanes)
     return found
 

@@ -12,7 +12,7 @@ from featherlane.backends.cpu.sequence.kernel import compile_plan
 from featherlane.backends.progress import compiling
 from featherlane.functions.function import Function
 from featherlane.program.lower import traced
-from featherlane.program.plan import Copy, Loop, Plan, Run, Use
+from featherlane.program.plan import Copy, KernelRun, Loop, Plan, Use
 from featherlane.program.program import Program
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
@@ -77,7 +77,7 @@ def _plan(inputs: dict[str, Any], outputs: dict[str, Any]) -> Plan:
     """Two steps at a time, there and back between two places in the workspace."""
     others = [Use(name) for name in [*inputs][2:]]
     here, there = ([Use(f"{x}_{place}") for x in ("q", "step")] for place in ("here", "there"))
-    run = lambda source, target: Run(0, (*source, *others, *target, Use("error")))
+    run = lambda source, target: KernelRun(0, (*source, *others, *target, Use("error")))
     body = run(here, there), run(there, here)
     begin = [Copy(Use(x), place) for x, place in zip(("q", "step"), here, strict=True)]
     end = [Copy(place, Use(f"{x}_next")) for x, place in zip(("q", "step"), here, strict=True)]

@@ -16,15 +16,15 @@ from featherlane.functions.gpu import Source
 from featherlane.functions.steps import one_step
 from featherlane.program.array import trace
 from featherlane.program.plan import (
+    ArrayRow,
     Clear,
     Composite,
     Copy,
+    KernelRun,
     Loop,
     Plan,
-    Row,
-    Run,
+    PlanStep,
     Shape,
-    Step,
     Use,
 )
 from featherlane.program.program import Program
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 Planned = tuple[Plan, list[Piece]]
 STATE = ("q", "v")
 BY_STEP = ("tau", "f_ext", "active")  # inputs with a row for each step
-FIRST = Row("zero")  # in a loop of one round
+FIRST = ArrayRow("zero")  # in a loop of one round
 
 
 def compile_derivative(op: Operation, key: str, dtype: np.dtype, backwards: bool) -> Kernel:
@@ -69,13 +69,13 @@ def _piece(op: Operation) -> Piece:
     return Piece(lambda dtype: op.function().kernel(dtype), op.source)
 
 
-def _run(number: int, op: Operation, arrays: dict[str, Use], row: Row) -> Run:
+def _run(number: int, op: Operation, arrays: dict[str, Use], row: ArrayRow) -> KernelRun:
     """A run of an operation, on the arrays of its inputs and outputs but for those of `arrays`."""
     arrays = {**{name: Use(name, row) for name in BY_STEP}, **arrays}
-    return Run(number, tuple(arrays.get(x, Use(x)) for x in [*op.inputs, *op.outputs]))
+    return KernelRun(number, tuple(arrays.get(x, Use(x)) for x in [*op.inputs, *op.outputs]))
 
 
-def _by_kept(op: Operation, body: Sequence[Step], kept: Sequence[Step]) -> Loop:
+def _by_kept(op: Operation, body: Sequence[PlanStep], kept: Sequence[PlanStep]) -> Loop:
     """A loop over the steps, number "n", and after each state that is kept, number "m"."""
     every = op.variant.every
     inner = Loop("i", every, tuple(body), total="n", outer="m")
@@ -88,27 +88,27 @@ def _forwards(op: Operation) -> Planned:
     along = step.tangents([*STATE, *[x for x in wrt if x not in STATE]])
     moving = [f"{p}{x}" for x in STATE]
     temporaries: dict[str, Shape] = {}
-    begin, after = list[Step](), list[Step]()
+    begin, after = list[PlanStep](), list[PlanStep]()
     now, then = dict[str, Use](), dict[str, Use]()
     for x in (*STATE, *moving):
         now[x], then[f"{x}_next"] = Use(f"{x}_now"), Use(f"{x}_then")
         temporaries |= dict.fromkeys((f"{x}_now", f"{x}_then"), along.inputs[x])
         begin.append(Copy(Use(x), now[x]) if x in op.inputs else Clear(now[x]))
         after.append(Copy(then[f"{x}_next"], now[x]))
-    n = Row("n")
+    n = ArrayRow("n")
     arrays = {**now, **then, **{f"{p}{x}": Use(f"{p}{x}", n) for x in BY_STEP}}
     runs = [_run(0, step, arrays, n), _run(1, along, arrays, n)]
     keep = lambda row: [Copy(now[x], Use(f"{x}_kept", row)) for x in moving]
-    loop = _by_kept(op, [*runs, *after], keep(Row("m", 1, 1)))
+    loop = _by_kept(op, [*runs, *after], keep(ArrayRow("m", 1, 1)))
     steps = [*begin, Loop("zero", 1, tuple(keep(FIRST))), loop]
     return Plan(op.inputs, op.outputs, steps, temporaries), [_piece(step), _piece(along)]
 
 
 def _again(op: Operation, path: dict[str, str]) -> Loop:
     """A loop that leaves all states in rows of temporaries, which have the first ones."""
-    row = Row("k")
+    row = ArrayRow("k")
     states = {x: Use(path[x], row) for x in STATE}
-    states |= {f"{x}_next": Use(path[x], Row("k", 1, 1)) for x in STATE}
+    states |= {f"{x}_next": Use(path[x], ArrayRow("k", 1, 1)) for x in STATE}
     return Loop("k", op.variant.steps, (_run(0, _step(op), states, row),))
 
 
@@ -131,21 +131,21 @@ def _backwards(op: Operation) -> Planned:
 
     count = last // op.variant.every
     first = [Copy(Use(x), Use(path[x], FIRST)) for x in STATE]
-    first += [Copy(kept(x, Row("zero", 1, count)), total[x]) for x in STATE]
-    row = Row("n", -1, last - 1)
+    first += [Copy(kept(x, ArrayRow("zero", 1, count)), total[x]) for x in STATE]
+    row = ArrayRow("n", -1, last - 1)
     arrays = {x: Use(path[x], row) for x in STATE}
     arrays |= {f"{p}{x}": Use(f"{p}{x}", row) for x in BY_STEP}
     arrays |= {f"{p}{x}": use for x, use in found.items()}
     arrays |= {f"{p}{x}_next": total[x] for x in STATE}
-    body: list[Step] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
+    body: list[PlanStep] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
     pieces = [_piece(step), _piece(back), _sum_of([shapes[x] for x in STATE])]
     if summed:
         pieces.append(_sum_of([shapes[x] for x in summed]))
         terms = (each[x] for each in (total, found, more) for x in summed)
-        body += [Run(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
-    of_kept = [kept(x, Row("m", -1, count - 1)) for x in STATE]
-    both = Run(2, (*[found[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
-    steps: list[Step] = [Clear(total[x]) for x in summed]
+        body += [KernelRun(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
+    of_kept = [kept(x, ArrayRow("m", -1, count - 1)) for x in STATE]
+    both = KernelRun(2, (*[found[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
+    steps: list[PlanStep] = [Clear(total[x]) for x in summed]
     steps += [Loop("zero", 1, tuple(first)), _again(op, path), _by_kept(op, body, [both])]
     steps += [Copy(total[x], Use(f"{p}{x}")) for x in op.steps[0].wrt if x in total]
     return Plan(op.inputs, op.outputs, steps, temporaries), pieces

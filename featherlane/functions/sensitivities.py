@@ -11,15 +11,15 @@ from featherlane.functions.pieces import EVERY
 from featherlane.functions.steps import Call
 from featherlane.functions.table import Variant
 from featherlane.program.plan import (
-    Block,
+    CopyRows,
     Diagonal,
+    KernelRun,
+    MatrixBlock,
+    MatrixWork,
     Multiply,
-    Part,
-    Run,
     Scale,
     Shape,
     Use,
-    Work,
 )
 from featherlane.robot.model import Robot
 
@@ -28,7 +28,7 @@ SIXTH = 1 / 6
 KUTTA = (SIXTH, 2 * SIXTH, 2 * SIXTH, SIXTH)
 
 
-Steps = tuple[list[Run], list[Work]]
+Steps = tuple[list[KernelRun], list[MatrixWork]]
 Moved = tuple[str, float, int]  # a matrix, a factor and a power of dt
 
 
@@ -66,15 +66,15 @@ class MatrixSteps:
 
     # Parts of matrices
 
-    def _all(self, array: str, row: int = 0, column: int = 0) -> Part:
+    def _all(self, array: str, row: int = 0, column: int = 0) -> MatrixBlock:
         """A part of a matrix with all columns."""
-        return Part(array, row * self.columns + column, self.columns)
+        return MatrixBlock(array, row * self.columns + column, self.columns)
 
-    def _square(self, array: str) -> Part:
-        return Part(array, 0, self.n)
+    def _square(self, array: str) -> MatrixBlock:
+        return MatrixBlock(array, 0, self.n)
 
-    def _controls(self, array: str) -> Part:
-        return Part(array, 0, self.controls)
+    def _controls(self, array: str) -> MatrixBlock:
+        return MatrixBlock(array, 0, self.controls)
 
     def _matrix(self, name: str, rows: int = 0) -> str:
         """A new temporary matrix with all columns."""
@@ -86,15 +86,17 @@ class MatrixSteps:
 
     def _whole(
         self, array: str, terms: list[tuple[str, float, int]], column: int, row: int = 0
-    ) -> list[Work]:
+    ) -> list[MatrixWork]:
         """A matrix as a sum of others with factors, and 1 on the diagonal from a column on."""
-        work: list[Work] = []
+        work: list[MatrixWork] = []
         for k, (source, factor, power) in enumerate(terms):
             sizes = self.n, self.columns, factor, power
             work.append(Scale(self._all(array, row), self._all(source), *sizes, more=k > 0))
         return [*work, Diagonal(self._all(array, row, column), self.n)]
 
-    def _beside(self, array: str, x: dict[str, str], row: int = 0, power: int = 0) -> list[Work]:
+    def _beside(
+        self, array: str, x: dict[str, str], row: int = 0, power: int = 0
+    ) -> list[MatrixWork]:
         """A matrix from its blocks by q, v and controls, times a power of dt."""
         n, scale = self.n, (1.0, power)
         at = [self._all(array, row, column) for column in (0, n, 2 * n)]
@@ -105,7 +107,7 @@ class MatrixSteps:
             Scale(self._all(array, row, self.columns - self.beyond), None, n, self.beyond),
         ]
 
-    def _accelerated(self, array: str, x: dict[str, str], Dq: str, Dv: str) -> list[Work]:
+    def _accelerated(self, array: str, x: dict[str, str], Dq: str, Dv: str) -> list[MatrixWork]:
         """da = da/dq dq + da/dv dv + da/du."""
         n, m = self.n, self.columns
         u = self._all(array, 0, 2 * n)
@@ -116,7 +118,7 @@ class MatrixSteps:
             Scale(u, self._controls(x["da_du"]), n, self.controls, more=True),
         ]
 
-    def _maps(self, u: str, v: str) -> tuple[list[Run], dict[str, str]]:
+    def _maps(self, u: str, v: str) -> tuple[list[KernelRun], dict[str, str]]:
         """A kernel for the maps of curved joints along a motion u: their arrays by name."""
         if not self.curved:
             return [], {}
@@ -125,22 +127,22 @@ class MatrixSteps:
         size = sum(c * c for c, _ in self.curved)
         arrays = {name: f"{name}.{self.made}" for name in EVERY["motion_maps"].outputs}
         self.temporaries |= dict.fromkeys(arrays.values(), (size,))
-        return [Run(self.kernel(variant), tuple(map(Use, (u, v, *arrays.values()))))], arrays
+        return [KernelRun(self.kernel(variant), tuple(map(Use, (u, v, *arrays.values()))))], arrays
 
-    def _blocks(self, array: str) -> Iterator[tuple[Part, int, int]]:
+    def _blocks(self, array: str) -> Iterator[tuple[MatrixBlock, int, int]]:
         """Yields the map of each curved joint, the joint's size and its first entry of v."""
         at = 0
         for size, k in self.curved:
-            yield Part(array, at, size), size, k
+            yield MatrixBlock(array, at, size), size, k
             at += size * size
 
-    def _moved(self, Dq: str, Du: Moved, maps: dict[str, str], first: int = 0) -> list[Work]:
+    def _moved(self, Dq: str, Du: Moved, maps: dict[str, str], first: int = 0) -> list[MatrixWork]:
         """Dq: how a configuration changes that a motion u leads to, if Du (a matrix, from row
         `first` on, a factor and a power of dt) is how u changes.
         """
         source, factor, power = Du
         n, m, target = self.n, self.columns, self._all(Dq)
-        work: list[Work] = [Scale(target, self._all(source, first), n, m, factor, power)]
+        work: list[MatrixWork] = [Scale(target, self._all(source, first), n, m, factor, power)]
         work.append(Diagonal(target, n))
         if not self.curved:
             return work
@@ -156,10 +158,10 @@ class MatrixSteps:
             work.append(Scale(self._all(Dq, k, k), block, size, size, more=True))
         return work
 
-    def _rates(self, Dr: str, Dv: str, Du: Moved, maps: dict[str, str]) -> list[Work]:
+    def _rates(self, Dr: str, Dv: str, Du: Moved, maps: dict[str, str]) -> list[MatrixWork]:
         """Dr: how the rate at a stage changes."""
         n, m, (source, factor, power) = self.n, self.columns, Du
-        work: list[Work] = [Scale(self._all(Dr), self._all(Dv), n, m)]
+        work: list[MatrixWork] = [Scale(self._all(Dr), self._all(Dv), n, m)]
         if not self.curved:
             return work
         scratch = self._matrix("rate")
@@ -176,7 +178,7 @@ class MatrixSteps:
 
     # The functions
 
-    def _base(self) -> tuple[str, list[Work]]:
+    def _base(self) -> tuple[str, list[MatrixWork]]:
         """How v at the beginning changes, [0 1 0]."""
         base = self._matrix("base")
         zeros = Scale(self._all(base), None, self.n, self.columns)
@@ -200,7 +202,12 @@ class MatrixSteps:
         return run, work
 
     def _end(
-        self, x: dict[str, str], D: str, work: list[Work], moved: Moved, end: tuple[list[Run], str]
+        self,
+        x: dict[str, str],
+        D: str,
+        work: list[MatrixWork],
+        moved: Moved,
+        end: tuple[list[KernelRun], str],
     ) -> Steps:
         """The end of a step: A and B from D, whose lower half, how v changes, `work` makes. moved:
         how the motion changes, as `_moved` takes it.
@@ -209,15 +216,15 @@ class MatrixSteps:
         run, maps = self._maps(u, u)
         first = self.n if moved[0] == D else 0
         work = [*work, *self._moved(D, moved, maps, first)]
-        A, B = Block(self._all(D), x["A"]), Block(self._all(D, 0, 2 * self.n), x["B"])
+        A, B = CopyRows(self._all(D), x["A"]), CopyRows(self._all(D, 0, 2 * self.n), x["B"])
         return [*runs, *run], [*work, A, B]
 
-    def _state(self, name: str, *inputs: str) -> tuple[list[Run], str]:
+    def _state(self, name: str, *inputs: str) -> tuple[list[KernelRun], str]:
         """The kernel that ends a step, and its motion."""
         u = f"motion.{self.made}"
         self.temporaries[u] = (self.n,)
         uses = tuple(map(Use, (*inputs, "q_next", "v_next", u)))
-        return [Run(self.kernel(Variant(name)), uses)], u
+        return [KernelRun(self.kernel(Variant(name)), uses)], u
 
     def _euler(self, x: dict[str, str], semi_implicit: bool) -> Steps:
         name = "advance_semi_implicitly" if semi_implicit else "advance"

@@ -14,17 +14,17 @@ from featherlane.functions.sensitivities import MatrixSteps
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
 from featherlane.functions.table import BY_ALL, Variant
 from featherlane.program.plan import (
+    ArrayRow,
     Clear,
     Copy,
+    KernelRun,
     Loop,
     Matrices,
+    MatrixWork,
     Plan,
-    Row,
-    Run,
+    PlanStep,
     Shape,
-    Step,
     Use,
-    Work,
 )
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
@@ -82,7 +82,7 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     """The plan of a step: a kernel for each function that it calls, or work on matrices."""
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     variants: dict[Variant, int] = {}
-    steps, work, temporaries = list[Step](), list[Work](), dict[str, Shape]()
+    steps, work, temporaries = list[PlanStep](), list[MatrixWork](), dict[str, Shape]()
     kernel = lambda piece: variants.setdefault(piece, len(variants))
     controls = outputs["B"][1] if "B" in outputs else 0
     matrices = MatrixSteps(model, controls, temporaries, kernel)
@@ -98,14 +98,14 @@ def _composed(model: Robot, variant: Variant) -> Planned:
                 where[array] = shapes[name]
         own = [*call.inputs.values(), *call.outputs.values()]
         others = matrices.steps(call) if large else None
-        runs, more = others or ([Run(kernel(call.variant), tuple(map(Use, own)))], [])
+        runs, more = others or ([KernelRun(kernel(call.variant), tuple(map(Use, own)))], [])
         steps, work = [*steps, *runs], [*work, *more]
     if work:  # no kernel reads what it makes
         steps.append(Matrices(tuple(work)))
     return Plan(inputs, outputs, steps, temporaries, matrices.scratch), list(variants)
 
 
-def _uses(variant: Variant, arrays: dict[str, Use], row: Row | None = None) -> tuple[Use, ...]:
+def _uses(variant: Variant, arrays: dict[str, Use], row: ArrayRow | None = None) -> tuple[Use, ...]:
     """The arrays of a call, by the names of its inputs and outputs but for those of `arrays`. row:
     of wrenches and of masks of constraints.
     """
@@ -127,27 +127,30 @@ def _rollout(model: Robot, variant: Variant) -> Planned:
     step = one_step(variant, "step" if variant.policy is None else "policy_step")
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     shapes, temporaries = output_shapes(model, step), dict[str, Shape]()
-    first: list[Step] = [Copy(Use(x), Use(f"{x}_kept", Row("zero"))) for x in STATE]
-    begin: list[Step] = [Loop("zero", 1, tuple(first))]
+    first: list[PlanStep] = [Copy(Use(x), Use(f"{x}_kept", ArrayRow("zero"))) for x in STATE]
+    begin: list[PlanStep] = [Loop("zero", 1, tuple(first))]
     every, count = variant.every, "k" if variant.every == 1 else "n"
-    arrays = {"tau": Use("tau", Row(count)), "controls": Use("controls", Row(count))}
-    after: list[Step] = []
+    arrays = {"tau": Use("tau", ArrayRow(count)), "controls": Use("controls", ArrayRow(count))}
+    after: list[PlanStep] = []
     if variant.policy is not None:
         begin.append(Clear(Use("count")))
         after.append(Copy(Use("count_next"), Use("count")))
         temporaries |= {"count": (), "count_next": ()}
     if every == 1:
         for x in STATE:
-            arrays |= {x: Use(f"{x}_kept", Row("k")), f"{x}_next": Use(f"{x}_kept", Row("k", 1, 1))}
-        body = Run(0, _uses(step, arrays, Row("k"))), *after
+            arrays |= {
+                x: Use(f"{x}_kept", ArrayRow("k")),
+                f"{x}_next": Use(f"{x}_kept", ArrayRow("k", 1, 1)),
+            }
+        body = KernelRun(0, _uses(step, arrays, ArrayRow("k"))), *after
         return Plan(inputs, outputs, [*begin, Loop("k", variant.steps, body)], temporaries), [step]
     for x in STATE:
         arrays |= {x: Use(f"{x}_now"), f"{x}_next": Use(f"{x}_then")}
         begin.append(Copy(Use(x), Use(f"{x}_now")))
         after.append(Copy(Use(f"{x}_then"), Use(f"{x}_now")))
         temporaries |= {f"{x}_{when}": shapes[f"{x}_next"] for when in ("now", "then")}
-    run = Run(0, _uses(step, arrays, Row("n")))
-    keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", Row("k", 1, 1))) for x in STATE]
+    run = KernelRun(0, _uses(step, arrays, ArrayRow("n")))
+    keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", ArrayRow("k", 1, 1))) for x in STATE]
     inner = Loop("i", every, (run, *after), total="n", outer="k")
     outer = Loop("k", variant.steps // every, (inner, *keep))
     return Plan(inputs, outputs, [*begin, outer], temporaries), [step]
@@ -158,12 +161,12 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     state before it, to which the trajectory's own are added.
     """
     step, last = one_step(variant, "step_vjp"), variant.steps
-    backwards = Row("k", -1, last - 1)
+    backwards = ArrayRow("k", -1, last - 1)
     gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
     arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
     found = {name: Use(f"{name}_found") for name in ("gq", "gv")}
-    run = Run(0, _uses(step, {**arrays, **found}, backwards))
-    add = Run(
+    run = KernelRun(0, _uses(step, {**arrays, **found}, backwards))
+    add = KernelRun(
         1,
         (
             *found.values(),
@@ -171,9 +174,11 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
             *gradients.values(),
         ),
     )
-    begin = Loop("zero", 1, tuple(Copy(Use(x, Row("zero", 1, last)), gradients[x]) for x in found))
+    begin = Loop(
+        "zero", 1, tuple(Copy(Use(x, ArrayRow("zero", 1, last)), gradients[x]) for x in found)
+    )
     end = [Copy(gradients[name], Use(f"{name}0")) for name in found]
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     temporaries = {use.array: (model.nv,) for use in (*found.values(), *gradients.values())}
-    steps: list[Step] = [begin, Loop("k", last, (run, add)), *end]
+    steps: list[PlanStep] = [begin, Loop("k", last, (run, add)), *end]
     return Plan(inputs, outputs, steps, temporaries), [step, Variant("add_gradients")]

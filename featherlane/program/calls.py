@@ -1,5 +1,5 @@
-"""The calls of a function in a main graph: the operands that all calls share, and those that
-vary.
+"""The calls of each function in a main graph: operands that all calls share, and operands that
+vary from call to call.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from featherlane.program.graph import Graph
 
 
 class Calls(NamedTuple):
-    """The calls of one function. nodes: the calls; shared: by parameter, the operand that all of
-    them have; varying: the other parameters; rows: for each call its operands there. The operands
-    of a single call are a row.
+    """The calls of one function.
+
+    nodes: the call nodes; shared: the operand of each parameter whose operand is the same in all
+    calls; varying: the other parameters; rows: for each call, its operands of `varying`. A single
+    call shares nothing: all its operands are its row.
     """
 
     function: int
@@ -34,7 +36,7 @@ def calls_of(graph: Graph) -> list[Calls]:
 
 
 def _nodes(graph: Graph) -> dict[int, list[int]]:
-    """The calls, by function."""
+    """The call nodes of each function."""
     nodes: dict[int, list[int]] = {}
     for k in graph.nodes_of("call"):
         nodes.setdefault(graph.value[k], []).append(k)
@@ -50,17 +52,21 @@ def _calls(graph: Graph, function: int, nodes: list[int]) -> Calls:
     return Calls(function, nodes, shared, varying, rows)
 
 
-class Rows(NamedTuple):
-    """The calls of one function as arrays. nodes: (calls,); operands: (calls, parameters)."""
+class OperandTable(NamedTuple):
+    """The calls of one function as arrays: nodes (calls,), operands (calls, parameters)."""
 
     function: int
     nodes: np.ndarray
     operands: np.ndarray
 
 
-def rows_of(graph: Graph) -> list[Rows]:
+def operand_tables(graph: Graph) -> list[OperandTable]:
     """The calls of each function that is called, by the numbers of functions."""
     return [
-        Rows(f, np.array(own), np.array([graph.args[k] for k in own], int).reshape(len(own), -1))
-        for f, own in sorted(_nodes(graph).items())
+        OperandTable(
+            f,
+            np.array(calls),
+            np.array([graph.args[k] for k in calls], int).reshape(len(calls), -1),
+        )
+        for f, calls in sorted(_nodes(graph).items())
     ]

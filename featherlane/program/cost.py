@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from featherlane.program.op import OPS
 
-FREE = {"data", "sign"}  # kinds that no processor waits for
-LEAVES = {"input", "constant"}  # these wait in memory
+FREE = {"data", "sign"}  # kinds without an instruction: they add nothing to the depth
+LEAVES = {"input", "constant"}  # these are in memory: they take no register while they wait
 
 
 class Counted(Protocol):
-    """The part of a graph that is counted: operations, operands, tags and outputs."""
+    """The attributes of a graph that costs are counted from."""
 
     op: list[str]
     args: list[tuple[int, ...]]
@@ -51,13 +51,13 @@ class Cost:
 
 
 def operations(graph: Counted) -> int:
-    """The `operations` of the graph's cost alone, which takes far less time to find."""
+    """The `operations` of the graph's cost alone, which takes far less time."""
     kinds = Counter(OPS[op].kind for op in compress(graph.op, graph.live()))
     return Cost(kinds, depth=0, live=0).operations
 
 
 def cost(graph: Counted) -> Cost:
-    """The cost of what the outputs need."""
+    """The cost of the operations that the outputs need."""
     needed = graph.live()
     kinds: Counter[str] = Counter()
     stages: dict[str, Counter[str]] = {}

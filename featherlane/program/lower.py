@@ -1,5 +1,5 @@
-"""THE table of targets: for each, which calls stay calls when an algorithm is traced, which passes
-its programs go through, and who reads the result.
+"""THE table of targets: for each, the policy that says which calls are retained when an algorithm
+is traced, the passes that its programs go through, and the module that compiles the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Pass = Callable[[Program, Any], Program]  # (program, dtype)
 
 
 def _whole(change: Callable[[Program], Program]) -> Pass:
-    """A pass over the program."""
+    """The pass of a transformation that does not depend on the dtype."""
     return lambda program, dtype: change(program)
 
 
@@ -46,7 +46,7 @@ def _unfused(program: Program, dtype: Any) -> Program:
 
 
 class Target(NamedTuple):
-    """policy: what large functions are traced with; small ones are traced flat."""
+    """A target. policy: the calls that large functions retain; small functions are traced flat."""
 
     policy: Policy
     passes: tuple[Pass, ...]
@@ -63,7 +63,7 @@ TARGETS = {
     "cuda": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cuda.stages"),
     # One function for the work of each joint: what a hardware pipeline is cut from
     "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
-    # Each function of these goes through the passes of "cpu" or "cuda" on its own
+    # Each function of these programs goes through the passes of "cpu" or "cuda" by itself
     "cpu steps": Target(STEPS, CALLS, frozenset(), "backends.cpu.steps"),
     "cuda steps": Target(STEPS, CALLS, frozenset(), "backends.cuda.links"),
     "c steps": Target(STEPS, (*CALLS, _arithmetic), EXPANDED, "backends.c"),
@@ -84,7 +84,7 @@ def checked_dtype(dtype: Any) -> np.dtype:
 
 
 def traced(function: Callable[..., Any], inputs: Mapping[str, Shape], target: str) -> Program:
-    """The program of a function of scalars with the calls that the target keeps."""
+    """The program of a function of scalars, with the calls that the target retains."""
     return program_of(function, inputs, TARGETS[target].policy)
 
 

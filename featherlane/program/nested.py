@@ -1,8 +1,8 @@
 """Nested values taken apart into scalars, and put together again.
 
-A form is what is left of a value without its scalars: types of tuples, lists and objects, keys,
-and what is no scalar. Objects of dataclasses are taken as they are, for they describe; those of
-plain classes are what their attributes are.
+A form (a pytree's structure) is a value without its scalars: types of tuples, lists and objects,
+keys, and leaves that are no scalars. An object of a dataclass is one leaf, as it describes; an
+object of a plain class is its attributes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ SCALAR = "scalar"  # the form of a scalar, be it traced or a float
 
 
 class Fixed(NamedTuple):
-    """Something without scalars. kind: its type, by which 1 is another than True."""
+    """A leaf that is no scalar. kind: its type, which tells 1 from True."""
 
     value: Any
     kind: type
 
 
-class Row(NamedTuple):
+class ScalarRow(NamedTuple):
     """A tuple or list of scalars."""
 
     kind: type
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A tuple, list, dict or object with anything else in it."""
+    """A tuple, list, dict or object that holds more than scalars."""
 
     kind: type
     keys: tuple[Any, ...] | None
@@ -42,7 +42,9 @@ Form = Any  # SCALAR, Fixed, Row or Parts
 
 
 def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
-    """The form of a value; what is a `scalar` or a float in it is appended to `scalars`."""
+    """The form of a value; its leaves of the type `scalar`, and floats, are appended to
+    `scalars`.
+    """
     kind = type(value)
     if kind is scalar or isinstance(value, float):
         scalars.append(value)
@@ -50,10 +52,10 @@ def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
     if isinstance(value, tuple | list):
         if {scalar, float}.issuperset(map(type, value)):  # most are scalars: no call for each
             scalars += value
-            return Row(kind, len(value))
+            return ScalarRow(kind, len(value))
         forms = tuple([flatten(x, scalar, scalars) for x in value])
         is_row = all(form is SCALAR for form in forms)  # other kinds of floats are scalars too
-        return Row(kind, len(forms)) if is_row else Parts(kind, None, forms)
+        return ScalarRow(kind, len(forms)) if is_row else Parts(kind, None, forms)
     keys: dict[Any, Any] | None = None
     if isinstance(value, dict):
         keys = value
@@ -66,16 +68,16 @@ def flatten(value: Any, scalar: type, scalars: list[Any]) -> Form:
 
 
 def build(form: Form, scalars: Iterator[Any]) -> Any:
-    """The value of a form with these scalars, in the order of `flatten`."""
+    """The value of a form with these scalars, which come in the order of `flatten`."""
     if form is SCALAR:
         return next(scalars)
     if isinstance(form, Fixed):
         return form.value
-    if isinstance(form, Row):
+    if isinstance(form, ScalarRow):
         parts = [*islice(scalars, form.length)]
     else:
         parts = [build(x, scalars) for x in form.forms]
-    if isinstance(form, Row) or form.keys is None:
+    if isinstance(form, ScalarRow) or form.keys is None:
         return form.kind(*parts) if hasattr(form.kind, "_fields") else form.kind(parts)
     named = dict(zip(form.keys, parts, strict=True))
     if form.kind is dict:
@@ -86,8 +88,8 @@ def build(form: Form, scalars: Iterator[Any]) -> Any:
 
 
 def lasting(form: Form) -> bool:
-    """Whether a value of this form stays what it is: there is no list or dict in it."""
-    if isinstance(form, Row):
+    """Whether a value of this form is immutable: it holds no list and no dict."""
+    if isinstance(form, ScalarRow):
         return form.kind is not list
     if not isinstance(form, Parts):
         return True
@@ -95,7 +97,7 @@ def lasting(form: Form) -> bool:
 
 
 def nest(flat: Sequence[Any], shape: Sequence[int]) -> Any:
-    """Nested lists of the given shape from entries in C order; the entry itself for shape ()."""
+    """Nested lists of a shape from entries in C order; the entry itself for shape ()."""
     if not shape:
         return flat[0]
     step = len(flat) // shape[0] if shape[0] else 0

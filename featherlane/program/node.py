@@ -66,7 +66,7 @@ class Node:
     """
 
     __slots__ = ("graph", "k")
-    __array_ufunc__: ClassVar[Any] = None  # program/array.py has both
+    __array_ufunc__: ClassVar[Any] = None  # program/array.py sets both
     __array_function__: ClassVar[Any] = None
     graph: Graph
     k: int
@@ -207,16 +207,16 @@ class Node:
         return self.rint()
 
     def _divided(self, other: Any) -> tuple[Node, Node]:
-        """The quotient, rounded down, and the rest, which has the sign of the divisor."""
+        """The quotient, rounded down, and the remainder, which has the sign of the divisor."""
         divisor = Node(self.graph, self.lift(other))
         whole = (self / divisor).floor()
         if self.graph.number(divisor.k) == 0.0:  # a product with it would be folded to 0
             return whole, self._constant(np.nan)
         rest = self - whole * divisor
-        turned = ((rest < 0.0) & (divisor > 0.0)) | ((rest > 0.0) & (divisor < 0.0))
-        return (  # where the quotient was rounded up to a whole number
-            turned.select(whole - 1.0, whole),
-            turned.select(rest + divisor, rest),
+        rounded_up = ((rest < 0.0) & (divisor > 0.0)) | ((rest > 0.0) & (divisor < 0.0))
+        return (
+            rounded_up.select(whole - 1.0, whole),
+            rounded_up.select(rest + divisor, rest),
         )
 
     def __mod__(self, other: Any) -> Node:
@@ -244,13 +244,13 @@ class Node:
         return (self <= self).select(most, self)
 
     def fmin(self, other: Any) -> Node:
-        """The smaller one of those that are no NaN."""
+        """The smaller number; the other one where one is NaN."""
         other = Node(self.graph, self.lift(other))
-        own = (self <= self).select(self, other)
-        return (other < own).select(other, own)
+        number = (self <= self).select(self, other)
+        return (other < number).select(other, number)
 
     def fmax(self, other: Any) -> Node:
-        """The larger one of those that are no NaN."""
+        """The larger number; the other one where one is NaN."""
         return -(-self).fmin(-Node(self.graph, self.lift(other)))
 
     def sign(self) -> Node:
@@ -270,7 +270,7 @@ class Node:
         return self._constant(1.0).copysign(self) < 0.0
 
     def condition(self) -> Condition:
-        """Whether the number is another one than 0, as NumPy takes it for a truth value."""
+        """Whether the number is not 0: its truth value in NumPy."""
         return self != 0.0
 
     def select(self, a: Any, b: Any) -> Node:
@@ -305,16 +305,20 @@ class Condition(Node):
         return Node(self.graph, self.graph.select(self.holds, self.lift(a), self.lift(b)))
 
     def _chosen(self, a: Any, b: Any) -> Condition:
-        """The truth value a where this one is true, else b."""
+        """The truth value a where this condition holds, else b."""
         number = self.select(a, b).k
         return Condition(self.graph, self.graph.less(self.graph.constant(0.0), number), number)
 
     def _truth(self, other: Any) -> Any:
-        """Raises TypeError for what is neither true nor false, as NumPy does for & of floats."""
+        """Returns the operand of a logical operation. Raises TypeError unless it is a condition or
+        a bool, as NumPy does for & of floats.
+        """
         if isinstance(other, Condition | bool | np.bool_):
             return other
-        told = "a traced number" if isinstance(other, Node) else f"{type(other).__name__} {other!r}"
-        raise refused(f"a condition was combined with {told}: wanted a comparison, as in x < 0")
+        operand = (
+            "a traced number" if isinstance(other, Node) else f"{type(other).__name__} {other!r}"
+        )
+        raise refused(f"a condition was combined with {operand}: wanted a comparison, as in x < 0")
 
     def __and__(self, other: Any) -> Condition:
         if isinstance(other, np.ndarray):

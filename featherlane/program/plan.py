@@ -1,4 +1,4 @@
-"""What a sequence computes: which kernels read and write which arrays, and which of it repeats."""
+"""Plans: sequences of kernels that read and write arrays, with copies, matrix work and loops."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from featherlane.program.program import Program
 Shape = tuple[int, ...]
 
 
-class Row(NamedTuple):
-    """A row of an array along its first axis, time: number `slope` k + `offset` in round k of the
-    loop `counter`.
+class ArrayRow(NamedTuple):
+    """A row of an array along its first axis, time: number `slope` k + `offset` in iteration k of
+    the loop `counter`.
     """
 
     counter: str
@@ -23,15 +23,15 @@ class Row(NamedTuple):
 
 
 class Use(NamedTuple):
-    """An array that a kernel reads or writes: whole, or one row of it. A temporary that is used by
-    rows is used by nothing else: row by row, it has the states of a block.
+    """An array that a kernel reads or writes: whole, or one row of it. A temporary is used either
+    by rows or whole, never both: its rows each hold the states of a block.
     """
 
     array: str
-    row: Row | None = None
+    row: ArrayRow | None = None
 
 
-class Run(NamedTuple):
+class KernelRun(NamedTuple):
     """A call of kernel number `kernel` for all states of a block: inputs, then outputs."""
 
     kernel: int
@@ -51,8 +51,8 @@ class Clear(NamedTuple):
     use: Use
 
 
-class Part(NamedTuple):
-    """A block of a matrix in a temporary: the entry where it begins, and those from row to row."""
+class MatrixBlock(NamedTuple):
+    """A block of a matrix in a temporary: its first entry, and the entries from row to row."""
 
     array: str
     start: int
@@ -62,21 +62,21 @@ class Part(NamedTuple):
 class Multiply(NamedTuple):
     """Adds left times right, rows x inner and inner x columns, to the target."""
 
-    target: Part
-    left: Part
-    right: Part
+    target: MatrixBlock
+    left: MatrixBlock
+    right: MatrixBlock
     rows: int
     inner: int
     columns: int
 
 
 class Scale(NamedTuple):
-    """The target becomes factor dt^power times the source, or gets that added. Without a source:
-    zeros.
+    """Sets the target to factor dt^power times the source, or adds that to it if `more`. Without a
+    source the target becomes zero.
     """
 
-    target: Part
-    source: Part | None
+    target: MatrixBlock
+    source: MatrixBlock | None
     rows: int
     columns: int
     factor: float = 1.0
@@ -87,52 +87,52 @@ class Scale(NamedTuple):
 class Diagonal(NamedTuple):
     """Adds factor dt^power to the first entries of a diagonal."""
 
-    target: Part
+    target: MatrixBlock
     size: int
     factor: float = 1.0
     power: int = 0
 
 
-class Block(NamedTuple):
-    """Copies rows of a matrix in a temporary into a whole matrix of the user's."""
+class CopyRows(NamedTuple):
+    """Copies rows of a matrix in a temporary into a whole matrix of the user."""
 
-    source: Part
+    source: MatrixBlock
     target: str
 
 
-Work = Multiply | Scale | Diagonal | Block
+MatrixWork = Multiply | Scale | Diagonal | CopyRows
 
 
 class Matrices(NamedTuple):
     """Work on matrices, for one state after another; the time step is the input "dt"."""
 
-    work: tuple[Work, ...]
+    work: tuple[MatrixWork, ...]
 
 
 class Loop(NamedTuple):
-    """The body, `times` times over. counter: its name, for the rows that the body uses. Rows of
-    "outer * n + inner" are those of the counter `total`, if it has a name.
+    """A body that runs `times` times. counter: the name by which rows in the body are chosen;
+    total: the name of the counter outer * n + inner of two nested loops, or "".
     """
 
     counter: str
     times: int
-    body: tuple[Step, ...]
+    body: tuple[PlanStep, ...]
     total: str = ""
     outer: str = ""
 
 
-Step = Run | Copy | Clear | Matrices | Loop
+PlanStep = KernelRun | Copy | Clear | Matrices | Loop
 
 
 @dataclass(frozen=True)
 class Plan:
-    """inputs, outputs: the user's arrays, with their shapes for one state; steps: what happens, in
-    order; temporaries: arrays in the workspace; scratch: matrices there that each state uses anew.
+    """A sequence of steps. inputs, outputs: the user's arrays, with their shapes for one state;
+    temporaries: arrays in the workspace; scratch: matrices there that every state overwrites.
     """
 
     inputs: Mapping[str, Shape]
     outputs: Mapping[str, Shape]
-    steps: Sequence[Step]
+    steps: Sequence[PlanStep]
     temporaries: Mapping[str, Shape] = field(default_factory=dict)
     scratch: Mapping[str, Shape] = field(default_factory=dict)
 
@@ -141,16 +141,16 @@ class Plan:
         return {**self.inputs, **self.outputs, **self.temporaries, **self.scratch}
 
     def shape(self, use: Use) -> Shape:
-        """The shape of what is used."""
+        """The shape of an array, or of a row of it."""
         whole = self.shapes[use.array]
         return whole if use.row is None else whole[1:]
 
     @property
     def temporary_numbers(self) -> int:
-        """The numbers of one state in the workspace."""
+        """The number of entries that one state has in the workspace."""
         return sum(map(math.prod, self.temporaries.values()))
 
-    def times(self) -> Iterator[tuple[Run, int]]:
+    def times(self) -> Iterator[tuple[KernelRun, int]]:
         """Yields each run of a kernel, and how often it happens."""
         yield from _times(self.steps, 1)
 
@@ -162,9 +162,9 @@ class Composite(NamedTuple):
     pieces: Sequence[Program | Composite]
 
 
-def _times(steps: Sequence[Step], times: int) -> Iterator[tuple[Run, int]]:
+def _times(steps: Sequence[PlanStep], times: int) -> Iterator[tuple[KernelRun, int]]:
     for step in steps:
-        if isinstance(step, Run):
+        if isinstance(step, KernelRun):
             yield step, times
         elif isinstance(step, Loop):
             yield from _times(step.body, times * step.times)

@@ -1,8 +1,8 @@
 """Programs: a graph that may call functions, which are graphs that the program keeps once.
 
-A flat graph of 60,000 operations is more code than a processor can fetch in the time in which it
-could compute it, and a robot of 1,000 links has a few dozen different steps. What a program
-computes is defined by `passes.inline`, which gives the flat graph.
+A processor fetches the code of a flat graph of 60,000 operations more slowly than it could compute
+it, and a robot of 1,000 links has a few dozen different steps. `passes.inline` defines what a
+program means: it returns the flat graph.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ X, Y = "x", "y"  # the input and the output of functions
 
 
 class GraphFunction(NamedTuple):
-    """A graph with one input "x" (n,) and one output "y" (m,), which may call functions that stand
-    before it in its program.
+    """A graph with one input "x" (n,) and one output "y" (m,), which may call functions before it
+    in the program.
     """
 
     name: str
@@ -40,8 +40,8 @@ class GraphFunction(NamedTuple):
 class Program:
     """A main graph with the inputs and outputs of the whole, and the functions that it calls.
 
-    boundary: nodes of main which are, with the inputs, all that calls need of what came before;
-    see `passes.recompute`.
+    boundary: the nodes of main from which, with the inputs, everything that calls read can be
+    computed; see `passes.recompute`.
     """
 
     main: Graph
@@ -62,7 +62,7 @@ class Program:
         return [*(f.graph for f in self.functions), self.main]
 
     def map(self, change: Callable[[Graph], Graph]) -> Program:
-        """Main and each function changed on their own; the boundary is not kept."""
+        """Applies a change to main and to each function; the boundary is not retained."""
         functions = tuple(GraphFunction(f.name, change(f.graph)) for f in self.functions)
         return Program(change(self.main), functions)
 
@@ -76,7 +76,9 @@ class Program:
 
     @property
     def operations(self) -> int:
-        """Additions and multiplications of the flat graph, up to what folds only there."""
+        """Additions and multiplications of the flat graph, except for folds that inlining
+        allows.
+        """
         each = zip(self.times(), self.functions, strict=True)
         return operations(self.main) + sum(n * operations(f.graph) for n, f in each)
 

@@ -1,5 +1,5 @@
-"""Errors of traces: what a user's function does that no graph can compute, in which line of which
-file, and what to write instead.
+"""Errors of traces: they name the expression of a user's function that no graph can compute, with
+its file and line, and what to write instead.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Spot(NamedTuple):
 
 
 def refused(message: str) -> TypeError:
-    """The error with a message, and the line of the user's function that it is about."""
+    """The error with a message and the line of the user's function that caused it."""
     spot = _innermost()
     return TypeError(message if spot is None else f"{message} ({spot})")
 
 
 def no_value() -> TypeError:
-    """The error for what asks for the value of a traced scalar."""
+    """The error for an expression that asks for the value of a traced scalar."""
     spot = _innermost()
     met, advice = ("", OTHERS) if spot is None else _met(spot)
     asks = f"{met} asks for the value of a traced scalar" if met else "a value was asked for"
@@ -95,7 +95,7 @@ def _is_hidden(path: str) -> bool:
 
 
 def _innermost() -> Spot | None:
-    """Where the innermost function is whose file is neither of this package nor of NumPy."""
+    """The instruction of the innermost function outside of this package and of NumPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame and _is_hidden(frame.f_code.co_filename):
         frame = frame.f_back
@@ -103,26 +103,26 @@ def _innermost() -> Spot | None:
 
 
 def _met(spot: Spot) -> tuple[str, str]:
-    """What an instruction does, in words, and what to write in its place."""
+    """Describes an instruction in words, and what to write in its place."""
     position = next(islice(spot.code.co_positions(), spot.instruction // 2, None), ())
     try:
         tree = ast.parse("".join(getlines(spot.code.co_filename)))
-    except SyntaxError:  # of a cell, say, with commands of its own
+    except SyntaxError:  # a notebook's cell, say, with commands that are no Python
         return _of_opcode(spot)
     for node in ast.walk(tree):
         if _span(node) == position:
-            told = _of_expression(node)
+            description = _of_expression(node)
         elif any(_span(child) == position for child in ast.iter_child_nodes(node)):
-            told = _of_test(node)
+            description = _of_test(node)
         else:
             continue
-        if told is not None:
-            return told
+        if description is not None:
+            return description
     return _of_opcode(spot)
 
 
 def _of_opcode(spot: Spot) -> tuple[str, str]:
-    """What an instruction does whose text is not known."""
+    """Describes an instruction whose source text is not known."""
     name = opname[spot.code.co_code[spot.instruction]]
     asks = name.startswith(("POP_JUMP", "JUMP_IF", "TO_BOOL"))
     return ("`if`, `while`, `and` or `or`", CHOICE) if asks else ("", OTHERS)
@@ -135,7 +135,7 @@ def _span(node: ast.AST) -> tuple[int | None, ...]:
 
 
 def _of_expression(node: ast.AST) -> tuple[str, str] | None:
-    """A call, an index, or what asks whether its operands are true."""
+    """Describes a call, an index, or a logical operator that asks whether its operands are true."""
     if isinstance(node, ast.BoolOp | ast.UnaryOp):
         return _of_test(node)
     if isinstance(node, ast.Call):
@@ -163,7 +163,7 @@ NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2
 
 
 def _of_test(node: ast.AST) -> tuple[str, str] | None:
-    """What asks whether an expression is true, by the node that the expression belongs to."""
+    """Describes the statement or operator that asks whether one of its expressions is true."""
     if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert | ast.comprehension):
         words = {ast.While: "while", ast.Assert: "assert"}
         return f"`{words.get(type(node), 'if')}`", CHOICE

@@ -1,8 +1,8 @@
-"""From a function on scalars to the program of what it computes.
+"""Tracing: runs a function of scalars once, on symbolic scalars, and records its program.
 
-The function runs once, on scalars that are still to be computed. Where it says `call`, a policy
-decides whether the call stays one: then the function is traced once for each form of its arguments
-and the program keeps it; else it just runs, and its operations are entered where they come.
+Where the function says `call`, a policy decides whether that call is retained or inlined. The
+callee of a retained call is traced once for each form of its arguments and becomes a function of
+the program; the callee of an inlined call just runs, and its operations join those around it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from featherlane.program.refusal import of_numpy
 from featherlane.scalar import Tag, tracer
 
 Shape = int | Sequence[int]
-Policy = Callable[[Any, Any], bool]  # (function, tag): does this call stay a call?
+Policy = Callable[[Any, Any], bool]  # (function, tag): is this call retained?
 
 FLAT: Policy = lambda function, tag: False
 STEPS: Policy = lambda function, tag: True
+# The columns of a derivative differ in their joint alone: as calls of one function they share its
+# code and run in the lanes of one vector
 COLUMNS: Policy = lambda function, tag: isinstance(tag, Tag) and tag.direction == "c"
 NO_TAG = Tag("", "", -1)
 
 
-class _Kept(NamedTuple):
-    """A function as it was traced for one form of its arguments. sources: where each scalar of its
-    result comes from: an output of the graph, an input, or a number.
+class _Traced(NamedTuple):
+    """The trace of a function for one form of its arguments. sources: the source of each scalar of
+    its result: an output of the graph, an input, or a number.
     """
 
     number: int | None  # among the functions of the program; None if it computes nothing
@@ -45,17 +47,17 @@ class _Kept(NamedTuple):
 
 
 class _Flat(NamedTuple):
-    """A value taken apart: the number of its form, its form, its scalars, and their nodes."""
+    """A flattened value: the number of its form, its form, its scalars, and their nodes."""
 
     number: int
     form: Form
     scalars: list[Any]
     operands: list[int]
-    value: Any  # kept alive: it is known by its address
+    value: Any  # a reference that keeps it alive: `_flattened` finds it by its address
 
 
 class _Numbers(dict[float, int]):
-    """The nodes of constants, by their numbers."""
+    """The node of each number that has become a constant."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -67,20 +69,20 @@ class _Numbers(dict[float, int]):
 
 
 class Tracing:
-    """The tracer: enters what an algorithm computes into a graph."""
+    """The tracer: enters the operations of an algorithm into a graph."""
 
     def __init__(self, policy: Policy = FLAT) -> None:
         self.graph, self.policy = Graph(), policy
         self.functions: list[GraphFunction] = []
         self.handed: tuple[int, ...] = ()
-        self._kept: dict[Any, _Kept] = {}
+        self._traced: dict[Any, _Traced] = {}
         self._forms: dict[Form, int] = {}
         self._lasting: list[bool] = []  # of each form
         self._flattened: dict[int, _Flat] = {}
         self._numbers = _Numbers(self.graph)
         self._calls, self._inside = 0, False
 
-    # What algorithms tell, see `scalar.Tracer`
+    # The methods that algorithms call through `scalar`, see `scalar.Tracer`
 
     def enter(self, tag: Any) -> None:
         self.graph.current_tag = tag
@@ -95,25 +97,25 @@ class Tracing:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         tag = self.graph.current_tag
         if self.policy(function, tag):
-            return self._call_kept(function, arguments)
+            return self._call_retained(function, arguments)
         if self._inside or not isinstance(tag, Tag | None):
             return function(*arguments)
         number, nodes = self._calls + 1, len(self.graph)
-        # The outermost call tags all that is computed in it
+        # The outermost call tags everything that is computed within it
         self._inside, self.graph.current_tag = True, Tag(*(tag or NO_TAG)[:3], number)
         try:
             return function(*arguments)
         finally:
             self._inside, self.graph.current_tag = False, tag
-            # Calls on numbers alone have no number: algorithms remember some of their results for
-            # other traces, so that they come once in a process
+            # Calls on numbers alone are not counted: algorithms cache the results of some, so a
+            # later trace in the same process would not make them, and would count differently
             if len(self.graph) > nodes:
                 self._calls = number
 
-    # Calls that stay
+    # Retained calls
 
     def _flat(self, value: Any) -> _Flat:
-        """A value taken apart; remembered for what does not change."""
+        """Flattens a value; the result is cached if the value is immutable."""
         if (known := self._flattened.get(id(value))) is not None:
             return known
         scalars: list[Any] = []
@@ -128,26 +130,26 @@ class Tracing:
             self._flattened[id(value)] = flat
         return flat
 
-    def _call_kept(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    def _call_retained(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         flat = [self._flat(x) for x in arguments]
         scalars = [x for each in flat for x in each.scalars]
         if all(type(x) is not Node for x in scalars):
             return function(*arguments)
         key = function, *[each.number for each in flat]
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._trace(function, [each.form for each in flat], len(scalars))
-            self._kept[key] = kept
+        traced = self._traced.get(key)
+        if traced is None:
+            traced = self._trace(function, [each.form for each in flat], len(scalars))
+            self._traced[key] = traced
         graph, results = self.graph, list[Any]()
-        if kept.number is not None:
+        if traced.number is not None:
             operands = [k for each in flat for k in each.operands]
-            first = graph.call(kept.number, operands, kept.size) + 1
-            results = [Node(graph, k) for k in range(first, first + kept.size)]
+            first = graph.call(traced.number, operands, traced.size) + 1
+            results = [Node(graph, k) for k in range(first, first + traced.size)]
         source = {Y: results, X: scalars}
-        found = [at if which == NUMBER else source[which][at] for which, at in kept.sources]
-        return build(kept.form, iter(found))
+        leaves = [at if which == NUMBER else source[which][at] for which, at in traced.sources]
+        return build(traced.form, iter(leaves))
 
-    def _trace(self, function: Callable[..., Any], forms: Sequence[Form], count: int) -> _Kept:
+    def _trace(self, function: Callable[..., Any], forms: Sequence[Form], count: int) -> _Traced:
         graph = Graph()
         scalars = iter([Node(graph, k) for k in graph.declare(X, (count,))])
         with following(None):
@@ -161,14 +163,16 @@ class Tracing:
             number = len(self.functions)
             name = getattr(function, "__qualname__", str(function))
             self.functions.append(GraphFunction(name, simplify(graph)))
-        return _Kept(number, form, sources, len(entries))
+        return _Traced(number, form, sources, len(entries))
 
 
 NUMBER = "number"
 
 
 def _source(graph: Graph, x: Any, entries: dict[int, int]) -> tuple[str, Any]:
-    """Returns the source of a scalar of a result; a computed one becomes an entry of the output."""
+    """Returns the source of a scalar of a result; a computed scalar becomes an entry of output
+    Y.
+    """
     if type(x) is not Node:
         return NUMBER, x
     if graph.op[x.k] == "input":
@@ -180,7 +184,7 @@ def _source(graph: Graph, x: Any, entries: dict[int, int]) -> tuple[str, Any]:
 
 @contextmanager
 def following(tracing: Tracing | None) -> Iterator[None]:
-    """While an algorithm runs, this tracer follows it, or none does."""
+    """While the context lasts, this tracer records the algorithm that runs, or none does."""
     token = tracer.set(tracing)
     try:
         yield
@@ -190,8 +194,8 @@ def following(tracing: Tracing | None) -> Iterator[None]:
 
 @contextmanager
 def no_garbage() -> Iterator[None]:
-    """While many objects are made of which none is garbage: looking for some again and again would
-    take longer than making them.
+    """Pauses the garbage collector while many objects are allocated of which none is garbage: its
+    scans would take longer than the allocations.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -225,21 +229,21 @@ def _size(name: Any, shape: Any) -> tuple[int, ...]:
 
 
 def check_function(function: Any, names: Sequence[str], keywords: Sequence[str] = ()) -> None:
-    """Raises TypeError for what cannot be called with so many arguments by position, and with these
-    by keyword.
+    """Raises TypeError unless `function` can be called with as many positional arguments as there
+    are names, and with these keywords.
     """
     if not callable(function):
         raise TypeError(f"function is {shown(function)}: wanted a function of arrays")
     try:
         takes = signature(function)
-    except (TypeError, ValueError):  # of a function that tells nothing
+    except (TypeError, ValueError):  # builtins without a signature
         return
     try:
         takes.bind(*names, **dict.fromkeys(keywords))
     except TypeError:
-        given = ", ".join([*names, *[f"{name}=" for name in keywords]])
+        arguments = ", ".join([*names, *[f"{name}=" for name in keywords]])
         raise TypeError(
-            f"function takes {takes}: wanted one of the inputs, by position, ({given})"
+            f"function takes {takes}: wanted one of the inputs, by position, ({arguments})"
         ) from None
 
 
@@ -249,8 +253,8 @@ def program_of(
     policy: Policy,
     whole: Callable[[list[Any], tuple[int, ...]], Any] = nest,
 ) -> Program:
-    """The program of `function`, as `trace` takes it, in which those calls stay calls of which
-    `policy` says so. whole: makes arguments of scalars and a shape. Raises as `trace` does.
+    """The program of `function`, as `trace` takes it, in which `policy` chooses the retained
+    calls. whole: builds an argument from its scalars and its shape. Raises as `trace` does.
     """
     tracing = Tracing(policy)
     graph, arguments = tracing.graph, []
@@ -313,15 +317,15 @@ def call(graph: Graph, **arguments: Any) -> dict[str, Any]:
     for name, shape in graph.inputs.items():
         if name not in arguments:
             raise TypeError(f"{name} is missing: the graph takes {', '.join(graph.inputs)}")
-        given, entries = entries_of(arguments[name], (Node, *REAL), name)
-        if given != shape:
-            raise ValueError(f"{name} has shape {given}, wanted {shape}")
+        actual, entries = entries_of(arguments[name], (Node, *REAL), name)
+        if actual != shape:
+            raise ValueError(f"{name} has shape {actual}, wanted {shape}")
         flat |= {(name, i): x for i, x in enumerate(entries)}
     into = next((x for x in flat.values() if isinstance(x, Node)), None)
     if into is None:
         raise TypeError("there is no traced scalar among the arguments: evaluate the graph instead")
-    place = copied(graph, into.graph, {at: into.lift(x) for at, x in flat.items()})
+    node_map = copied(graph, into.graph, {at: into.lift(x) for at, x in flat.items()})
     return {
-        name: nest([Node(into.graph, place[k]) for k in out.nodes], out.shape)
+        name: nest([Node(into.graph, node_map[k]) for k in out.nodes], out.shape)
         for name, out in graph.outputs.items()
     }

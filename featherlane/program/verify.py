@@ -1,4 +1,4 @@
-"""The grammar of a graph, to be checked between passes and before a backend."""
+"""The grammar of a graph, which is checked between passes and before a backend reads it."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _outputs(graph: Graph) -> Iterator[str]:
             if not 0 <= k < len(graph):
                 yield f"output {name!r} has the entry {k}: there is no such node"
             elif graph.op[k] in CONDITIONS:
-                told = f"output {name!r} has the entry {k} ({graph.op[k]})"
-                yield f"{told}: a condition is no number"
+                entry = f"output {name!r} has the entry {k} ({graph.op[k]})"
+                yield f"{entry}: a condition is no number"
 
 
 def verify(
@@ -117,7 +117,7 @@ def verify(
 
 
 def _checked_results(graph: Graph, k: int, functions: Sequence[tuple[int, int]]) -> int:
-    """Returns how many well-formed results follow call k: they need no check of their own. Raises
+    """Returns how many well-formed results follow call k, which need no further check. Raises
     CompileError for a call that does not fit its function.
     """
     f = graph.value[k]
@@ -127,15 +127,17 @@ def _checked_results(graph: Graph, k: int, functions: Sequence[tuple[int, int]])
     rest, after = slice(k + 1, k + 1 + count), slice(k + 1 + count, k + 2 + count)
     whole = graph.op[rest] == ["result"] * count and graph.op[after] != ["result"]
     if len(graph.args[k]) != parameters or not whole:
-        found, wanted = (len(graph.args[k]), len(graph.results(k))), functions[f]
-        raise CompileError(f"node {k} (call): it has {found} operands and results, wanted {wanted}")
+        counts, wanted = (len(graph.args[k]), len(graph.results(k))), functions[f]
+        raise CompileError(
+            f"node {k} (call): it has {counts} operands and results, wanted {wanted}"
+        )
     alike = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]
     return count if alike else 0
 
 
 def verify_program(program: Program, allowed: Collection[str] | None = None) -> None:
     """Check all graphs of a program, and that each call has the operands and results of its
-    function, which stands before it.
+    function, which is an earlier one of the program.
 
     Raises CompileError as `verify` does, with the name of the function in front.
     """

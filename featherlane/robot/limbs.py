@@ -9,7 +9,9 @@ from typing import Any
 from featherlane.robot.model import WORLD, Robot
 from featherlane.robot.walk import children
 
-Twins = list[tuple[tuple[str, int], ...]]  # entries of inputs that correspond in alike limbs
+EntriesByLimb = list[
+    tuple[tuple[str, int], ...]
+]  # entries of inputs that correspond in alike limbs
 COUNTS = (4, 2)  # limbs that may share a vector of so many lanes (docs/performance.md)
 
 
@@ -47,12 +49,14 @@ def count(model: Robot, most: int) -> int:
     return max(saved, key=lambda n: saved[n], default=1) if any(saved.values()) else 1
 
 
-def twins(model: Robot, sizes: Mapping[str, tuple[str | int, ...]], count: int) -> Twins:
+def corresponding_entries(
+    model: Robot, sizes: Mapping[str, tuple[str | int, ...]], count: int
+) -> EntriesByLimb:
     """Returns the entries of inputs that belong to corresponding joints or bodies of limbs.
 
     sizes: of each input; entries are per "q", per "v" or per one of the "bodies".
     """
-    result: Twins = []
+    result: EntriesByLimb = []
     for joints in alike(model, count):
         for name, size in sizes.items():
             kind, *rest = size or (1,)  # the same number for all limbs

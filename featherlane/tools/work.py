@@ -94,5 +94,5 @@ def _of_calls(evaluator: StepEvaluator, graphs: Sequence[Graph]) -> Kinds:
     """The operations of calls: each function, with its graph, as often as it is called."""
     total: Kinds = Counter()
     for function, graph in zip(evaluator.calls.functions, graphs, strict=True):
-        total += times(of_graph(graph), len(function.gives))
+        total += times(of_graph(graph), len(function.results))
     return total

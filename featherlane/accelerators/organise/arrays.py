@@ -32,11 +32,11 @@ from featherlane.backends.fixed.prepare import DELAYS
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.table import Variant
-from featherlane.program.analysis.homes import NOWHERE, Entry, Home, homes
+from featherlane.program.analysis.partition import NOWHERE, ArrayPlacement, Entry, partition
 from featherlane.program.graph import Graph, simplify
-from featherlane.program.passes.alike_order import in_one_order
 from featherlane.program.passes.balance import balanced
-from featherlane.program.passes.reduces import grouped, reduced
+from featherlane.program.passes.branch_order import in_branch_order
+from featherlane.program.passes.reductions import grouped, reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
 from featherlane.robot.chains import Alike, Chain, chains, groups
 from featherlane.robot.model import WORLD, Robot
@@ -233,7 +233,7 @@ class Cutter:
 
     def _in_one_order(self, graph: Graph) -> Graph:
         """Returns the graph with the nodes of limbs that are alike in one order."""
-        return in_one_order(graph, *self._homes(graph), self._rank)
+        return in_branch_order(graph, *self._homes(graph), self._rank)
 
     def _rank(self, home: Hashable, value: tuple[str, int]) -> Any:
         """Where an entry of a matrix by freedoms stands to a limb: freedoms that carry it first,
@@ -263,15 +263,15 @@ class Cutter:
         totals, station = totals or {}, self.stations(graph)
         wanted = wanted_by(graph, self.tree, self.chains, self.free) | self.wanted
         parents = [chain.parent for chain in self.chains]
-        own = homes(graph, parents, self._owners, wanted)
+        own = partition(graph, parents, self._owners, wanted)
         found: list[Hashable] = [
             StationHome(s, totals.get(k, home))
             for k, (s, home) in enumerate(zip(station, own, strict=True))
         ]
-        inside: list[Any] = [Home(NOWHERE), *map(Home, range(len(self.chains)))]
+        inside: list[Any] = [ArrayPlacement(NOWHERE), *map(ArrayPlacement, range(len(self.chains)))]
         for c in (*reversed(range(len(self.chains))), NOWHERE):
             inside += [sums for sums in dict.fromkeys(totals.values()) if sums.chain == c]
-            inside.append(Home(c, True))
+            inside.append(ArrayPlacement(c, True))
         return found, [StationHome(s, home) for s in sorted({*station}) for home in inside]
 
     def _reduced(
@@ -288,7 +288,9 @@ class Cutter:
             for parent in dict.fromkeys(self.chains[c].parent for c in group.members):
                 own = [c for c in group.members if self.chains[c].parent == parent]
                 for s, backward in directions:
-                    given = [gives.get(StationHome(s, Home(c, backward)), ()) for c in own]
+                    given = [
+                        gives.get(StationHome(s, ArrayPlacement(c, backward)), ()) for c in own
+                    ]
                     if len(own) > 1 and self.shared(group) and len({len(x) for x in given}) == 1:
                         for nodes in zip(*given, strict=True):
                             sets.append(nodes)
@@ -343,7 +345,7 @@ def _sets(
                 for name, part in by_home.items():
                     if isinstance(name, Sums) and name.chain in group.members:
                         yield ArrayPart(name.group, True, chain=name.chain), [part]
-            homes_of = [Home(c, backward) for c in group.members]
+            homes_of = [ArrayPlacement(c, backward) for c in group.members]
             own = {n: by_home[h] for n, h in enumerate(homes_of) if h in by_home}
             everywhere = len(own) == len(group.members)
             if everywhere and shared(group) and slots.are_alike([*own.values()]):

@@ -13,7 +13,7 @@ from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.pieces import EVERY
 from featherlane.functions.table import Algorithm, Variant
-from featherlane.program.analysis.homes import Entry
+from featherlane.program.analysis.partition import Entry
 from featherlane.program.graph import Graph, Output, rewrite, simplify
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.chains import Alike, Chain

@@ -131,7 +131,7 @@ class _LinksKernel:
         """A part that applies a function to its records, whose words each lie together."""
         graph, function, size = self.graphs[f], self.calls.functions[f], self.size
         made = schedules.records(function, order, self.memory.numbers)
-        n, reads = len(order), function.reads.shape[1]
+        n, reads = len(order), function.operands.shape[1]
         words = self._table(made.words.astype(np.uint32))
         constants = self._table(self._bits(made.constants)) if made.constants.size else ""
         entries: dict[int, list[int]] = {}

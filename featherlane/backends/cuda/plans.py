@@ -32,18 +32,18 @@ from featherlane.backends.cuda.rows import Array, Warp
 from featherlane.backends.cuda.stages import Kernels, arrays_of, longest, stages_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.plan import (
-    Block,
     Clear,
     Composite,
     Copy,
+    CopyRows,
     Diagonal,
+    KernelRun,
     Loop,
     Matrices,
+    MatrixBlock,
     Multiply,
-    Part,
-    Run,
+    PlanStep,
     Scale,
-    Step,
     Use,
 )
 from featherlane.program.program import Program
@@ -268,10 +268,10 @@ class _Steps:
         for step in self.plan.steps:
             self._step(step)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: PlanStep) -> None:
         if isinstance(step, Loop):
             self._loop(step)
-        elif isinstance(step, Run):
+        elif isinstance(step, KernelRun):
             self._run(self.pieces[step.kernel], [*map(self._place, step.uses)])
         elif isinstance(step, Copy):
             source, target = map(self._place, step)
@@ -339,7 +339,7 @@ class _Steps:
         if any(getattr(work, "power", 0) for work in step.work):
             self._load_number("dt", dt)
         for work in step.work:
-            if isinstance(work, Block):
+            if isinstance(work, CopyRows):
                 self._block(work)
             else:
                 self._work(work, dt)
@@ -354,11 +354,11 @@ class _Steps:
             start = t.set("w", "mad.lo.u64", own, at.stride, at.base)
         t.do(f"ld.global.{t.type} {to}, [{start}]")
 
-    def _part(self, part: Part) -> tuple[str, int]:
+    def _part(self, part: MatrixBlock) -> tuple[str, int]:
         """The address of the first number of a part of a matrix, and the numbers of a row."""
         return self.kernel.slot(self.slot_of[part.array] + part.start), part.pitch
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: CopyRows) -> None:
         """Copies rows of a matrix to the whole of an array."""
         target = self.places[block.target]
         source = Place(self._part(block.source)[0], None, (target.shape[0], block.source.pitch))

@@ -80,11 +80,11 @@ class _Waiting:
         maker = np.full(calls.size, -1)
         order = calls.order.tolist()
         for n, (f, c) in enumerate(order):
-            maker[calls.functions[f].gives[c]] = n
+            maker[calls.functions[f].results[c]] = n
         self.before: list[list[int]] = []
         self.after: list[list[int]] = [[] for _ in order]
         for n, (f, c) in enumerate(order):
-            before = np.unique(maker[calls.functions[f].reads[c]])
+            before = np.unique(maker[calls.functions[f].operands[c]])
             self.before.append(before[before >= 0].tolist())
             for b in self.before[n]:
                 self.after[b].append(n)
@@ -199,7 +199,7 @@ def _last_rounds(calls: CallList, rounds: Sequence[Round]) -> np.ndarray:
     last = np.full(calls.size, -1)
     for r, own in enumerate(rounds):
         for f, members in own:
-            last[calls.functions[f].reads[members]] = r
+            last[calls.functions[f].operands[members]] = r
     nodes = [x for _, flat in calls.outputs for x in flat if isinstance(x, int)]
     last[nodes] = len(rounds)
     return last
@@ -219,7 +219,7 @@ def memory(calls: CallList, rounds: Sequence[Round], states: int) -> Memory:
     for r, own in enumerate(rounds):
         for f, members in own:
             for c in members:
-                gives = calls.functions[f].gives[c]
+                gives = calls.functions[f].results[c]
                 at = places.take(len(gives))
                 numbers[gives] = at + np.arange(len(gives)) * ROW
                 ending.setdefault(max(int(last[gives].max()), r), []).append((at, len(gives)))
@@ -243,7 +243,7 @@ def records(function: FunctionCalls, order: Sequence[int], numbers: np.ndarray) 
     """The records of a function's calls. Reads that lie at one distance in all calls share a
     base.
     """
-    at = numbers[function.reads[order]]
+    at = numbers[function.operands[order]]
     found: list[list[int]] = []  # the columns of each base
     for k in range(at.shape[1]):
         for own in found:
@@ -253,7 +253,7 @@ def records(function: FunctionCalls, order: Sequence[int], numbers: np.ndarray) 
                 break
         else:
             found.append([k])
-    bases, words = [(0, 0)] * at.shape[1], [numbers[function.gives[order][:, 0]]]
+    bases, words = [(0, 0)] * at.shape[1], [numbers[function.results[order][:, 0]]]
     for own in found:
         first = min(own, key=lambda k: at[0, k])
         for k in own:
@@ -287,7 +287,7 @@ def predicted(program: Program, dtype: Any, shape: Shape) -> Prediction:
     return Prediction(
         len(rounds),
         cost(rounds, costs, shape.lanes),
-        sum(len(f.gives) * cost for f, cost in zip(calls.functions, costs, strict=True)),
+        sum(len(f.results) * cost for f, cost in zip(calls.functions, costs, strict=True)),
         numbers * np.dtype(dtype).itemsize,
     )
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from featherlane.program.analysis.counts import of_graph
 from featherlane.program.graph import Graph
-from featherlane.program.passes.twins import Terms
+from featherlane.program.passes.isomorphism import Terms
 from featherlane.program.program import Program, Y
 
 
-class Module(NamedTuple):
+class Submodule(NamedTuple):
     """A call of an outlined program: its tag, the graph that it applies, and the nodes of main that
     it reads and gives.
     """
@@ -38,7 +38,7 @@ class ModuleClass(NamedTuple):
     signs.
     """
 
-    members: tuple[Module, ...]
+    members: tuple[Submodule, ...]
     size: int
 
     @property
@@ -47,20 +47,20 @@ class ModuleClass(NamedTuple):
         return self.members[0].multiplications
 
 
-def modules_of(program: Program) -> list[Module]:
+def modules_of(program: Program) -> list[Submodule]:
     """Returns the calls of a program in their order."""
     main = program.main
     return [
-        Module(main.tag[k], program.functions[main.value[k]].graph, args, tuple(main.results(k)))
+        Submodule(main.tag[k], program.functions[main.value[k]].graph, args, tuple(main.results(k)))
         for k, (op, args) in enumerate(zip(main.op, main.args, strict=True))
         if op == "call"
     ]
 
 
-def classes(modules: Iterable[Module]) -> list[ModuleClass]:
+def classes(modules: Iterable[Submodule]) -> list[ModuleClass]:
     """Returns the classes of modules, in the order of their first members."""
     forms: dict[Form, Form] = {}  # the canonical form, by the form in the order of the graph
-    members: dict[Form, list[Module]] = {}
+    members: dict[Form, list[Submodule]] = {}
     for module in modules:
         pattern = Pattern.of(module.graph)
         plain = pattern.form(range(len(pattern.labels)))

@@ -19,8 +19,8 @@ from featherlane.program.analysis.modules import classes, modules_of
 from featherlane.program.analysis.pipeline import ROUNDING, Operator, Pipeline
 from featherlane.program.analysis.pipeline_tasks import (
     Key,
-    Late,
-    Places,
+    LateOperand,
+    TaskGraph,
     collect,
     ends_of,
     pipeline_of,
@@ -118,8 +118,8 @@ def pipelined(
 
 
 def _with_ports(
-    graph: Graph, places: Places, alone: Sequence[int], ports: Sequence[Collection[str]]
-) -> Places:
+    graph: Graph, places: TaskGraph, alone: Sequence[int], ports: Sequence[Collection[str]]
+) -> TaskGraph:
     """Returns the tasks with what is added to the ends of each port: the cycles by which it is
     earlier than the last port, where tasks start as they do `alone`, with units enough.
     """
@@ -130,7 +130,7 @@ def _with_ports(
     return _earlier(graph, places, early)
 
 
-def _earlier(graph: Graph, places: Places, early: Mapping[str, int]) -> Places:
+def _earlier(graph: Graph, places: TaskGraph, early: Mapping[str, int]) -> TaskGraph:
     """Returns the tasks with what is added to the ends of outputs, by their names."""
     after = [0] * len(places.work)
     for name, cycles in early.items():
@@ -139,7 +139,7 @@ def _earlier(graph: Graph, places: Places, early: Mapping[str, int]) -> Places:
     return replace(places, after=after)
 
 
-def _ready(graph: Graph, places: Places, start: Sequence[int], port: Collection[str]) -> int:
+def _ready(graph: Graph, places: TaskGraph, start: Sequence[int], port: Collection[str]) -> int:
     """The cycle in which some outputs are there."""
     own = ends_of(graph, places, port)
     return max((start[t] + places.work[t].cycles for t in own), default=0)
@@ -198,7 +198,7 @@ def waiting_followers(
     return _latency(places, start), [k for k, x in found.items() if x > longest - NEAR]
 
 
-def _counts(places: Places, interval: int, spare: float, scarce: Collection[str]) -> Counts:
+def _counts(places: TaskGraph, interval: int, spare: float, scarce: Collection[str]) -> Counts:
     """Returns the units of each pool and kind: as many as its operations need, and a share more,
     one at least, of what is not scarce.
     """
@@ -229,12 +229,12 @@ def _check_operators(operators: Sequence[Operator | None], clock: float, interva
             )
 
 
-def _latency(places: Places, start: Sequence[int]) -> int:
+def _latency(places: TaskGraph, start: Sequence[int]) -> int:
     after = places.after or [0] * len(start)
     return max((start[t] + places.work[t].cycles + after[t] for t in places.ends), default=0)
 
 
-def _starts(places: Places, clock: float, interval: int, counts: Counts) -> Iterator[list[int]]:
+def _starts(places: TaskGraph, clock: float, interval: int, counts: Counts) -> Iterator[list[int]]:
     """Yields the starts of each run, forward and backward."""
     mirror, late = places.mirrored(), _late(places, clock)
     start = _timed(places, clock, interval, None, late)[0]
@@ -254,7 +254,9 @@ def _starts(places: Places, clock: float, interval: int, counts: Counts) -> Iter
             order = [float(s) for s in start]
 
 
-def _held(places: Places, start: Sequence[int], interval: int, noise: random.Random) -> Places:
+def _held(
+    places: TaskGraph, start: Sequence[int], interval: int, noise: random.Random
+) -> TaskGraph:
     """Returns the tasks of which some shared ones wait longer than they have to, at random: in
     small graphs the best schedule may leave a phase to a later task.
     """
@@ -266,7 +268,7 @@ def _held(places: Places, start: Sequence[int], interval: int, noise: random.Ran
     return replace(places, first=first)
 
 
-def _turned(places: Places, back: Sequence[int]) -> list[int]:
+def _turned(places: TaskGraph, back: Sequence[int]) -> list[int]:
     """Returns the starts of the tasks from those of mirrored ones."""
     n = len(back)
     ends = [back[n - 1 - t] + work.cycles for t, work in enumerate(places.work)]
@@ -278,7 +280,7 @@ def _turned(places: Places, back: Sequence[int]) -> list[int]:
     return start
 
 
-def _late(places: Places, clock: float) -> list[float]:
+def _late(places: TaskGraph, clock: float) -> list[float]:
     """Returns for each task the latest time, in cycles, at which it starts where units are not
     counted.
     """
@@ -291,7 +293,7 @@ def _late(places: Places, clock: float) -> list[float]:
 
 
 def _timed(
-    places: Places,
+    places: TaskGraph,
     clock: float,
     interval: int,
     counts: Counts | None,
@@ -359,14 +361,18 @@ def shortest_latency(graph: Graph, operators: Sequence[Operator | None], clock: 
 
 def _alone(
     graph: Graph, operators: Sequence[Operator | None], clock: float
-) -> tuple[Places, list[int]]:  # fmt: skip
+) -> tuple[TaskGraph, list[int]]:  # fmt: skip
     """Returns the tasks of a graph and their starts, with a unit for each operation."""
     places = collect(graph, operators, whole(graph), {})
     return places, _timed(places, clock, 1, None, _late(places, clock))[0]
 
 
 def _begin_late(
-    edges: Sequence[Late], cycle: int, ready: Sequence[int], arrival: Sequence[float], limit: float
+    edges: Sequence[LateOperand],
+    cycle: int,
+    ready: Sequence[int],
+    arrival: Sequence[float],
+    limit: float,
 ) -> float:
     """Returns the nanoseconds into its cycle from which a task may begin, by what it reads later,
     or what (in reversed time) reads it later; infinite if what it reads is not there in time.

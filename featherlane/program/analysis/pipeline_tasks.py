@@ -18,7 +18,7 @@ AT_ONCE = {"sin", "cos"}
 INPUT = Operator("input")
 
 
-class Work(NamedTuple):
+class TaskTiming(NamedTuple):
     """What a task takes. key: the units that it shares, None if it has its own."""
 
     cycles: int
@@ -27,7 +27,7 @@ class Work(NamedTuple):
     key: Key | None
 
 
-class Late(NamedTuple):
+class LateOperand(NamedTuple):
     """A task whose result is read `cycles` after the start of its reader, and the nanoseconds in
     front of the register behind it. turned: whether time is reversed.
     """
@@ -39,7 +39,7 @@ class Late(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class TaskGraph:
     """Tasks in an order of evaluation.
 
     needs, readers: tasks. late: by reader, what it reads later than its start, which is not in
@@ -49,14 +49,14 @@ class Places:
     that could be there early are wanted as soon as those that come last.
     """
 
-    work: list[Work]
+    work: list[TaskTiming]
     needs: list[tuple[int, ...]]
     readers: list[list[int]]
     first: list[int]
     of_node: list[int]
     ends: frozenset[int]
     after: list[int] = field(default_factory=list)
-    late: dict[int, list[Late]] = field(default_factory=dict)
+    late: dict[int, list[LateOperand]] = field(default_factory=dict)
 
     def keys(self) -> dict[Key, int]:
         """The operations of each pool and kind that share units."""
@@ -66,21 +66,21 @@ class Places:
                 found[work.key] = found.get(work.key, 0) + 1
         return found
 
-    def mirrored(self) -> Places:
+    def mirrored(self) -> TaskGraph:
         """The same tasks with time reversed: results before operands."""
         n = len(self.work)
         turn = lambda w: w._replace(before=w.after, after=w.before) if w.cycles else w
         work = [turn(w) for w in reversed(self.work)]
         turned = lambda rows: [tuple(n - 1 - a for a in row) for row in reversed(rows)]
-        late, readers = dict[int, list[Late]](), [list(row) for row in self.readers]
+        late, readers = dict[int, list[LateOperand]](), [list(row) for row in self.readers]
         all_needs = [list(row) for row in self.needs]
         for t, own in self.late.items():
             for edge in own:
                 readers[edge.task].remove(t)
                 all_needs[t].append(edge.task)
-                back = Late(n - 1 - t, edge.cycles, edge.before, not edge.turned)
+                back = LateOperand(n - 1 - t, edge.cycles, edge.before, not edge.turned)
                 late.setdefault(n - 1 - edge.task, []).append(back)
-        return Places(
+        return TaskGraph(
             work, turned(readers), [list(row) for row in turned(all_needs)],
             (self.after or [0] * n)[::-1], [n - 1 - t if t >= 0 else t for t in self.of_node],
             frozenset(), late=late,
@@ -92,14 +92,14 @@ def collect(
     operators: Sequence[Operator | None],
     pool: Sequence[Hashable],
     arrival: Mapping[str, int],
-) -> Places:
+) -> TaskGraph:
     """Returns the tasks of a graph. Raises ValueError for wires with two operands and for an
     unknown input.
     """
     if unknown := sorted(set(arrival) - set(graph.inputs)):
         known = ", ".join(graph.inputs) or "none"
         raise ValueError(f"arrival has input {unknown[0]!r}: the graph has {known}")
-    found = Places([], [], [], [], [], frozenset())
+    found = TaskGraph([], [], [], [], [], frozenset())
     pairs: dict[tuple[tuple[int, ...], Operator | None, Hashable], int] = {}
     followed = {
         graph.args[k][own.follows]: k for k, own in enumerate(operators) if own and own.follows >= 0
@@ -132,7 +132,7 @@ def collect(
 
 
 def _enter_followed(
-    found: Places,
+    found: TaskGraph,
     graph: Graph,
     operators: Sequence[Operator | None],
     pool: Sequence[Hashable],
@@ -158,20 +158,20 @@ def _enter_followed(
         _enter(found, whole, pool[p], tuple(needs | tasks(others)))
         return
     _enter(found, whole, pool[p], tuple(needs))
-    late = [Late(a, first.cycles, last.before) for a in tasks(others) - needs]
+    late = [LateOperand(a, first.cycles, last.before) for a in tasks(others) - needs]
     if late:
         found.late[t] = late
     for edge in late:
         found.readers[edge.task].append(t)
 
 
-def _enter(found: Places, operator: Operator, pool: Hashable, needs: tuple[int, ...]) -> None:
+def _enter(found: TaskGraph, operator: Operator, pool: Hashable, needs: tuple[int, ...]) -> None:
     t = len(found.work)
     key = (pool, operator.kind) if operator.shared else None
     if operator.cycles:
-        work = Work(operator.cycles, operator.before, operator.after, key)
+        work = TaskTiming(operator.cycles, operator.before, operator.after, key)
     else:
-        work = Work(0, 0.0, operator.before + operator.after, key)
+        work = TaskTiming(0, 0.0, operator.before + operator.after, key)
     found.work.append(work)
     found.needs.append(needs)
     found.readers.append([])
@@ -185,7 +185,7 @@ def pipeline_of(
     pool: Sequence[Hashable],
     clock: float,
     interval: int,
-    places: Places,
+    places: TaskGraph,
     start: Sequence[int],
     ports: Sequence[Collection[str]] = (),
 ) -> Pipeline:
@@ -217,7 +217,7 @@ def pipeline_of(
     return Pipeline(graph, tuple(operators), clock, interval, *columns, latency, read_in)
 
 
-def ends_of(graph: Graph, places: Places, outputs: Collection[str]) -> set[int]:
+def ends_of(graph: Graph, places: TaskGraph, outputs: Collection[str]) -> set[int]:
     """Returns the tasks that give outputs, by their names."""
     nodes = (k for name in outputs for k in graph.outputs[name].nodes)
     return {places.of_node[k] for k in nodes} - {-1}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from featherlane.program.analysis.tasks import Tasks
 
 
-class Unit(NamedTuple):
+class ProcessingUnit(NamedTuple):
     """A processing unit for one kind of task."""
 
     latency: int  # cycles until the result is there
@@ -24,12 +24,12 @@ class Unit(NamedTuple):
     pool: str | None = None  # the units that it is one of; None: the units of its kind
 
 
-NOTHING = Unit(0, 0)
-Units = Mapping[str, Unit]
+NOTHING = ProcessingUnit(0, 0)
+Units = Mapping[str, ProcessingUnit]
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TaskSchedule:
     """The cycle in which each task starts."""
 
     tasks: Tasks
@@ -37,7 +37,7 @@ class Schedule:
     start: tuple[int, ...]
     counts: Mapping[str, int] = field(default_factory=dict)  # units; else one a task
 
-    def unit(self, k: int) -> Unit:
+    def unit(self, k: int) -> ProcessingUnit:
         kind = self.tasks.kinds[k]
         return NOTHING if kind == "input" else self.units[kind]
 
@@ -141,16 +141,16 @@ def _after(tasks: Tasks, takes: list[int]) -> list[int]:
     return left
 
 
-def asap(tasks: Tasks, units: Units) -> Schedule:
+def asap(tasks: Tasks, units: Units) -> TaskSchedule:
     """Returns the schedule of each task as soon as possible, with as many units as that takes."""
     takes = _latencies(tasks, units)
     start: list[int] = []
     for needs in tasks.needs:
         start.append(max((start[a] + takes[a] for a in needs), default=0))
-    return Schedule(tasks, units, tuple(start))
+    return TaskSchedule(tasks, units, tuple(start))
 
 
-def alap(tasks: Tasks, units: Units, length: int | None = None) -> Schedule:
+def alap(tasks: Tasks, units: Units, length: int | None = None) -> TaskSchedule:
     """Returns the schedule of each task as late as possible, with all done after `length` cycles,
     by default the fewest possible. Raises ValueError if `length` is too short.
     """
@@ -159,10 +159,10 @@ def alap(tasks: Tasks, units: Units, length: int | None = None) -> Schedule:
     if length is not None and length < shortest:
         raise ValueError(f"length is {length}: the longest chain takes {shortest} cycles")
     end = shortest if length is None else length
-    return Schedule(tasks, units, tuple(end - cycles for cycles in left))
+    return TaskSchedule(tasks, units, tuple(end - cycles for cycles in left))
 
 
-def scheduled(tasks: Tasks, units: Units, counts: Mapping[str, int]) -> Schedule:
+def scheduled(tasks: Tasks, units: Units, counts: Mapping[str, int]) -> TaskSchedule:
     """Returns the schedule of list scheduling: in each cycle the units take the tasks that are
     ready, those with the longest chain of tasks behind them first.
 
@@ -174,7 +174,7 @@ def scheduled(tasks: Tasks, units: Units, counts: Mapping[str, int]) -> Schedule
         if pool not in pools or count < 1:
             wanted = f"wanted 1 or more of {', '.join(sorted(pools))}"
             raise ValueError(f"counts has {count} units of {pool!r}: {wanted}")
-    return Schedule(tasks, units, _List(tasks, units, counts).run(), dict(counts))
+    return TaskSchedule(tasks, units, _List(tasks, units, counts).run(), dict(counts))
 
 
 class _List:

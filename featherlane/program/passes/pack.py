@@ -17,7 +17,14 @@ import numpy as np
 
 from featherlane.program.graph import Graph, Output
 from featherlane.program.op import CONDITIONS
-from featherlane.program.passes.twins import Members, Signed, Term, Terms, Twins, groups
+from featherlane.program.passes.isomorphism import (
+    Correspondence,
+    Members,
+    Signed,
+    Term,
+    Terms,
+    groups,
+)
 
 Place = tuple[int, int | None]  # a node of the packed graph, and the limb in it if not all are one
 
@@ -52,7 +59,7 @@ class Packed(NamedTuple):
 class _Packing:
     """A packed graph while it grows."""
 
-    def __init__(self, graph: Graph, twins: Twins, lanes: int) -> None:
+    def __init__(self, graph: Graph, twins: Correspondence, lanes: int) -> None:
         self.graph, self.new, self.terms = graph, Graph(), Terms(graph)
         self.new.inputs = dict(graph.inputs)
         self.limbs = len(twins[0]) if twins else 1
@@ -186,7 +193,7 @@ def _signed(limbs: Sequence[Signed], signs: Sequence[bool]) -> list[Signed]:
     return [(k, bool(signs) and signs[limb]) for limb, (k, _) in enumerate(limbs)]
 
 
-def pack(graph: Graph, twins: Twins, lanes: int) -> Packed:
+def pack(graph: Graph, twins: Correspondence, lanes: int) -> Packed:
     """A graph in vectors of so many lanes, a multiple of the limbs; twins: see `graph.twins`."""
     packing = _Packing(graph, twins, lanes)
     for root in range(len(graph)):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from featherlane.program.calls import Rows, rows_of
+from featherlane.program.calls import OperandTable, operand_tables
 from featherlane.program.graph import Graph, Output, rewrite
 from featherlane.program.program import GraphFunction, Program, Y
 
 
-def _shared(rows: Rows, known: np.ndarray) -> dict[int, float]:
+def _shared(rows: OperandTable, known: np.ndarray) -> dict[int, float]:
     """The parameters that are one known number in all calls."""
     values = known[rows.operands]
     return {int(i): float(values[0, i]) for i in np.flatnonzero((values == values[0]).all(axis=0))}
@@ -26,7 +26,7 @@ def _with_numbers(graph: Graph, numbers: Mapping[int, float]) -> Graph:
     return rewrite(graph, rules)
 
 
-def _folded(program: Program, rows: list[Rows]) -> tuple[list[Graph], np.ndarray]:
+def _folded(program: Program, rows: list[OperandTable]) -> tuple[list[Graph], np.ndarray]:
     """The graphs of functions with the numbers in them that all calls share, and for each node of
     main the number that it is then known to be, or NaN: until nothing more is known.
     """
@@ -52,7 +52,7 @@ def _folded(program: Program, rows: list[Rows]) -> tuple[list[Graph], np.ndarray
     return graphs, known
 
 
-def _copies(main: Graph, rows: list[Rows], graphs: list[Graph]) -> np.ndarray:
+def _copies(main: Graph, rows: list[OperandTable], graphs: list[Graph]) -> np.ndarray:
     """Of each node of main the first that it is equal to, as functions hand parameters on. Numbers
     stay where they are: a parameter would be one in some calls and not in others.
     """
@@ -73,7 +73,7 @@ def propagate(program: Program) -> Program:
     """The program in which numbers that all calls of a function share are folded into it, and what
     a call only hands on is read where it comes from. Parameters and results stay as many.
     """
-    main, rows = program.main, rows_of(program.main)
+    main, rows = program.main, operand_tables(program.main)
     graphs, known = _folded(program, rows)
     same = _copies(main, rows, graphs)
     args = list(main.args)

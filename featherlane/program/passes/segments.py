@@ -1,8 +1,8 @@
 """A flat graph cut into segments: graphs that give each other values, and together compute it.
 
-Which node belongs where comes from outside (`analysis.homes`). Nothing is folded or computed twice,
-but for constants, powers of two and conditions, of which each segment has its own: evaluating the
-segments one after the other gives the values of the flat graph to the bit.
+Which node belongs where comes from outside (`analysis.partition`). Nothing is folded or computed
+twice, but for constants, powers of two and conditions, of which each segment has its own:
+evaluating the segments one after the other gives the values of the flat graph to the bit.
 """
 
 from __future__ import annotations

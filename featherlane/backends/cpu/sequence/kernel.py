@@ -23,20 +23,20 @@ from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 from featherlane.program.plan import (
-    Block,
     Clear,
     Copy,
+    CopyRows,
     Diagonal,
+    KernelRun,
     Loop,
     Matrices,
+    MatrixBlock,
+    MatrixWork,
     Multiply,
-    Part,
     Plan,
-    Run,
+    PlanStep,
     Scale,
-    Step,
     Use,
-    Work,
 )
 
 IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
@@ -239,7 +239,7 @@ class _Lines:
             f"%{name} = at %base.{n} $(add i64 %{name}.s, %{name}.r)",
         ]
 
-    def _step(self, step: Step) -> list[str]:
+    def _step(self, step: PlanStep) -> list[str]:
         if isinstance(step, Loop):
             body = [line for inner in step.body for line in self._step(inner)]
             total = [
@@ -258,7 +258,7 @@ class _Lines:
                 f"call void @llvm.memset.p0.i64(ptr %x{self.calls}, i8 0, i64 {size}, i1 false)"
             )
             return [*to, memset]
-        return self._run(step) if isinstance(step, Run) else self._copy(step)
+        return self._run(step) if isinstance(step, KernelRun) else self._copy(step)
 
     def _record(self, strides: Sequence[str]) -> str:
         """A list of strides, filled once in a call."""
@@ -268,7 +268,7 @@ class _Lines:
         self.strides += [f"put i64 {x} {name} {k}" for k, x in enumerate(strides)]
         return name
 
-    def _run(self, run: Run) -> list[str]:
+    def _run(self, run: KernelRun) -> list[str]:
         pairs = [self._strides(use) for use in run.uses]
         strides = self._record([step for step, _ in pairs] + [x for _, core in pairs for x in core])
         lines, own = [], f"x{self.calls}"
@@ -317,7 +317,7 @@ class _Lines:
             lines += self._work(work, f"{own}.{k}", own)
         return [*lines, f"again %{own}"]
 
-    def _part(self, part: Part, name: str, state: str) -> tuple[list[str], str]:
+    def _part(self, part: MatrixBlock, name: str, state: str) -> tuple[list[str], str]:
         """Lines that set %name to a part of the matrix of a state; and the arguments for it."""
         size = math.prod(self.plan.shapes[part.array]) * self.itemsize
         first = self.places[part.array] + part.start * self.itemsize
@@ -326,8 +326,8 @@ class _Lines:
         lines.append(f"%{name} = at %memory $(add i64 %{name}.s, {first})")
         return lines, f"ptr %{name}, i64 {part.pitch}"
 
-    def _work(self, work: Work, name: str, state: str) -> list[str]:
-        if isinstance(work, Block):
+    def _work(self, work: MatrixWork, name: str, state: str) -> list[str]:
+        if isinstance(work, CopyRows):
             return self._block(work, name, state)
         t = self.lanes.scalar
         lines, target = self._part(work.target, f"{name}.c", state)
@@ -356,7 +356,7 @@ class _Lines:
         call = f"call void @{name}({target}, {source}, {sizes}, {factor})"
         return [*lines, *more, call]
 
-    def _block(self, block: Block, name: str, state: str) -> list[str]:
+    def _block(self, block: CopyRows, name: str, state: str) -> list[str]:
         """A copy of rows to the matrix of a state."""
         rows, columns = self.plan.shapes[block.target]
         step, cores = self._strides(Use(block.target))

@@ -119,7 +119,7 @@ class LaneAssignment:
         open_groups: dict[tuple[int, int], list[int]] = {}
         waits = _Dependencies()
         for p, c in order:
-            reads = self.functions[p].reads[c]
+            reads = self.functions[p].operands[c]
             before = {int(g) for g in self.group[reads] if g != NOWHERE}
             beside, lane = self._preferred(reads)
             known = open_groups.setdefault((p, beside), [])
@@ -149,7 +149,7 @@ class LaneAssignment:
 
     def _join(self, g: int, c: int, lane: int) -> None:
         self._members[g][lane] = c
-        gives = self.functions[self._piece[g]].gives[c]
+        gives = self.functions[self._piece[g]].results[c]
         self.group[gives], self.lane[gives] = g, lane
 
     @cached_property
@@ -248,7 +248,7 @@ class GroupOperands(NamedTuple):
 
 def _operands(where: LaneAssignment, group: Group, scalars: np.ndarray) -> GroupOperands:
     layout = where.layout
-    at = scalars[where.functions[group.piece].reads[group.filled]]
+    at = scalars[where.functions[group.piece].operands[group.filled]]
     if layout.calls == 1:
         return GroupOperands(at, np.ones(at.shape[1], bool), at[0])
     there = np.array([c != NOWHERE for c in group.calls])
@@ -261,7 +261,7 @@ def _last_readers(where: LaneAssignment, wanted: Sequence[int]) -> dict[int, lis
     """For each group those whose results nobody reads after it."""
     last = np.full(len(where.groups), NOWHERE)
     for g, group in enumerate(where.groups):
-        made = where.group[where.functions[group.piece].reads[group.present]]
+        made = where.group[where.functions[group.piece].operands[group.present]]
         last[made[made != NOWHERE]] = g
     kept = where.group[list(wanted)]
     last[kept[kept != NOWHERE]] = len(where.groups)
@@ -283,13 +283,13 @@ def allocate(
     collected: dict[int, int] = {}
     operands: list[GroupOperands] = []
     ending = _last_readers(where, wanted)
-    sizes = [where.functions[group.piece].gives.shape[1] * width for group in where.groups]
+    sizes = [where.functions[group.piece].results.shape[1] * width for group in where.groups]
     for g, group in enumerate(where.groups):
         operands.append(_operands(where, group, scalars))
         blocks[g] = memory.take(sizes[g])
         for lane, c in enumerate(group.calls):
             if c != NOWHERE:
-                gives = where.functions[group.piece].gives[c]
+                gives = where.functions[group.piece].results[c]
                 scalars[gives] = blocks[g] + np.arange(len(gives)) * width + lane * states
         if loose := int((~operands[g].aligned).sum()):
             collected[g] = memory.take(loose * width)

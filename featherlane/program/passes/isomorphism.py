@@ -15,7 +15,7 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import COMMUTES
 
 Entry = tuple[str, int]  # of an input
-Twins = Sequence[tuple[Entry, ...]]  # by limb
+Correspondence = Sequence[tuple[Entry, ...]]  # by limb
 Signed = tuple[int, bool]  # a node, and whether it is negated
 Members = tuple[int, ...]  # nodes, by limb
 CONSTANT, ANY = (-1, 0), (-2, 0)  # what an operand is like
@@ -86,7 +86,7 @@ class Terms:
 class _Limbs:
     """The limb and the group of twins of each node that has twins."""
 
-    def __init__(self, graph: Graph, twins: Twins) -> None:
+    def __init__(self, graph: Graph, twins: Correspondence) -> None:
         self.constant = [op == "constant" for op in graph.op]
         self.size = len(twins[0]) if twins else 1
         self.groups: list[Members] = []
@@ -127,7 +127,7 @@ class _Limbs:
         return (term.op, *sorted(found[:n]), *found[n:])
 
 
-def groups(graph: Graph, terms: Terms, twins: Twins) -> list[Members]:
+def groups(graph: Graph, terms: Terms, twins: Correspondence) -> list[Members]:
     """The groups of nodes that may be computed at once, inputs among them. Members of one are as
     far from the inputs as each other, so no group needs another that needs it.
     """

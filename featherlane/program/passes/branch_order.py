@@ -14,7 +14,7 @@ from featherlane.program.passes.balance import SUMS
 Rank = Callable[[Hashable, Any], Any]
 
 
-def in_one_order(
+def in_branch_order(
     graph: Graph, home: Sequence[Hashable], homes: Sequence[Hashable], rank: Rank
 ) -> Graph:
     """Returns the graph home by home, with each sum behind the last of its terms there, and each

@@ -17,7 +17,7 @@ NOWHERE = -1  # the array of what no array owns: the ground, on which all arrays
 Entry = tuple[str, int]  # of an input or an output
 
 
-class Home(NamedTuple):
+class ArrayPlacement(NamedTuple):
     """The part of an array that computes a node. backward: it needs arrays that stand on this one,
     or what they give.
     """
@@ -26,9 +26,9 @@ class Home(NamedTuple):
     backward: bool = False
 
 
-def homes(
+def partition(
     graph: Graph, parent: Sequence[int], inputs: Mapping[Entry, int], outputs: Mapping[Entry, int]
-) -> list[Home]:
+) -> list[ArrayPlacement]:
     """Returns the home of each node.
 
     parent: of each array, NOWHERE for those on the ground; parents come before children. inputs,
@@ -37,9 +37,9 @@ def homes(
     one place, and branches that are alike give the same.
     """
     lines = _lines(parent)
-    found: list[Home] = []
+    found: list[ArrayPlacement] = []
     for op, args, value in zip(graph.op, graph.args, graph.value, strict=True):
-        home = Home(inputs.get(value, NOWHERE) if op == "input" else NOWHERE)
+        home = ArrayPlacement(inputs.get(value, NOWHERE) if op == "input" else NOWHERE)
         for a in args:
             home = _joined(home, found[a], lines)
         found.append(home)
@@ -54,15 +54,17 @@ def _lines(parent: Sequence[int]) -> dict[int, tuple[int, ...]]:
     return lines
 
 
-def _joined(x: Home, y: Home, lines: Mapping[int, tuple[int, ...]]) -> Home:
+def _joined(
+    x: ArrayPlacement, y: ArrayPlacement, lines: Mapping[int, tuple[int, ...]]
+) -> ArrayPlacement:
     """The home of what depends on both."""
     if x.array == y.array:
-        return Home(x.array, x.backward or y.backward)
+        return ArrayPlacement(x.array, x.backward or y.backward)
     if len(lines[x.array]) > len(lines[y.array]):
         x, y = y, x
     if x.array in lines[y.array]:
         return x if x.backward else y
-    return Home(_meeting(x.array, y.array, lines), True)
+    return ArrayPlacement(_meeting(x.array, y.array, lines), True)
 
 
 def _meeting(a: int, b: int, lines: Mapping[int, tuple[int, ...]]) -> int:
@@ -71,10 +73,10 @@ def _meeting(a: int, b: int, lines: Mapping[int, tuple[int, ...]]) -> int:
 
 def _gathered(
     graph: Graph,
-    found: list[Home],
+    found: list[ArrayPlacement],
     lines: Mapping[int, tuple[int, ...]],
     outputs: Mapping[Entry, int],
-) -> list[Home]:
+) -> list[ArrayPlacement]:
     """Moves sums to the arrays that want them."""
     wanted: list[set[int]] = [set() for _ in range(len(graph))]
     for name, out in graph.outputs.items():
@@ -86,7 +88,7 @@ def _gathered(
         if by and by.issubset(below) and graph.op[k] in SUMS:
             others = [found[a].array for a in graph.args[k]]  # of constants: NOWHERE
             if any(a in below for a in others):
-                found[k] = Home(max(by, key=below.index), True)
+                found[k] = ArrayPlacement(max(by, key=below.index), True)
         for a in graph.args[k]:
             wanted[a].add(found[k].array)
     return found
