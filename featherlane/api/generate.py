@@ -43,31 +43,33 @@ def generate(
     states: int = 5,
     signature: str = "plain",
 ) -> list[Path]:
-    """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, NAME_check.c, whose
-    `main` compares every function with values from Python, and CMakeLists.txt. With target="ptx":
-    for each function its kernels for NVIDIA GPUs, NAME_FUNCTION.ptx, and how to launch them,
-    NAME_FUNCTION.json (docs/gpu.md). With "gfx90a" or "gfx942", AMD's processors, the kernels are
-    assembly, NAME_FUNCTION.s, and with "spirv64" modules, NAME_FUNCTION.spv: no device of these has
-    run them yet. With "wasm": for browsers and Node, NAME.wasm, NAME.mjs, which loads it,
-    NAME.d.mts, NAME_fallback.mjs in plain JavaScript, and NAME.html, a page that shows the robot;
-    the functions that the page calls come too (docs/browser.md).
+    """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, CMakeLists.txt, and
+    NAME_check.c, whose `main` compares every function with values from Python.
 
-    functions: names of `Model`'s functions, by default the seven; a frame, a parameter or an
-    integrator follows after a colon ("jacobian:tool0"; with axes, "jacobian:tool0:world";
-    "step:rk4"). A mapping gives each a name
-    in C and may contain graphs, made by `trace` or by `Model.graph` with its options. model: None
-    if all are graphs. name: the prefix of all names in C, by default the robot's name.
-    batch_struct: also writes functions of many states, in a struct of arrays. code_limit: the most
-    operations for straight-line code; longer functions call C functions for repeated columns, or
-    for the steps of the algorithm, and have the fewest operations of these forms if none is as
-    short; by default as in the package itself. states: the number of random states in NAME_check.c.
+    The other targets write other files. "ptx" writes the kernels of each function for NVIDIA GPUs,
+    NAME_FUNCTION.ptx, and a description of how to launch them, NAME_FUNCTION.json (docs/gpu.md).
+    "gfx90a" and "gfx942", AMD's processors, write assembly, NAME_FUNCTION.s; "spirv64" writes
+    modules, NAME_FUNCTION.spv. No AMD or SPIR-V device has run them yet. "wasm" is for browsers and
+    Node: it writes NAME.wasm, its loader NAME.mjs, types NAME.d.mts, NAME_fallback.mjs in plain
+    JavaScript, and NAME.html, a page that shows the robot; functions that the page calls are added
+    (docs/browser.md).
+
+    functions: names of `Model`'s functions, by default the seven dynamics functions; after a colon
+    follows a frame, a parameter or an integrator ("jacobian:tool0", with axes
+    "jacobian:tool0:world", or "step:rk4"). A mapping {name in C: function} may also contain graphs,
+    made by `trace` or by `Model.graph` with its options. model: None if all are graphs. name: the
+    prefix of all names in C, by default the robot's name. batch_struct: also write functions of
+    many states, in a struct of arrays. code_limit: the largest number of operations in
+    straight-line code, by default that of the package. Longer functions call C functions for
+    repeated columns, or for the steps of the algorithm; if no form is short enough, the one with
+    the fewest operations is written. states: the number of random states in NAME_check.c.
     signature: "acados" writes each function as discrete dynamics with its Jacobian, NAME_fun and
     NAME_fun_jac of x, u and p (see `functions.discrete.Groups`), and NAME_acados.h and .c with
     functions that acados can call; it takes "step", and graphs whose outputs are the next state.
 
     The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
-    ValueError for an unknown function, one that acados has no use for, a name that is not valid in
-    C, and a folder with another library, whose check would collide with this one.
+    ValueError for an unknown function, a function that acados cannot use, a name that is not valid
+    in C, and a folder that contains another library, whose check would collide with this one.
 
     Examples:
         >>> import tempfile

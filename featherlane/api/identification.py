@@ -1,6 +1,6 @@
 """Identification of inertial parameters: base parameters and physically consistent ones.
 
-These functions take arrays: rows of `inverse_dynamics_regressor`, followed by columns for damping,
+These functions take arrays: rows of `inverse_dynamics_regressor`, with further columns for damping,
 friction or armature if these are identified too. docs/identification.md has an example.
 """
 
@@ -49,7 +49,7 @@ def parameter_names(model: Robot) -> list[str]:
 class BaseParameters(NamedTuple):
     """The r combinations of p parameters pi on which the dynamics depend: base = combinations @ pi.
 
-    They multiply r columns of the regressor: Y pi = Y[:, columns] base. `base_parameters` gives
+    They multiply r columns of the regressor: Y pi = Y[:, columns] base. `base_parameters` computes
     them.
 
     Examples:
@@ -76,10 +76,11 @@ class BaseParameters(NamedTuple):
 def base_parameters(Y: ArrayLike) -> BaseParameters:
     """Returns the base parameters of a regressor Y (..., rows, p), stacked over states.
 
-    A column that depends on those before it is regrouped with them: parameters that a link shares
-    with its parent go to the parent. Random states give the base parameters of the robot; the
-    states of a trajectory give the ones that it excites. Gautier, Numerical calculation of the base
-    inertial parameters of robots, 1991. Raises ValueError for numbers that are not finite.
+    A column that depends linearly on earlier columns is regrouped with them: parameters that a link
+    shares with its parent are assigned to the parent. Random states give the base parameters of the
+    robot; the states of a trajectory give those that the trajectory excites. Gautier, Numerical
+    calculation of the base inertial parameters of robots, 1991. Raises ValueError for numbers that
+    are not finite.
 
     Examples:
         >>> states = [np.random.default_rng(k).normal(size=(50, 2)) for k in range(3)]
@@ -164,13 +165,13 @@ def consistent_parameters(
     """Returns physically consistent parameters (p,) that fit tau = Y x.
 
     They minimise |Y x - tau|^2 / 2 + weight sum_i D(P_i, prior_i), where D = log det(prior P^-1) +
-    tr(prior^-1 P) - 4; Newton's method finds the only minimum. D does not depend on frames or
+    tr(prior^-1 P) - 4; Newton's method finds the unique minimum. D does not depend on frames or
     units, and grows without bound towards inconsistent bodies. Directions that Y does not excite
-    come from the prior.
+    are determined by the prior.
 
-    Y (rows, p), tau (rows,): divided by the noise's standard deviation, so that a row counts as
-    much as D with weight 1. prior (nbodies, 10): consistent inertial parameters. Parameters of the
-    columns of Y after 10 * nbodies are unconstrained (friction, for example). Lee, Wensing and
+    Y (rows, p), tau (rows,): divided by the standard deviation of the noise, so that with weight 1
+    a row counts as much as D. prior (nbodies, 10): consistent inertial parameters. Parameters of
+    the columns of Y after 10 * nbodies are unconstrained (friction, for example). Lee, Wensing and
     Park, Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for an
     inconsistent prior, for linearly dependent unconstrained columns, and for other shapes.
 

@@ -51,8 +51,9 @@ HESSIANS = ("gauss_newton", "exact")
 
 
 class History(NamedTuple):
-    """Of each iteration, each (..., most + 1), with the most iterations that a problem took; NaN
-    behind a problem's end. The first column belongs to the first trajectory.
+    """The values of each iteration, each (..., most + 1), where most is the largest number of
+    iterations that a problem took; NaN after the end of a problem. The first column belongs to the
+    first trajectory.
     """
 
     cost: np.ndarray
@@ -62,11 +63,11 @@ class History(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Trajectories that `ilqr` ends with, the reasons, and how it came there.
+    """The trajectories found by `ilqr`, the reasons why it ended, and its history.
 
-    q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...); status
-    (...), words: "converged", or why not; iterations (...); gains (..., T, nu, 2 nv), with which
-    tau + gains [difference(q, q_now); v_now - v] follows the trajectory; history, a `History`.
+    q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...). status
+    (...): "converged", or the reason why not, in words. iterations (...). gains (..., T, nu, 2 nv):
+    tau + gains [difference(q, q_now); v_now - v] follows the trajectory. history: a `History`.
 
     Examples:
         >>> solution = fl.ilqr(arm, q, v, np.zeros((20, 2)), dt, cost=lambda q, v, tau: tau)
@@ -349,34 +350,34 @@ def ilqr(
     """Minimises sum_t cost(q_t, v_t, tau_t) + terminal_cost(q_T, v_T) over controls tau, with
     (q, v)_{t+1} = model.step(...), for each problem of the leading dimensions.
 
-    Leading dimensions broadcast; all arrays of float32 give float32. How many problems there are,
-    is said by q0, v0, tau and dt alone: where these are of one problem, a parameter belongs to it
-    with all its dimensions. Derivatives of the step are first ones (iterative LQR).
+    Leading dimensions broadcast; if all arrays are float32, results are float32. q0, v0, tau and dt
+    alone define the number of problems: if they define a single problem, all dimensions of a
+    parameter belong to that problem. Iterative LQR uses first derivatives of the step.
 
-    - q0 (..., nq), v0 (..., nv): where a problem begins.
-    - tau (..., T, nu): its first controls, zeros or an older solution's.
+    - q0 (..., nq), v0 (..., nv): the initial state of a problem.
+    - tau (..., T, nu): the initial controls, such as zeros or an earlier solution.
     - dt: seconds, one or one for each problem (...).
-    - cost(q, v, tau, **own), terminal_cost(q, v, **own): functions as `featherlane.trace` takes
-      them, or the graphs that it gives, which saves a call some milliseconds. Each gets those of
-      the parameters and references whose names are among its arguments.
+    - cost(q, v, tau, **arrays), terminal_cost(q, v, **arrays): functions that `featherlane.trace`
+      accepts, or graphs from `trace`, which save some milliseconds per call. Each gets the
+      parameters and references whose names are among its arguments.
     - parameters: arrays (..., *shape) by name, one for each problem.
-    - references: arrays (..., T + 1, *shape) by name, one for each knot too.
-    - tau_limits: the least and the largest control, each (..., nu); by default the limits of the
-      actuators, which `Model.step` keeps in any case.
+    - references: arrays (..., T + 1, *shape) by name, one for each problem and knot.
+    - tau_limits: the smallest and the largest control, each (..., nu); by default the limits of the
+      actuators, which `Model.step` enforces in any case.
     - integrator, actuation, constraints: as in `Model.step`. active (..., T, n): which constraints
       hold at each knot, 1 or 0; by default all.
-    - hessian: "gauss_newton" for costs that return an array of residuals r, which count as
-      |r|^2 / 2 with the Hessian J^T J; "exact" for those that return a number, or residuals, with
-      the exact Hessian, damped where it is indefinite.
-    - iterations: the most.
-    - tolerance: a problem has converged when the decrease of the cost that a step promises is at
-      most this part of the cost, or of a millionth of the first one, by default 1e-9 (float32:
-      1e-5). A large constant in a cost ends it early.
-    - gains: False leaves them out, which saves T nu 2 nv numbers for each problem.
+    - hessian: "gauss_newton" for costs that return an array of residuals r, whose cost is |r|^2 / 2
+      with the Hessian J^T J; "exact" for costs that return a number or residuals, with the exact
+      Hessian, damped where it is indefinite.
+    - iterations: the largest number of iterations.
+    - tolerance: a problem has converged when the expected decrease of the cost in a step is at most
+      this fraction of the cost, or of a millionth of the first cost; by default 1e-9 (float32:
+      1e-5). A large constant in a cost therefore ends the problem early.
+    - gains: False omits them, which saves T nu 2 nv numbers for each problem.
     - progress(done, problems): called when problems end.
 
-    Raises ValueError and TypeError that name the argument; `Solution.status` tells what goes wrong
-    with a problem.
+    Raises ValueError and TypeError that name the argument; `Solution.status` says why a problem
+    failed.
 
     Examples:
         >>> effort, rest = lambda q, v, tau: 0.1 * tau, lambda q, v: v

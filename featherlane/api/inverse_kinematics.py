@@ -46,20 +46,22 @@ class InverseKinematicsMethod(Configurations):
         `frame_placement` gives, or positions (..., 3); {frame: targets} for several frames at once.
 
         - q0 (..., nq): where the search begins, by default at the centres of the limits. Joints
-          that move none of the frames stay there, but for a posture.
-        - posture (..., nq): what q approaches as far as the targets leave it free, by the share
-          posture_gain of the way in a step. Quaternions in q0 and posture have length 1, as
-          `neutral` has.
+          that move none of the frames stay there, unless there is a posture.
+        - posture (..., nq): a configuration that q approaches as far as the targets allow, by the
+          fraction posture_gain of the difference in each step. Quaternions in q0 and posture have
+          length 1, as in `neutral`.
         - limits: whether q stays within `position_limits`.
         - tolerance: the largest errors that count as converged, in m and rad.
-        - iterations: the most steps from one start, rounded up to a multiple of 4.
-        - restarts: further starts, drawn with `seed`, for targets that were not reached; the same
-          for all targets, so that a result does not depend on the others.
+        - iterations: the largest number of steps from one start, rounded up to a multiple of 4.
+        - restarts: the number of further starts, drawn with `seed`, for targets that were not
+          reached. They are the same for all targets, so a result does not depend on other targets.
 
-        Without convergence, q is the best end of all starts: for targets with a NaN, q0.
+        Without convergence, q is the best configuration from all starts; for targets with a NaN it
+        is q0.
 
-        Damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of vectors.
-        Raises ValueError or TypeError with the argument's name, its value and what was expected.
+        The search takes damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of
+        vectors. Raises ValueError or TypeError with the argument's name, its value and what was
+        expected.
 
         Examples:
             >>> panda = fl.load("panda")

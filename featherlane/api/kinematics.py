@@ -39,8 +39,9 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """T (..., 4, 4): maps homogeneous coordinates [x; 1] in the frame to world coordinates.
-        T[..., :3, :3] has the frame's axes as columns, T[..., :3, 3] is its origin.
+        """Returns T (..., 4, 4), m, which maps homogeneous coordinates [x; 1] in the frame to world
+        coordinates. The columns of T[..., :3, :3] are the axes of the frame, and T[..., :3, 3] is
+        its origin.
 
         Examples:
             >>> T = arm.frame_placement([0.0, 0.0], "link2")
@@ -60,10 +61,10 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., 6), [linear; angular] velocity of the frame in m/s and rad/s: J v.
+        """Returns the velocity (..., 6), [linear; angular] in m/s and rad/s, of the frame: J v.
 
-        The linear part is the velocity of the frame's origin; in "spatial", of the point of the
-        frame's body that is currently at the world's origin.
+        The linear part is the velocity of the origin of the frame; in "spatial", it is the velocity
+        of the point of the frame's body that is currently at the world's origin.
 
         Examples:
             >>> arm.frame_velocity(q, v, "link2", "world").shape
@@ -86,13 +87,14 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., 6), [linear; angular] in m/s^2 and rad/s^2: the time derivative of the six numbers
-        of `frame_velocity` in the same reference, J a + dJ/dt v.
+        """Returns the acceleration (..., 6), [linear; angular] in m/s^2 and rad/s^2, of the frame:
+        J a + dJ/dt v, the time derivative of the six numbers of `frame_velocity` in the same
+        reference.
 
-        In "world", the linear part is the classical acceleration of the frame's origin. In "body"
-        it is that minus w x v, because the frame's axes turn; "spatial" gives Featherstone's
-        spatial acceleration. None includes gravity. An accelerometer at the frame reads R^T
-        ("world" linear part - gravity), R = T[..., :3, :3] of `frame_placement`.
+        In "world", the linear part is the classical acceleration of the frame's origin. In "body",
+        it is this acceleration minus w x v, because the axes of the frame rotate. "spatial" gives
+        Featherstone's spatial acceleration. None includes gravity. An accelerometer at the frame
+        reads R^T ("world" linear part - gravity), R = T[..., :3, :3] of `frame_placement`.
 
         Examples:
             >>> classical = arm.frame_acceleration(q, v, a, "link2", "world")
@@ -114,8 +116,9 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """J (..., 6, nv), rows [linear; angular]: the frame's velocity is J v, and a wrench f =
-        [force; moment] on it, in the same reference, acts as the joint force J^T f.
+        """Returns J (..., 6, nv), rows [linear; angular], m/rad or m/m and rad/rad or rad/m: the
+        velocity of the frame is J v, and a wrench f = [force; moment] on the frame, in the same
+        reference, acts as the joint force J^T f.
 
         Examples:
             >>> arm.jacobian(q, "link2").shape
@@ -136,8 +139,8 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """dJ/dt (..., 6, nv), in m/s and rad/s by units of q: the time derivative of `jacobian`
-        while the robot moves with v.
+        """Returns dJ/dt (..., 6, nv), in m/s and rad/s per unit of q: the time derivative of
+        `jacobian` while the robot moves with v.
 
         Examples:
             >>> h = 1e-6
@@ -153,8 +156,8 @@ class Kinematics(Compiled):
     def center_of_mass(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """c (..., 3) of the moving mass, in the world, in m. Mass fixed to the ground
-        (`model.ground_mass`) is not counted. Raises ValueError for a robot without mass.
+        """Returns the centre c (..., 3) of the moving mass, in the world, in m. Mass fixed to the
+        ground (`model.ground_mass`) is not counted. Raises ValueError for a robot without mass.
 
         Examples:
             >>> arm.center_of_mass([0.0, 0.0]).round(4)
@@ -165,7 +168,8 @@ class Kinematics(Compiled):
     def center_of_mass_jacobian(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """J (..., 3, nv), m/rad or m/m: the velocity of the centre of mass in world axes = J v.
+        """Returns J (..., 3, nv), m/rad or m/m: the centre of mass has the velocity = J v, in world
+        axes.
 
         Examples:
             >>> (arm.center_of_mass_jacobian(q) @ v).round(4)
@@ -182,8 +186,8 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., 6), [linear; angular] momentum of all bodies in world axes about the centre of
-        mass, in kg m/s and kg m^2/s. Armature does not count. Orin, Goswami and Lee 2013.
+        """Returns the [linear; angular] momentum (..., 6) of all bodies about the centre of mass,
+        in world axes, in kg m/s and kg m^2/s. Armature is not included. Orin, Goswami and Lee 2013.
 
         Examples:
             >>> momentum = arm.centroidal_momentum(q, v)
@@ -195,7 +199,8 @@ class Kinematics(Compiled):
     def centroidal_momentum_matrix(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """A (..., 6, nv), [linear; angular] in kg m and kg m^2: the centroidal momentum is A v.
+        """Returns A (..., 6, nv), rows [linear; angular], kg m and kg m^2: the centroidal momentum
+        is A v.
 
         Examples:
             >>> np.allclose(arm.centroidal_momentum_matrix(q) @ v, arm.centroidal_momentum(q, v))
@@ -214,7 +219,7 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(...), in J: T = 1/2 v^T M(q) v, including the armatures.
+        """Returns the kinetic energy T (...), in J: T = 1/2 v^T M(q) v, including the armatures.
 
         Examples:
             >>> np.allclose(arm.kinetic_energy(q, v), v @ arm.mass_matrix(q) @ v / 2)
@@ -225,9 +230,9 @@ class Kinematics(Compiled):
     def potential_energy(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """(...), in J: -m g . c of the moving mass, zero if the centre of mass is at the world's
-        origin, and the energy of the joints' springs. Its gradient in the tangent space is
-        `gravity_torque`.
+        """Returns the potential energy (...), in J: -m g . c of the moving mass, which is zero if
+        the centre of mass is at the world's origin, plus the energy of the joints' springs. Its
+        gradient in the tangent space is `gravity_torque`.
 
         Examples:
             >>> lifted = fl.load("double_pendulum", gravity=(0, 0, -1.62))  # on the Moon
@@ -245,9 +250,9 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """C(q, v) (..., nv, nv): C v is the Coriolis and centrifugal force, and dM/dt - 2 C is
-        skew-symmetric. In kg m^2/s for angles. Damping and friction are not included. Echeandia and
-        Wensing 2021.
+        """Returns C(q, v) (..., nv, nv), kg m^2/s for angles: C v is the Coriolis and centrifugal
+        force, and dM/dt - 2 C is skew-symmetric. Damping and friction are not included. Echeandia
+        and Wensing 2021.
 
         Examples:
             >>> C = arm.coriolis_matrix(q, v)
@@ -259,8 +264,8 @@ class Kinematics(Compiled):
     def gravity_torque(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """g(q) (..., nv), in N and N m: the joint forces that hold the robot still, those that
-        stretch its springs included.
+        """Returns g(q) (..., nv), in N and N m: the joint forces that hold the robot at rest
+        against gravity and its springs.
 
         Examples:
             >>> arm.gravity_torque(q).round(3)
@@ -279,8 +284,8 @@ class Kinematics(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """(..., nv), in N and N m: ID(q, v, a = 0) = C v + g + springs + damping + friction -
-        J^T f_ext.
+        """Returns the bias force (..., nv), in N and N m: ID(q, v, a = 0) = C v + g + springs +
+        damping + friction - J^T f_ext.
 
         Examples:
             >>> np.allclose(arm.bias_force(q, v), arm.inverse_dynamics(q, v, 0 * v))

@@ -70,9 +70,10 @@ class Limits(Compiled):
 
     @cached_property
     def position_limits(self) -> PositionLimits:
-        """(lower, upper), each (nq,), in m and rad, in the order of q; narrowed where a mimic joint
-        would reach its own limits first. Infinite for quaternions, for coordinates without limits
-        or with limits from 1e8 on, and where the lower limit is not below the upper one.
+        """The position limits (lower, upper), each (nq,), in m and rad, in the order of q. They are
+        narrowed where a mimic joint would reach its limits first. They are infinite for
+        quaternions, for coordinates without limits or with limits of 1e8 and more, and where the
+        lower limit is not below the upper limit.
         """
         lower, upper = np.full(self.nq, -np.inf), np.full(self.nq, np.inf)
         for n in self.independent:
@@ -86,11 +87,11 @@ class Limits(Compiled):
 
     @cached_property
     def velocity_limits(self) -> np.ndarray:
-        """(nv,), the largest |v| in m/s and rad/s, in the order of v; narrowed where a mimic joint
-        would reach its own limit first. All entries of one joint have its limit. Infinite for
-        joints without a limit, and for those whose file gives 0, or 1e8 and more: many exporters
-        write these for what they do not know. `model.joint(name).velocity` is the number of the
-        file, infinite from 1e8 on.
+        """The largest |v| (nv,), in m/s and rad/s, in the order of v, narrowed where a mimic joint
+        would reach its limit first. All entries of one joint have the joint's limit. Limits are
+        infinite for joints without a limit, and where the file has 0, or 1e8 and more, which many
+        exporters write for unknown limits. `model.joint(name).velocity` is the number in the file,
+        but infinite from 1e8 on.
         """
         limits = np.full(self.nv, np.inf)
         for n in self.independent:
@@ -104,10 +105,10 @@ class Limits(Compiled):
 
     @cached_property
     def effort_limits(self) -> np.ndarray:
-        """(nv,), the largest |tau| in N and N m, in the order of v. All entries of one joint have
-        its limit; a mimic joint has none of its own, since its leader's motor moves both. Infinite
-        for joints without a limit, with one of 0 or from 1e8 on, as in `velocity_limits`: a joint
-        without a motor is left out of `actuation`.
+        """The largest |tau| (nv,), in N and N m, in the order of v. All entries of one joint have
+        the joint's limit. A mimic joint has no limit, since the motor of its leader moves both.
+        Limits are infinite for joints without a limit, with a limit of 0, or of 1e8 and more, as in
+        `velocity_limits`. A joint without a motor is left out of `actuation`.
         """
         limits = np.full(self.nv, np.inf)
         for n in self.independent:
@@ -115,12 +116,12 @@ class Limits(Compiled):
         return _read_only(limits)
 
     def clip(self, q: ArrayLike) -> np.ndarray:
-        """Returns the configurations (..., nq) inside `position_limits` (rad, m).
-        Quaternions stay as they are, and so does NaN. For velocities and forces, use `np.clip(v,
-        -model.velocity_limits, model.velocity_limits)` and `effort_limits` in the same way.
+        """Returns the configurations (..., nq), rad or m, moved into `position_limits`. Quaternions
+        and NaN stay as they are. For velocities and forces, use `np.clip(v, -model.velocity_limits,
+        model.velocity_limits)` and `effort_limits` in the same way.
 
-        float32 gets limits rounded inwards; in a trace they are constants of float64, which a
-        kernel for float32 rounds to the nearest.
+        For float32, limits are rounded inwards. In a trace they are float64 constants, which a
+        float32 kernel rounds to the nearest number.
 
         Examples:
             >>> fl.load("panda").clip(np.full(8, 10.0))[:2]

@@ -8,9 +8,9 @@ from featherlane.backends.cpu import results
 
 
 def empty_cache() -> int:
-    """Frees the memory of dropped results, which is kept for the next ones, and the memory that the
-    package keeps on GPUs: workspaces, and buffers for copies. Returns how many bytes that were.
-    Results that are alive are not affected, nor are workspaces that CUDA graphs have recorded.
+    """Frees memory that the package keeps: the memory of dropped results, which it reuses for new
+    results, and workspaces and copy buffers on GPUs. Returns the number of bytes freed. Results
+    that are still alive are not affected, nor are workspaces that CUDA graphs have recorded.
 
     At most an eighth of the memory of the machine, or of the container, is kept for results; the
     environment variable FEATHERLANE_RESULTS sets another limit, such as 500M, 2G or off.

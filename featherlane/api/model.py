@@ -43,18 +43,18 @@ class Model(
     (..., nv); f_ext (..., nbodies, 6). The equation is M(q) a + C(q, v) v + g(q) + stiffness (q -
     spring_reference) + damping v + friction = tau + sum_i J_i^T f_ext_i, where M includes the
     armature; SI units, radians, gravity (0, 0, -9.81) by default. 6-vectors are linear first: [v;
-    w], [force; moment]. f_ext[i] acts on body i at the origin of its frame, in its axes, or with
-    f_ext_frame="world" in the world's axes (at the same point). f_ext may also be {frame: wrench
-    (..., 6)}, at the frame's origin, in its axes or the world's. params: {parameter: values}, see
-    `parameters`. float32 inputs give float32 results, all others float64; `out=` takes arrays for
-    the results; `threads=` limits the threads (default: all physical cores if the batch is large
-    enough). In functions that are traced (`featherlane.compile`), the arrays and results are traced
-    arrays.
+    w], [force; moment]. f_ext[i] acts on body i at the origin of the body's frame, in the axes of
+    the body, or with f_ext_frame="world" in the world's axes (at the same point). f_ext may also be
+    {frame: wrench (..., 6)}, at the origin of the frame, in the axes of the frame or of the world.
+    params: {parameter: values}, see `parameters`. float32 inputs give float32 results, all others
+    float64; `out=` takes arrays for the results; `threads=` limits the threads (default: all
+    physical cores if the batch is large enough). In functions that are being traced
+    (`featherlane.compile`), arrays and results are traced arrays.
 
     Data: `name`; `joints`, `bodies` and `frames`, tuples of `Joint`, `Body` and `Frame`; `gravity`
     (3,), m/s^2; `root`, the type of its root joint; `source`, the file; `notes`, what the loader
     merged or ignored; `ground_mass`, kg; `friction_velocity`, rad/s or m/s; `actuators`, a tuple of
-    `JointActuator`; `named_configurations`, of which `configurations` makes arrays.
+    `JointActuator`; `named_configurations`, which `configurations` returns as arrays.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
 
@@ -97,10 +97,11 @@ class Model(
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """tau (..., nv): the joint forces (N, N m) at acceleration a. Featherstone 2008, chapter 5.
+        """Returns the joint forces tau (..., nv), N m or N, that cause the acceleration a.
+        Featherstone 2008, chapter 5.
 
         method: "auto" (the cheapest), "serial", or "scan", whose depth grows with the logarithm of
-        the number of links (Yang, Wu and Pan 2016). Results are the same up to rounding.
+        the number of links (Yang, Wu and Pan 2016). Results are equal up to rounding.
 
         Examples:
             >>> arm.inverse_dynamics(q, v, a).round(3)
@@ -124,10 +125,12 @@ class Model(
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """a (..., nv), rad/s^2 or m/s^2, under joint forces tau. Featherstone 2008, chapters 6, 7.
+        """Returns the acceleration a (..., nv), rad/s^2 or m/s^2, under joint forces tau.
+        Featherstone 2008, chapters 6, 7.
 
-        method: "auto" (the cheapest), "aba", or parallel over the links: "jsiia", "abia", "cfa"
-        (chains only), "dca", see docs/links.md. Raises ValueError if it cannot handle the robot.
+        method: "auto" (the cheapest), "aba", or an algorithm that is parallel over the links:
+        "jsiia", "abia", "cfa" (chains only), "dca" (docs/links.md). Raises ValueError if the method
+        cannot handle the robot.
 
         Examples:
             >>> tau = arm.inverse_dynamics(q, v, a)
@@ -140,7 +143,8 @@ class Model(
     def mass_matrix(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """M(q) (..., nv, nv), kg m^2 for angles, symmetric and full. Dadu-RBD, Algorithm 2.
+        """Returns M(q) (..., nv, nv), kg m^2 for angles, as a full symmetric matrix. Dadu-RBD,
+        Algorithm 2.
 
         Examples:
             >>> M = arm.mass_matrix(q)
@@ -152,8 +156,8 @@ class Model(
     def mass_matrix_inverse(
         self, q: ArrayLike, *, params: Params = None, out: Out = None, threads: Threads = None
     ) -> np.ndarray:
-        """M(q)^-1 (..., nv, nv), 1/(kg m^2) for angles, in full. Dadu-RBD, Algorithm 2;
-        Featherstone 2008, section 6.5.
+        """Returns M(q)^-1 (..., nv, nv), 1/(kg m^2) for angles, as a full matrix. Dadu-RBD,
+        Algorithm 2; Featherstone 2008, section 6.5.
 
         Examples:
             >>> np.allclose(arm.mass_matrix(q) @ arm.mass_matrix_inverse(q), np.eye(2))
@@ -174,9 +178,9 @@ class Model(
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> InverseDynamicsDerivatives:
-        """dtau/dq and dtau/dv, each (..., nv, nv), exact, in N m or N by units of q and v. f_ext is
-        held constant in its frame. Singh, Russell and Wensing 2022. method: "auto", "serial" or
-        "scan".
+        """Returns the exact derivatives dtau/dq and dtau/dv, each (..., nv, nv), in N m or N per
+        unit of q and v. f_ext is held constant in its frame. Singh, Russell and Wensing 2022.
+        method: "auto", "serial" or "scan".
 
         Examples:
             >>> d = arm.inverse_dynamics_derivatives(q, v, a)
@@ -202,14 +206,15 @@ class Model(
         out: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> ForwardDynamicsDerivatives:
-        """da/dq, da/dv and da/dtau, each (..., nv, nv), exact: -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1,
-        in rad/s^2 or m/s^2 by units of q, v and tau.
+        """Returns the exact derivatives da/dq, da/dv and da/dtau, each (..., nv, nv): -M^-1
+        dtau/dq, -M^-1 dtau/dv, M^-1, in rad/s^2 or m/s^2 per unit of q, v and tau.
 
-        Give tau; or a, if the acceleration is known, which saves computing it; or a and minv =
-        M(q)^-1, if both are known (diFD in table I of Dadu-RBD). minv pays off only for arms: with
-        branches, solving with the factor of M is cheaper (docs/performance.md, "Derivatives of
-        forward dynamics at a known acceleration"). With minv, da_dtau is a copy of it, or minv
-        itself if that is out[2]. Raises TypeError for other arguments than one of these three.
+        Pass tau; or a, if the acceleration is known, which saves its computation; or a and minv =
+        M(q)^-1, if both are known (diFD in table I of Dadu-RBD). minv saves time only for arms: for
+        robots with branches, solving with the factor of M is cheaper (docs/performance.md,
+        "Derivatives of forward dynamics at a known acceleration"). With minv, da_dtau is a copy of
+        minv, or minv itself if that is out[2]. Raises TypeError for any other combination of these
+        arguments.
 
         Examples:
             >>> d = arm.forward_dynamics_derivatives(q, v, tau)
@@ -327,40 +332,42 @@ def load(
     srdf: loaders.Source | None = None,
     limits: Literal["ignored", "soft"] = "ignored",
 ) -> Model:
-    """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str
-    or bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
+    """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str or
+    bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
 
-    root: the joint between the ground and the root link. "fixed" (the default): the root link is
-    the ground. The others carry body 0: "free", "planar", "free-split" (a translation, then a
-    spherical joint), another joint type, or your own `Joint` (required for helical and universal
-    roots, which need a pitch or two axes). gravity: m/s^2, in the ground's axes, by default (0, 0,
-    -9.81). mimic: "project" (joints that follow another have no entries in q and v) or "keep" (they
-    are independent). joint_order: "depth-first", "breadth-first" (both with siblings by name),
-    "file" (as in the file, parents first), or the names of all moving joints. print(model) shows
-    what was read, merged and ignored.
+    root: the joint between the ground and the root link. With "fixed" (the default for URDF), the
+    root link is the ground. Other root joints carry body 0: "free", "planar", "free-split" (a
+    translation, then a spherical joint), another joint type, or a `Joint` that you define (required
+    for helical and universal roots, which need a pitch or two axes). gravity: m/s^2, in the
+    ground's axes, by default (0, 0, -9.81). mimic: "project" (joints that follow another have no
+    entries in q and v) or "keep" (they are independent). joint_order: "depth-first",
+    "breadth-first" (both with siblings by name), "file" (as in the file, parents first), or the
+    names of all moving joints. print(model) shows what was read, merged and ignored.
 
-    A xacro file is expanded by xacrodoc, if that is installed; xacro evaluates code, so the file
-    must be trusted. xacro_args: values of its arguments by name, as {"prefix": "left_"}. packages:
-    folders in which $(find name) looks for packages first; then it looks around the file, in
-    ROS_PACKAGE_PATH and in AMENT_PREFIX_PATH.
+    A xacro file is expanded by xacrodoc, if that is installed. xacro evaluates code, so the file
+    must be trusted. xacro_args: values of the file's arguments by name, as in {"prefix": "left_"}.
+    packages: folders in which $(find name) looks for packages first; then it looks around the file,
+    in ROS_PACKAGE_PATH and in AMENT_PREFIX_PATH.
 
-    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). Root and gravity are then
-    by default as in the file, siblings are in its order, and `root` replaces the free joint of the
-    robot's base. Joints that an equality holds are fixed there, and assets that no inertia depends
-    on may be missing. loops: "refuse" constraints that close loops, and soft bodies, or "drop"
-    them. `actuators` are those of the file, and its keyframes `configurations`.
+    MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). By default the root and
+    gravity are then those of the file, siblings are in the order of the file, and `root` replaces
+    the free joint of the robot's base. Joints that an equality constraint fixes are fixed at that
+    position, and assets on which no inertia depends may be missing. loops: "refuse" or "drop"
+    constraints that close loops, and soft bodies. `actuators` and `configurations` are the
+    actuators and keyframes of the file.
 
-    srdf: an SRDF file, or its text, whose group states are `configurations`, too.
+    srdf: an SRDF file, or its text, whose group states are added to `configurations`.
 
-    lock: {joint: position}, joints that are locked there, as `Model.reduced` does. Joints that move
-    no mass and no inertia are a warning of the card: kinematics, inverse dynamics and M work, what
-    divides by M raises ModelError naming the joint, until it is locked.
+    lock: {joint: position}; these joints are locked at these positions, as by `Model.reduced`. The
+    model card warns of joints that move no mass and no inertia: kinematics, inverse dynamics and M
+    work, while functions that divide by M raise ModelError with the name of the joint until it is
+    locked.
 
-    limits: "ignored" (motions pass through the limits of positions) or "soft": joints have stops,
-    as `Model.with_soft_limits` makes them.
+    limits: "ignored" (motions pass through position limits) or "soft" (joints have the stops of
+    `Model.with_soft_limits`).
 
-    Raises ModelError, with file, line and element, for a robot that cannot be used, and for what is
-    no regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
+    Raises ModelError, with file, line and element, for a robot that cannot be used, and for
+    anything but a regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
 
     Examples:
         >>> fl.load("iiwa14")

@@ -35,14 +35,15 @@ def random_tree(
     physics: bool = False,
     seed: Seed = None,
 ) -> Model:
-    """Returns a robot of n bodies with random axes and placements and inertias of real bodies.
+    """Returns a robot of n bodies with random axes and placements, and with inertias of real
+    bodies.
 
     branching: mean number of children of a body; 1 gives a chain, infinity a star. joint_types: the
-    types to draw from. roots: bodies on the ground, each the root of a tree. mimic: the share of
-    the one-degree-of-freedom joints that follow another of them. physics: whether joints have
+    types to draw from. roots: bodies on the ground, each the root of a tree. mimic: the fraction of
+    joints with one degree of freedom that follow another such joint. physics: whether joints have
     armature, damping and friction. The same seed gives the same robot. Body i is named "body{i}",
     its joint "joint{i}"; lengths are of the order of 1 m, masses of 1 kg. Raises ValueError for
-    sizes below 1, unknown joint types, or a share that is not between 0 and 1.
+    sizes below 1, unknown joint types, or a fraction that is not between 0 and 1.
 
     Examples:
         >>> fl.random_tree(8, seed=1, roots=2)

@@ -43,7 +43,7 @@ def derivatives_back(
     dtau_dv: ArrayLike,
     M: ArrayLike,
 ) -> RerootedDerivatives:
-    """Takes derivatives of inverse dynamics back to the robot before it was rerooted.
+    """Converts derivatives of inverse dynamics to the robot before it was rerooted.
 
     q (..., nq), v, a (..., nv): the state of `change.before`. tau (..., nv), dtau_dq, dtau_dv and M
     (..., nv, nv): results of `change.model` at `change.to(q, v=v, a=a)`. Raises ValueError where a

@@ -67,8 +67,9 @@ class Rerooting:
         here = change.back(there.q, v=there.v)
 
     Arrays have any leading dimensions; float32 inputs give float32 results. NumPy multiplies the
-    maps, so that a state alone and in a batch may differ by rounding. A wrench at a frame is the
-    same for both robots; bodies on the path between the roots have different origins.
+    maps, so the result for a state may differ by rounding between a single call and a batch. A
+    wrench at a frame is the same for both robots; bodies on the path between the roots have
+    different origins.
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")

@@ -31,15 +31,15 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's values of parameters (default: all), in the form of `params=`: of
-        bodies mass (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10),
-        position (nbodies, 3) and orientation (nbodies, 4), of freedoms armature, damping,
-        friction, stiffness and spring_reference (nv,), and gravity (3,), base_velocity and
-        base_acceleration (6,); in SI units: kg, m, s, rad and N m or N.
+        """Returns the model's values of parameters (default: all), in the form of `params=`. For
+        bodies: mass (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10),
+        position (nbodies, 3) and orientation (nbodies, 4). For degrees of freedom: armature,
+        damping, friction, stiffness and spring_reference (nv,). For the robot: gravity (3,),
+        base_velocity and base_acceleration (6,). Units are SI: kg, m, s, rad and N m or N.
 
-        In the axes of the body: com is the centre of mass from the body's origin; inertia is [Ixx,
-        Ixy, Iyy, Ixz, Iyz, Izz] about the centre of mass; inertial is [m, m c, and these six about
-        the body's origin]. orientation is [x, y, z, w].
+        Parameters of a body are in its axes: com is the vector from the body's origin to the centre
+        of mass; inertia is [Ixx, Ixy, Iyy, Ixz, Iyz, Izz] about the centre of mass; inertial is [m,
+        m c, and these six entries about the body's origin]. orientation is [x, y, z, w].
 
         Examples:
             >>> arm.parameters("mass")
@@ -64,8 +64,8 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """dtau/dp (..., nv, entries of p), N m or N by the unit of a parameter p of `parameters`,
-        whose entries are in C order.
+        """Returns dtau/dp (..., nv, entries of p), N m or N per unit of p, a parameter of
+        `parameters` whose entries are in C order.
 
         Examples:
             >>> arm.inverse_dynamics_parameter_derivatives(q, v, a, "mass").shape
@@ -84,12 +84,13 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v + friction + springs -
-        J^T f_ext, with pi = parameters("inertial")["inertial"].ravel(), body by body.
+        """Returns the regressor Y (..., nv, 10 * nbodies): tau = Y pi + armature a + damping v +
+        friction + springs - J^T f_ext, with pi = parameters("inertial")["inertial"].ravel(), body
+        by body.
 
         Atkeson, An and Hollerbach, Estimation of inertial parameters, 1986. For armature, damping
-        and friction, see `inverse_dynamics_parameter_derivatives`: armature along the lines of a
-        free joint adds to armature a what turns it.
+        and friction, see `inverse_dynamics_parameter_derivatives`: linear armature of a free joint
+        adds terms to armature a, because its axes rotate.
 
         Examples:
             >>> Y = arm.inverse_dynamics_regressor(q, v, a)
@@ -113,8 +114,8 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), rad/s^2 or m/s^2 by
-        the unit of p, whose entries are in C order.
+        """Returns da/dp (..., nv, entries of p) = -M^-1 dtau/dp at a = FD(q, v, tau), rad/s^2 or
+        m/s^2 per unit of p, whose entries are in C order.
 
         Examples:
             >>> arm.forward_dynamics_parameter_derivatives(q, v, tau, "damping").shape
@@ -139,12 +140,12 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> InverseDynamicsSecondDerivatives:
-        """The tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv, nv) as
-        [tau_i, x_j, y_k], in N m or N by units of x and y; tensors that are not returned are zero
-        or transposes of returned ones.
+        """Returns the tensors of Singh, Russell and Wensing (IEEE RA-L, 2022), each (..., nv, nv,
+        nv) indexed [tau_i, x_j, y_k], in N m or N per unit of x and y. Tensors that are not
+        returned are zero, or transposes of returned ones.
 
         The analytic first derivatives are differentiated along each direction of the tangent space,
-        with directions in the vector lanes.
+        with the directions in the vector lanes.
 
         Examples:
             >>> arm.inverse_dynamics_second_derivatives(q, v, a).d2tau_dqdq.shape
@@ -166,7 +167,8 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) in x = (q, v, a).
+        """Returns H (..., 3 nv, 3 nv): the second derivatives of weights . ID(q, v, a) with respect
+        to x = (q, v, a).
 
         H[..., j, k] is d/dx_k of the derivative with respect to x_j, in the tangent space for q.
 
@@ -189,8 +191,9 @@ class Sensitivities(Compiled):
         params: Params = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, of weights . FD(q, v, tau) in x =
-        (q, v, tau). For differential dynamic programming, pass the value's gradient as weights.
+        """Returns H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, but of weights . FD(q, v,
+        tau) with respect to x = (q, v, tau). For differential dynamic programming, pass the
+        gradient of the value function as weights.
 
         Examples:
             >>> H = arm.forward_dynamics_hessian(q, v, tau, weights=[1.0, 0.0])
@@ -214,9 +217,9 @@ class Sensitivities(Compiled):
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """H times direction (..., 3 nv): a vector (..., 3 nv), with H of `forward_dynamics_hessian`
-        but without forming it, in a few times the operations of forward dynamics; rad/s^2 or m/s^2
-        by units of x.
+        """Returns the product of H and direction (..., 3 nv), a vector (..., 3 nv) in rad/s^2 or
+        m/s^2 per unit of x. H is that of `forward_dynamics_hessian`, but is not formed: the product
+        takes a few times the operations of forward dynamics.
 
         Examples:
             >>> w, x = np.ones(2), np.arange(6.0)

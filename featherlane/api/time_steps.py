@@ -177,8 +177,8 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
-        """The state after dt seconds: q (..., nq), v (..., nv) in rad/s or m/s. Raises ValueError
-        for a dt that is not positive.
+        """Returns the state after dt seconds: q (..., nq), rad or m, and v (..., nv), rad/s or m/s.
+        Raises ValueError for a dt that is not positive.
 
         Examples:
             >>> after = arm.step(q, v, tau, dt, integrator="rk4")
@@ -208,13 +208,13 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> LinearStep:
-        """The state after dt with A (..., 2 nv, 2 nv) and B (..., 2 nv, nu), exact: [dq; dv] after
-        the step is A [dq; dv] + B dtau, in the tangent spaces: rad and rad/s, or m and m/s, by such
-        and by N m or N.
+        """Returns the state after dt seconds with the exact A (..., 2 nv, 2 nv) and B (..., 2 nv,
+        nu): [dq; dv] after the step is A [dq; dv] + B dtau, in the tangent spaces. Units are rad
+        and rad/s, or m and m/s, per unit of q, v and tau.
 
-        by_wrenches: B has six more columns for each wrench of f_ext, which must be given, in the
-        order of f_ext (of a dict: of the frames' names); ground reaction forces are controls then.
-        Raises ValueError if it is given without f_ext.
+        by_wrenches: B has six more columns for each wrench of f_ext, in the order of f_ext (of a
+        dict, in the order of the frames' names), so that ground reaction forces are controls.
+        Raises ValueError for by_wrenches without f_ext.
 
         Examples:
             >>> linear = arm.linearize_step(q, v, tau, dt)
@@ -250,14 +250,15 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> ReducedStep:
-        """The state after a step of an Euler method, and what its A and B consist of: a quarter of
-        their numbers, for the cost of `forward_dynamics_derivatives`; blocks are (..., nv, nv).
+        """Returns the state after a step of an Euler method, and the blocks (..., nv, nv) of which
+        A and B consist. They are a quarter of the numbers in A and B, and cost as much as
+        `forward_dynamics_derivatives`.
 
-        Accelerations in rad/s^2 or m/s^2 by units of q, v and controls.
-
-        Below, [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. Above, where all joints are plain, they
-        are [I 0 0] + dt times that lower half, or for "euler" times [0 I 0]; else dq_next_dq and
-        dq_next_dv of `integrate_derivatives` take the place of I and of dt.
+        The blocks are derivatives of the acceleration, in rad/s^2 or m/s^2 per unit of q, v and
+        controls. The lower half is [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. If no joint has a
+        quaternion or a heading, the upper half is [I 0 0] + dt times the lower half, or for "euler"
+        [I 0 0] + dt [0 I 0]. Otherwise, dq_next_dq and dq_next_dv of `integrate_derivatives`
+        replace I and dt in the upper half.
 
         Examples:
             >>> lower = arm.linearize_step_reduced(q, v, tau, dt)
@@ -289,8 +290,8 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Direction:
-        """A [dq; dv] + B dtau, each half (..., nv), without forming A and B: dq in rad or m, dv in
-        rad/s or m/s.
+        """Returns A [dq; dv] + B dtau, each half (..., nv), without forming A and B: dq in rad or
+        m, dv in rad/s or m/s.
 
         Examples:
             >>> along = arm.step_jvp(q, v, tau, dt, dq=[1, 0], dv=[0, 0], dtau=[0, 0])
@@ -322,9 +323,10 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> Gradients:
-        """A^T [gq; gv] (two halves, each (..., nv)) and B^T [gq; gv] (..., nu), without forming A
-        and B: the gradients by q, v and tau of a function of the step's end whose gradients there,
-        in the tangent space, are gq and gv.
+        """Returns A^T [gq; gv] (two halves, each (..., nv)) and B^T [gq; gv] (..., nu), without
+        forming A and B. They are the gradients with respect to q, v and tau of a function of the
+        state after the step, if gq and gv are its gradients with respect to that state, in the
+        tangent space.
 
         Examples:
             >>> back = arm.step_vjp(q, v, tau, dt, gq=[1, 0], gv=[0, 0])
@@ -355,11 +357,12 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Trajectory:
-        """The states q (..., T + 1, nq) and v (..., T + 1, nv), in rad/s or m/s, of T steps from
-        (q0, v0), that one included, with controls tau (..., T, nv), one row for each step.
+        """Returns the states q (..., T + 1, nq), rad or m, and v (..., T + 1, nv), rad/s or m/s, of
+        T steps that start from (q0, v0), including this first state. tau (..., T, nv) has one row
+        for each step.
 
-        f_ext: one row for each step as well: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
-        only each so manieth state is kept, T / every + 1 in all. The whole rollout is one call of
+        f_ext also has one row for each step: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
+        with every=n, each n-th state is kept, T / n + 1 in all. The whole rollout is one call of
         machine code.
 
         Examples:
@@ -396,12 +399,12 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> PolicyTrajectory:
-        """The states of a rollout, as in `rollout`, whose controls a feedback law gives, and these
-        controls, tau (..., steps, nu), in N m or N without `actuation`.
+        """Returns the states of a rollout, as `rollout` does, whose controls a feedback law
+        computes, and these controls, tau (..., steps, nu), in N m or N without `actuation`.
 
-        policy: from `policy`; parameters: its arrays by name, with leading dimensions that
-        broadcast: one set for all rollouts, or one each. Raises TypeError for a policy that
-        `policy` did not make, ValueError for steps below 1.
+        policy: from `policy`. parameters: its arrays by name, with leading dimensions that
+        broadcast: one set for all rollouts, or one for each. Raises TypeError for a policy that
+        does not come from `policy`, ValueError for steps below 1.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t, gain: -gain * q - 0.1 * v, {"gain": 2})
@@ -441,11 +444,12 @@ class TimeSteps(Limits):
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> RolloutGradient:
-        """The gradients by q0 and v0, each (..., nv), and by tau (..., T, nu) of a function of all
-        states of a rollout, whose gradients by them are gq and gv (..., T + 1, nv), in the tangent
-        spaces for q. Units are the function's by rad or m, by rad/s or m/s, and by N m or N.
+        """Returns the gradients with respect to q0 and v0, each (..., nv), and tau (..., T, nu) of
+        a function of all states of a rollout. gq and gv (..., T + 1, nv) are the gradients of the
+        function with respect to these states, in the tangent spaces for q. Units are those of the
+        function per rad or m, per rad/s or m/s, and per N m or N.
 
-        trajectory: what `rollout` gave for the same controls, with every state kept.
+        trajectory: the result of `rollout` for the same controls, with every state kept.
 
         Examples:
             >>> controls = np.zeros((50, 2))
@@ -467,12 +471,13 @@ class TimeSteps(Limits):
         self, joints: Sequence[str] | None = None, gear: ArrayLike = 1.0, *, clip: bool = True
     ) -> Actuation:
         """Returns the map from controls u (nu,), in the order of `joints`, to joint forces: u times
-        gear, kept within the joint's limit of effort if `clip`; other joints get 0. Without joints,
-        the map of the file's `actuators`, servos included, which actuation="file" stands for.
+        gear, kept within the effort limit of the joint if `clip`, and 0 at other joints. Without
+        joints, it is the map of the file's `actuators`, including servos, which actuation="file"
+        stands for.
 
-        gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints of
-        several degrees of freedom, gears that are zero or not finite, and where joints is None and
-        the file has no actuators.
+        gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints with
+        several degrees of freedom, gears that are zero or not finite, and if joints is None and the
+        file has no actuators.
 
         Examples:
             >>> motor = arm.actuation(["joint1"], gear=10.0, clip=False)
@@ -510,9 +515,10 @@ class TimeSteps(Limits):
         actuation: Actuated = None,
     ) -> Policy:
         """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
-        time since the rollout began. The law is evaluated once a step, at its beginning: u holds
-        over the step (zero-order hold), also over the stages of "rk4" and "midpoint". parameters:
-        the shapes of further arrays by name. Raises ValueError if it gives other than nu scalars.
+        time since the rollout began. The law is evaluated once per step, at its beginning: u is
+        constant over the step (zero-order hold), also over the stages of "rk4" and "midpoint".
+        parameters: the shapes of further arrays by name. Raises ValueError if the law does not
+        return nu scalars.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t: -q - 0.1 * v)
