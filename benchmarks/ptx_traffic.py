@@ -12,8 +12,10 @@ after the other, as grids were until version 1.3, instead of the columns of a ti
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,13 @@ from ptx_assembled import Case, alone, by_ptxas
 from robots import DTYPES, chosen, machine_lines, say, table
 
 import featherlane as fl
-from featherlane.backends.cuda.emulated_memory import FIRST, GUARD, Memory
-from featherlane.backends.cuda.emulator import Launched
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.cuda.stages import Kernels
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from gpu_emulator.launch import Launched
+from gpu_emulator.memory import FIRST, GUARD, Memory
 
 ROBOTS = ("iiwa14", "hyq:free", "atlas:free", "g1:free")
 STATES = 65_536

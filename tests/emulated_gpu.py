@@ -4,9 +4,9 @@ import sys
 from types import ModuleType
 
 import numpy as np
+from gpu_emulator import EmulatedDriver
 
 from featherlane.backends.cuda import calls, copies, driver, kept, unloading, workspaces
-from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 
 STREAM = 7  # the current one of the package
 

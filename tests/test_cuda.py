@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import gpu_emulator
 import numpy as np
 import pytest
 import textbook
@@ -13,7 +14,7 @@ from test_backend import DTYPES, dtypes, every_operation, random_function, same_
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cuda import column_groups, emulator, kernel, parse, ptx, rows, stages
+from featherlane.backends.cuda import column_groups, kernel, parse, ptx, rows, stages
 from featherlane.functions.compile import dynamics_program, input_shapes, scalar_function
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, Output
@@ -32,7 +33,7 @@ def compare(program, inputs, dtype):
     """Emulated kernels of a program against the interpreter; returns the kernels."""
     kernels = made(program, dtype)
     inputs = {name: np.asarray(x, dtype) for name, x in inputs.items()}
-    found = emulator.run(kernels, inputs, dtype)
+    found = gpu_emulator.run(kernels, inputs, dtype)
     wanted = reference.evaluate(lower(program, "cuda", dtype), inputs, dtype)
     for name, x in wanted.items():
         same_bits(found[name], np.broadcast_to(x, found[name].shape))
@@ -169,14 +170,14 @@ def test_numbers_of_warps_are_divided_exactly(by):
     """By the columns; the largest numbers, and those around multiples."""
     near = [k * by + d for k in (1, 2, 1000, (2**31 - 1) // by) for d in (-1, 0, 1)]
     numbers = [x for x in (0, *near, 2**31 - 1) if x < 2**31]
-    t, memory = ptx.Text(np.dtype(np.float32)), emulator.Memory()
+    t, memory = ptx.Text(np.dtype(np.float32)), gpu_emulator.Memory()
     at = memory.place(np.zeros(2 * len(numbers), np.uint32))
     address = t.set("w", "ld.param.u64", "[a]")
     for k, number in enumerate(numbers):
         for j, x in enumerate(ptx.divided(t, t.set("r", "mov.u32", number), by)):
             t.do(f"st.global.u32 [{address}+{8 * k + 4 * j}], {t.set('r', 'mov.u32', x)}")
     text = "\n".join([*ptx.HEADER, *ptx.entry("f", [("u64", "a")], t), ""])
-    emulator.Launched(text, "f", [at], memory, blocks=1, threads=1, shared=0).run()
+    gpu_emulator.Launched(text, "f", [at], memory, blocks=1, threads=1, shared=0).run()
     found = memory.read(at, np.zeros((len(numbers), 2), np.uint32))
     assert found.tolist() == [[*divmod(x, by)] for x in numbers]
 
@@ -203,7 +204,7 @@ def test_rows_of_any_length_and_distance(apart, count, dtype):
         outputs[f"y{n}"] = Output((n,), tuple(graph.node("neg", k) for k in reversed(x)))
     graph.outputs = outputs
     inputs = {x: y.astype(dtype) for x, y in random_inputs(graph.inputs, count).items()}
-    found = emulator.run(made(Program(graph), dtype), inputs, dtype, apart=apart)
+    found = gpu_emulator.run(made(Program(graph), dtype), inputs, dtype, apart=apart)
     for x, y in zip(inputs.values(), found.values(), strict=True):
         same_bits(y, -x[:, ::-1])
 
@@ -247,20 +248,20 @@ def one_kernel(*lines):
     text.do("setp.lt.u32 %p0, %r0, 16")
     text.lines += lines
     text.count.update(r=8, w=8, f=8, p=2)
-    memory = emulator.Memory()
+    memory = gpu_emulator.Memory()
     place = memory.place(np.zeros(32, np.float32))
     lines = "\n".join([*ptx.HEADER, *ptx.entry("f", [("u64", "a")], text), ""])
-    return emulator.Launched(lines, "f", [place], memory, blocks=1, threads=32, shared=128)
+    return gpu_emulator.Launched(lines, "f", [place], memory, blocks=1, threads=32, shared=128)
 
 
 def test_tables_of_a_text_are_placed_once():
     """Functions of many launches would fill the memory with them."""
-    shown, memory = rows.Shown(rows.Array(3, "", ""), [(0, 0), (0, 1)]), emulator.Memory()
-    first = emulator._tables(rows.table("t", shown), memory)
+    shown, memory = rows.Shown(rows.Array(3, "", ""), [(0, 0), (0, 1)]), gpu_emulator.Memory()
+    first = gpu_emulator.launch._tables(rows.table("t", shown), memory)
     size = len(memory.bytes)
-    assert emulator._tables(rows.table("t", shown), memory) == first
+    assert gpu_emulator.launch._tables(rows.table("t", shown), memory) == first
     assert (len(memory.bytes), len(first)) == (size, 1)
-    assert emulator._tables(rows.table("u", shown), memory) != first
+    assert gpu_emulator.launch._tables(rows.table("u", shown), memory) != first
 
 
 @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ def test_tables_of_a_text_are_placed_once():
     ],
 )
 def test_the_emulator_refuses(lines, message):
-    with pytest.raises(emulator.EmulationError, match=message):
+    with pytest.raises(gpu_emulator.EmulationError, match=message):
         one_kernel(*lines).run()
 
 
@@ -300,8 +301,8 @@ def test_kernels_without_their_barriers_are_found_out():
     kernels = made(program, np.float32)
     inputs = random_inputs(program.inputs)
     wrong = kernels._replace(texts=[kernels.texts[0].replace("bar.warp.sync 0xffffffff;\n", "")])
-    with pytest.raises(emulator.EmulationError, match="without a barrier"):
-        emulator.run(wrong, inputs, np.float32)
+    with pytest.raises(gpu_emulator.EmulationError, match="without a barrier"):
+        gpu_emulator.run(wrong, inputs, np.float32)
 
 
 # The assembler, where there is one

@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 from assembler import needs_ptxas, refusals
+from gpu_emulator import grammar
 from test_backend import every_operation
 
 import featherlane as fl
-from featherlane.backends.cuda import grammar, parse, stages
+from featherlane.backends.cuda import parse, stages
 from featherlane.errors import CompileError
 from featherlane.functions.long.on_gpu import LongOnGPU
 from featherlane.functions.table import Variant

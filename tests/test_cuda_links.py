@@ -6,16 +6,17 @@ import re
 import shutil
 import subprocess
 
+import gpu_emulator
 import numpy as np
 import pytest
+from gpu_emulator import EmulatedDriver
 from repetition import repeated
 from test_backend import same_bits
 
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import calls as device_calls
-from featherlane.backends.cuda import emulator, files, links, rounds
-from featherlane.backends.cuda.emulated_driver import EmulatedDriver
+from featherlane.backends.cuda import files, links, rounds
 from featherlane.backends.cuda.rounds import Shape
 from featherlane.backends.cuda.workspaces import Workspaces
 from featherlane.errors import CompileError
@@ -64,7 +65,7 @@ def interpreted(program, inputs, dtype):
 def compare(program, dtype, shape, count):
     kernels = made(program, dtype, Shape(*shape))
     inputs = random_inputs(program.inputs, count, dtype)
-    found = emulator.run(kernels, inputs, dtype)
+    found = gpu_emulator.run(kernels, inputs, dtype)
     for name, x in interpreted(program, inputs, dtype).items():
         assert np.isfinite(x).all()
         same_bits(found[name], np.broadcast_to(x, found[name].shape))
@@ -131,7 +132,7 @@ def test_bits_of_the_cpu(name, method, options):
     (core,) = kernels.outputs.values()
     wanted = np.empty((3, *core), F32)
     recording(model, variant, F32, **options)(*inputs.values(), out=[wanted])
-    (found,) = emulator.run(kernels, inputs, F32).values()
+    (found,) = gpu_emulator.run(kernels, inputs, F32).values()
     same_bits(found, wanted)
 
 
@@ -159,7 +160,7 @@ def test_derivatives_of_forward_dynamics(dtype):
     model = fl.chain(3, seed=1)
     kernels = long_kernels(model, Variant(DFD), "f", dtype, 1)
     inputs = random_inputs(kernels.inputs, 2, dtype)
-    found = emulator.run(kernels, inputs, dtype)
+    found = gpu_emulator.run(kernels, inputs, dtype)
     a = interpreted(recorded(model, FD, "aba"), inputs, dtype)["a"]
     state = {"q": inputs["q"], "v": inputs["v"], "a": a}
     parts = interpreted(recorded(model, "inverse_dynamics_derivatives"), state, dtype)
@@ -247,8 +248,8 @@ def test_kernels_without_their_barriers_are_found_out(links_):
     assert bool(kernels.slots) == (links_ == 40)
     inputs = random_inputs(program.inputs, 1, F32)
     wrong = kernels._replace(texts=[kernels.texts[0].replace("bar.sync 0;\n", "")])
-    with pytest.raises(emulator.EmulationError, match="without a barrier"):
-        emulator.run(wrong, inputs, F32)
+    with pytest.raises(gpu_emulator.EmulationError, match="without a barrier"):
+        gpu_emulator.run(wrong, inputs, F32)
 
 
 def test_blocks_of_one_launch_that_wait_for_each_other_are_found_out():
@@ -256,8 +257,8 @@ def test_blocks_of_one_launch_that_wait_for_each_other_are_found_out():
     kernels = made(program, F32, Shape(1, 32, 2))
     first, *_, last = kernels.launches
     whole = first._replace(arguments=(first.arguments[0], last.arguments[1]))
-    with pytest.raises(emulator.EmulationError, match="without a barrier"):
-        emulator.run(
+    with pytest.raises(gpu_emulator.EmulationError, match="without a barrier"):
+        gpu_emulator.run(
             kernels._replace(launches=(whole,)), random_inputs(program.inputs, 1, F32), F32
         )
 
@@ -277,7 +278,7 @@ def test_a_launch_for_each_round_through_the_driver(monkeypatch):
     rows = [device_calls.Rows(api.place(x), x.nbytes // len(x)) for x in arrays]
     device_calls.DeviceFunction(lambda _: kernels, lambda *_: "links", F32).call(0, 0, rows, 35)
     same_bits(
-        api.memory.read(rows[-1].address, arrays[-1]), emulator.run(kernels, inputs, F32)["tau"]
+        api.memory.read(rows[-1].address, arrays[-1]), gpu_emulator.run(kernels, inputs, F32)["tau"]
     )
     assert len(api.launched) == 2 * len(kernels.launches) == 18
 

@@ -1,5 +1,6 @@
 """Plans on GPUs, run by the emulator: rollouts and long steps give the bits of the CPU."""
 
+import gpu_emulator
 import numpy as np
 import pytest
 import textbook
@@ -8,7 +9,7 @@ from test_backend import dtypes, same_bits
 
 import featherlane as fl
 from featherlane.api.compiled import settled
-from featherlane.backends.cuda import emulator, plans
+from featherlane.backends.cuda import plans
 from featherlane.functions import sequences
 from featherlane.functions.gpu import kernels_of, source_of
 from featherlane.functions.operations import Operation
@@ -25,7 +26,7 @@ def compare(model, variant, dtype):
     if "q" in inputs:
         inputs["q"] = model.random_configuration((BATCH, *inputs["q"].shape[1:-1]))
     inputs = {x: y.astype(dtype) for x, y in (inputs | {"dt": np.full(BATCH, 0.01)}).items()}
-    found = emulator.run(kernels, inputs, dtype)
+    found = gpu_emulator.run(kernels, inputs, dtype)
     results = model._function(variant)(*(inputs[x] for x in kernels.inputs))
     for x, y in zip(found.values(), results, strict=True):
         same_bits(x, y)
@@ -97,8 +98,8 @@ def test_functions_without_their_barriers_are_found_out(small):
     kernels = kernels_of(source_of(small, variant), "f", np.dtype(np.float32))
     inputs = {x: np.full((BATCH, *s), 0.1) for x, s in kernels.inputs.items()}
     texts = [kernels.texts[0].replace("bar.warp.sync 0xffffffff;\n", "")]
-    with pytest.raises(emulator.EmulationError, match="without a barrier"):
-        emulator.run(kernels._replace(texts=texts), inputs, np.float32)
+    with pytest.raises(gpu_emulator.EmulationError, match="without a barrier"):
+        gpu_emulator.run(kernels._replace(texts=texts), inputs, np.float32)
 
 
 @pytest.mark.parametrize("mode", ["tangents", "adjoints"])
@@ -110,7 +111,7 @@ def test_derivatives_of_rollouts_by_all_arrays(small, mode):
     rng = np.random.default_rng(7)
     inputs = {x: rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}
     inputs |= {"q": small.random_configuration(BATCH), "dt": np.full(BATCH, 0.01)}
-    found = emulator.run(kernels, inputs, np.float64)
+    found = gpu_emulator.run(kernels, inputs, np.float64)
     wanted = derivative(*(inputs[x] for x in derivative.inputs))
     for x, y in zip(found.values(), wanted, strict=True):
         same_bits(x, y)

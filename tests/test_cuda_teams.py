@@ -5,6 +5,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import gpu_emulator
 import numpy as np
 import pytest
 import textbook
@@ -14,7 +15,7 @@ from test_cuda import random_inputs, robot_program
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cuda import driver, emulator, schedule, team_memory, teams
+from featherlane.backends.cuda import driver, schedule, team_memory, teams
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
@@ -38,7 +39,7 @@ def compare(program, inputs, dtype, warps):
     """Emulated kernels of a program against the interpreter; returns the kernels."""
     kernels = made(program, dtype, warps)
     inputs = {name: np.asarray(x, dtype) for name, x in inputs.items()}
-    found = emulator.run(kernels, inputs, dtype)
+    found = gpu_emulator.run(kernels, inputs, dtype)
     wanted = reference.evaluate(lower(program, "cuda", dtype), inputs, dtype)
     for name, x in wanted.items():
         same_bits(found[name], np.broadcast_to(x, found[name].shape))
@@ -182,8 +183,8 @@ def test_kernels_without_a_barrier_are_found_out():
                 if (seen - 1) % barriers == n:
                     continue
             lines.append(line)
-        with pytest.raises(emulator.EmulationError, match="without a barrier"):
-            emulator.run(kernels._replace(texts=["\n".join(lines)]), inputs, F32)
+        with pytest.raises(gpu_emulator.EmulationError, match="without a barrier"):
+            gpu_emulator.run(kernels._replace(texts=["\n".join(lines)]), inputs, F32)
 
 
 def test_scratch_memory_needs_barriers_too(monkeypatch):
@@ -193,10 +194,10 @@ def test_scratch_memory_needs_barriers_too(monkeypatch):
     assert kernels.slots
     text = kernels.texts[0].replace("bar.sync 0;\n", "")
     # Shared memory that watches nothing
-    monkeypatch.setattr(emulator.Shared, "load", lambda self, at, t, dtype, _: at.astype(dtype))
-    monkeypatch.setattr(emulator.Shared, "store", lambda *_: None)
-    with pytest.raises(emulator.EmulationError, match=r"global.*without a barrier"):
-        emulator.run(kernels._replace(texts=[text]), random_inputs(program.inputs, 33), F32)
+    monkeypatch.setattr(gpu_emulator.Shared, "load", lambda self, at, t, dtype, _: at.astype(dtype))
+    monkeypatch.setattr(gpu_emulator.Shared, "store", lambda *_: None)
+    with pytest.raises(gpu_emulator.EmulationError, match=r"global.*without a barrier"):
+        gpu_emulator.run(kernels._replace(texts=[text]), random_inputs(program.inputs, 33), F32)
 
 
 def two_warps(*lines):
@@ -205,7 +206,9 @@ def two_warps(*lines):
     head += ["setp.lt.u32 %p1, %r0, 16;", "shl.b32 %r2, %r0, 2;", "mov.f32 %f0, 0f3F800000;"]
     body = [".reg .u32 %r<4>;", ".reg .pred %p<2>;", ".reg .f32 %f<2>;", *head, *lines]
     text = "\n".join([*HEADER, ".visible .entry f(", ")", "{", *body, "}", ""])
-    return emulator.Launched(text, "f", [], emulator.Memory(), blocks=2, threads=64, shared=256)
+    return gpu_emulator.Launched(
+        text, "f", [], gpu_emulator.Memory(), blocks=2, threads=64, shared=256
+    )
 
 
 PARTED = ["@%p0 bra $L1;", "st.shared.f32 [%r2], %f0;", "bar.sync 0;", "ret;", "$L1:"]
@@ -226,7 +229,7 @@ def test_warps_of_a_block_may_part():
     ],
 )
 def test_what_parted_warps_may_not_do(lines, message):
-    with pytest.raises(emulator.EmulationError, match=message):
+    with pytest.raises(gpu_emulator.EmulationError, match=message):
         two_warps(*lines).run()
 
 

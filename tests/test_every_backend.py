@@ -5,6 +5,7 @@ runs the lowered program operation by operation.
 from dataclasses import replace
 from functools import cache
 
+import gpu_emulator
 import numpy as np
 import pytest
 import textbook
@@ -12,7 +13,6 @@ from repetition import repeated
 from test_backend import DTYPES, same_bits
 
 from featherlane.backends import reference
-from featherlane.backends.cuda import emulator
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import DEFAULT_INTEGRATOR, FUNCTIONS, Variant
 from featherlane.program.lower import lower
@@ -44,7 +44,7 @@ def on_gpu(mapping):
     def run(model, name, inputs):
         dtype = next(iter(inputs.values())).dtype
         kernels = model.function(name).gpu.kernels(mapping, "f", dtype)
-        return tuple(emulator.run(kernels, inputs, dtype).values())
+        return tuple(gpu_emulator.run(kernels, inputs, dtype).values())
 
     return run
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from documents import ROOT
+from gpu_emulator import EmulatedDriver
 
 from featherlane.backends.cuda import calls, copies, kept
 from featherlane.backends.cuda import driver as drivers
 from featherlane.backends.cuda.driver import Properties, StreamState
-from featherlane.backends.cuda.emulated_driver import EmulatedDriver
 from featherlane.errors import DeviceError
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

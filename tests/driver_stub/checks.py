@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "benchmarks")]
+FOLDER = Path(__file__).parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent), str(FOLDER.parents[1] / "benchmarks")]
 import gpu  # noqa: E402
 import gpu_card  # noqa: E402
 import gpu_cells  # noqa: E402

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from gpu_emulator import grammar
+from gpu_emulator.launch import Launched
+from gpu_emulator.memory import FIRST, Memory
 
-from featherlane.backends.cuda import grammar
-from featherlane.backends.cuda.emulated_memory import FIRST, Memory
-from featherlane.backends.cuda.emulator import Launched
 from featherlane.errors import CompileError
 
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED = 0, 1, 2, 3

@@ -1,75 +1,21 @@
-"""Runs PTX text without a GPU: all threads of a launch as NumPy arrays, instruction by instruction.
-
-It takes what the grammar of this package's PTX has, and is stricter than a GPU: it refuses
-addresses outside of the arrays that it was given, registers that nothing has set, branches at which
-threads of a warp part, barriers that some warps of a block do not reach, and reads of memory that
-another thread has written without a barrier in between, or the other way round.
-"""
+"""One launch of a kernel: all threads as NumPy arrays, instruction by instruction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda.emulated_memory import EmulationError, Memory, Shared, Uses
-from featherlane.backends.cuda.grammar import checked
 from featherlane.backends.cuda.kernel import MEMORY
 from featherlane.backends.cuda.parse import Instruction, Parsed, tables
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.errors import CompileError
-from featherlane.program.op import fma
+from gpu_emulator.grammar import checked
+from gpu_emulator.instructions import COMPARE, COMPUTE, TYPES, wide_product
+from gpu_emulator.memory import EmulationError, Memory, Shared, Uses
 
 Array = Any
-TYPES: dict[str, Any] = {
-    **dict.fromkeys(("u32", "b32"), np.uint32),
-    **dict.fromkeys(("u64", "b64"), np.uint64),
-    "f32": np.float32,
-    "f64": np.float64,
-    "pred": np.bool_,
-}
-
-
-def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
-    def run(*operands: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return function(*operands)
-
-    return run
-
-
-def _wide(a: Array, b: Array) -> Array:
-    return a.astype(np.uint64) * b.astype(np.uint64)
-
-
-# Instructions by their names without type and rounding; how operands become the result
-COMPUTE: dict[str, Callable[..., Array]] = {
-    "mov": lambda a: a,
-    "add": _quiet(np.add),
-    "sub": _quiet(np.subtract),
-    "mul": _quiet(np.multiply),
-    "mul.lo": _quiet(np.multiply),
-    "mad.lo": _quiet(lambda a, b, c: a * b + c),
-    "div": _quiet(np.divide),
-    "fma": fma,
-    "sqrt": _quiet(np.sqrt),
-    "neg": np.negative,
-    "abs": np.abs,
-    "copysign": lambda a, b: np.copysign(b, a),
-    "min": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-COMPARE: dict[str, Callable[..., Array]] = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
 
 
 class Launched:
@@ -295,7 +241,7 @@ class _Gang:
             shift = np.left_shift if op == "shl" else np.right_shift
             return shift(self._read(given[0], kind), self._read(given[1], np.uint32).astype(kind))
         if "wide" in name:
-            product = _wide(*[self._read(x, kind) for x in given[:2]])
+            product = wide_product(*[self._read(x, kind) for x in given[:2]])
             return product if op == "mul" else product + self._read(given[2], np.uint64)
         plain = ".".join(x for x in name[:-1] if x != "rn")
         if plain not in COMPUTE:
@@ -390,51 +336,3 @@ def _tables(text: str, memory: Memory) -> dict[str, int]:
             x.name: memory.place(np.array(x.numbers, TYPES[x.kind])) for x in tables(text)
         }
     return memory.tables[text]
-
-
-def run(
-    kernels: Any,
-    inputs: Mapping[str, Array],
-    dtype: Any,
-    count: int | None = None,
-    apart: int = 0,
-) -> dict[str, Array]:
-    """The outputs that kernels (`stages.Kernels`) compute of arrays of shape (B, *core). apart: the
-    numbers that lie between the rows of all arrays.
-    """
-    memory = Memory()
-    given = [np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs]
-    count = len(given[0]) if count is None else count
-    empty = [np.zeros((count, *shape), dtype) for shape in kernels.outputs.values()]
-    spread = [_spread(x, apart) for x in (*given, *empty)]
-    places = [memory.place(x) for x in spread]
-    strides = [x.nbytes // max(count, 1) for x in spread]
-    arguments = [y for pair in zip(places, strides, strict=True) for y in pair]
-    groups = -(-count // WARP)
-    scratch = memory.place(np.full(groups * WARP * kernels.slots, np.nan, dtype))
-    for launch in kernels.launches:
-        Launched(
-            kernels.texts[launch.text],
-            launch.kernel,
-            [*arguments, scratch, count, *launch.arguments],
-            memory,
-            blocks=launch.blocks(count),
-            threads=launch.threads,
-            shared=launch.shared,
-        ).run()
-    found = zip(kernels.outputs, places[len(given) :], spread[len(given) :], empty, strict=True)
-    return {x: _gathered(memory.read(at, rows), apart, like) for x, at, rows, like in found}
-
-
-def _spread(rows: Array, apart: int) -> Array:
-    """Rows with zeros behind each."""
-    flat = rows.reshape(len(rows), -1)
-    return np.concatenate([flat, np.zeros((len(rows), apart), rows.dtype)], axis=1)
-
-
-def _gathered(rows: Array, apart: int, like: Array) -> Array:
-    """The rows without what lies between them, which nothing may have touched."""
-    end = rows.shape[1] - apart
-    if rows[:, end:].any():
-        raise EmulationError("a kernel wrote between the rows of an array")
-    return rows[:, :end].reshape(like.shape)

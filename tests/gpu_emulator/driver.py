@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cuda.driver import LoadedKernel, Properties, StreamState
-from featherlane.backends.cuda.emulated_memory import FIRST, EmulationError, Memory
-from featherlane.backends.cuda.emulator import Launched
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.errors import DeviceError
+from gpu_emulator.launch import Launched
+from gpu_emulator.memory import FIRST, EmulationError, Memory
 
 
 class EmulatedDriver:
