@@ -161,7 +161,7 @@ def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, 
     runs = None if products < MANY else RUNS
     best = None
     while True:
-        options = device, CLOCK, interval, whole
+        options = device, interval, whole
         made = network(model.name, datapath, tuple(SHORT), *options, runs=runs)
         needed = cost(made, device)
         share = needed.shares.dsps
@@ -181,10 +181,10 @@ def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Ne
     """The design whose limbs and columns take turns."""
     assign = pass_formats(model, form, {})
     device = devices.load("xcvu9p")
-    found = FunctionsOrganiser(model, tuple(SHORT), device, CLOCK, assign).at(interval)
+    found = FunctionsOrganiser(model, tuple(SHORT), device, assign).at(interval)
     say(str(found))
     runs = None if found.design.whole.graph.op.count("mul") < MANY else ARRAY_RUNS
-    designer = ArrayNetworkDesigner(model.name, device, CLOCK, "whole", tuple(SHORT), runs=runs)
+    designer = ArrayNetworkDesigner(model.name, device, "whole", tuple(SHORT), runs=runs)
     made, needed, _ = designer.best(found.design, interval)
     say(f"{robot}, all functions in arrays, {form}, interval {interval}: {needed.shares}")
     return made, needed

@@ -35,7 +35,7 @@ from featherlane.backends.fpga.simulation import simulate
 from featherlane.functions.circuits import CIRCUITS, FACTOR
 from featherlane.functions.table import Variant
 
-DEVICE, CLOCK = "xcvu9p", 8.0
+DEVICE = "xcvu9p"
 RUNS = 4  # schedules of each pipeline
 PAUSES = 128  # of 256 cycles
 ID, DID, MINV = "inverse_dynamics", "inverse_dynamics_derivatives", "mass_matrix_inverse"
@@ -94,7 +94,7 @@ def figures(
     kind, *sums = form.split(",")
     algorithm = FACTOR if FACTOR in CIRCUITS.get(function, {}) else None
     designer: Any
-    given = "robot", devices.load(DEVICE), CLOCK, "whole"
+    given = "robot", devices.load(DEVICE), "whole"
     if kind == "flat":
         whole: Any = fixed_function(model, Variant(function), format, None, algorithm).datapath
         designer = Designer(*given, runs=RUNS)

@@ -40,7 +40,7 @@ from featherlane.program.graph import Graph, entered, placed, simplify
 from featherlane.program.passes.guards import LOST
 
 DEVICE = "xcvu9p"
-CLOCK, SLOW = 8.0, 18.0  # ns
+SLOW = 18.0  # ns
 BANDWIDTH = 32e9  # bytes a second
 WORD = 4  # bytes
 SPARE = (0, 0.03, 0.1)  # more units than needed, where that shortens a pipeline
@@ -97,7 +97,7 @@ def fast(
         for form in FORMATS:
             datapath = in_format(model, graph, form)
             for interval in intervals:
-                row = figures(datapath, device, CLOCK, interval, SPARE)
+                row = figures(datapath, device, interval, SPARE)
                 yield {"robot": name, "function": function, "format": form, **row}
 
 
@@ -106,10 +106,10 @@ def slow(
 ) -> Iterator[Row]:
     """Of derivatives of forward dynamics from M^-1 alone, which the papers give."""
     for delays in ("low_latency", "low_latency_pessimistic") if DIFD in functions else ():
-        device = devices.load(DEVICE, delays)
+        device = devices.load(DEVICE, delays, SLOW)
         graph = prepared(without_angles(in_circuits(model, Variant(DIFD))))
         for interval in intervals:
-            row = figures(uniform(graph, "q16.16"), device, SLOW, interval, MORE)
+            row = figures(uniform(graph, "q16.16"), device, interval, MORE)
             told = f"{DIFD}, {delays.replace('_', ' ')}"
             yield {"robot": name, "function": told, "format": "q16.16", **row}
 
@@ -126,10 +126,10 @@ def in_format(model: fl.Model, graph: Graph, form: str) -> Datapath:
 
 
 def figures(
-    datapath: Datapath, device: devices.Device, clock: float, interval: int, spare: Sequence[float]
+    datapath: Datapath, device: devices.Device, interval: int, spare: Sequence[float]
 ) -> Row:
-    datapath = narrowed(fused(datapath, device, clock, SLACK if interval > 1 else 0))
-    pipeline = scheduled(datapath, device, clock, interval, spare)
+    datapath = narrowed(fused(datapath, device, SLACK if interval > 1 else 0))
+    pipeline = scheduled(datapath, device, interval, spare)
     made = verilog.design("pipeline", datapath, pipeline, device.tile)
     found = cost(made, device)
     moved = (len(made.inputs) + len(made.outputs)) * WORD / BANDWIDTH  # seconds
@@ -148,10 +148,10 @@ def figures(
 
 
 def scheduled(
-    datapath: Datapath, device: devices.Device, clock: float, interval: int, spare: Sequence[float]
+    datapath: Datapath, device: devices.Device, interval: int, spare: Sequence[float]
 ) -> Pipeline:
-    own = devices.operators(datapath, device, clock)
-    pipeline = pipelined(datapath.graph, own, clock, interval, spare=spare)
+    own = devices.operators(datapath, device)
+    pipeline = pipelined(datapath.graph, own, device.clock, interval, spare=spare)
     pipeline.verify()
     return pipeline
 
@@ -198,7 +198,7 @@ def variants(name: str, model: fl.Model, intervals: Sequence[int]) -> list[Row]:
     for function, title, graph in algorithms_of(model, bounds):
         graph = prepared(graph)
         datapath = uniform(graph, "q16.16")
-        own = devices.operators(datapath, device, CLOCK)
+        own = devices.operators(datapath, device)
         row = {
             "robot": name,
             "function": function,
@@ -208,7 +208,7 @@ def variants(name: str, model: fl.Model, intervals: Sequence[int]) -> list[Row]:
             "reciprocals": graph.op.count("div"),
         }
         for interval in intervals:
-            found = scheduled(datapath, device, CLOCK, interval, SPARE)
+            found = scheduled(datapath, device, interval, SPARE)
             row[f"cycles at interval {interval}"] = found.latency
         row["median_error"], row["largest_error"] = errors(model, graph)
         rows.append(row)

@@ -134,7 +134,7 @@ def datapath_of(robot: str, function: str, form: str) -> Datapath:
 def design_at(robot: str, function: str, form: str, interval: int) -> verilog.Design:
     """A function as a pipeline, with multipliers shared by module."""
     datapath, device = datapath_of(robot, function, form), devices.load(DEVICE)
-    operators, pools = devices.operators(datapath, device, CLOCK), by_call(datapath.graph)
+    operators, pools = devices.operators(datapath, device), by_call(datapath.graph)
     pipeline = pipelined(datapath.graph, operators, CLOCK, interval, pools)
     return verilog.design("d", datapath, pipeline, device.tile)
 

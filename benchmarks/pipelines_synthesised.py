@@ -124,8 +124,8 @@ def classes_of(robot: str, form: str, interval: int) -> Iterator[Class]:
     device = devices.load(DEVICE)
     model = options.loaded(robot)
     plain = fixed_function(model, Variant(DIFD), form, None).datapath
-    datapath = narrowed(fused(plain, device, CLOCK, SLACK if interval > 1 else 0))
-    operators, pools = devices.operators(datapath, device, CLOCK), by_call(datapath.graph)
+    datapath = narrowed(fused(plain, device, SLACK if interval > 1 else 0))
+    operators, pools = devices.operators(datapath, device), by_call(datapath.graph)
     pipeline = pipelined(datapath.graph, operators, CLOCK, interval, pools)
     design = verilog.design("d", datapath, pipeline, device.tile)
     predicted = cost(design, device).modules

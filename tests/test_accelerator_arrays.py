@@ -265,7 +265,7 @@ CASES = [(3, 7), (3, 2), (2, 4), (4, 12), (3, 11)]  # limbs, interval
 
 def design_of(cut, interval):
     device, kernels = devices.load("xcvu9p"), [*cut.kernels.values()]
-    found = scheduled(cut.whole, kernels, interval, device, 8.0, runs=4)
+    found = scheduled(cut.whole, kernels, interval, device, runs=4)
     return array_design("robot", cut.whole, found, interval, device.tile)
 
 
@@ -298,7 +298,7 @@ def test_arrays_in_icarus(members, interval, tmp_path):
     cut = arrays(model, "inverse_dynamics")
     if members == 3:
         device = devices.load("xcvu9p")
-        cut = cut.changed(lambda own: fused(own, device, 8.0))
+        cut = cut.changed(lambda own: fused(own, device))
     made = design_of(cut, interval)
     slots_of = [array.slots for array in made.arrays if array.kernel.datapath.graph.op.count("mul")]
     assert max(slots_of) == turns(members, interval).slots

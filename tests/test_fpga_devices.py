@@ -29,14 +29,14 @@ def datapath(function, inputs, own=(), wide=WIDE):
 
 
 def costed(data, device, interval):
-    own = devices.operators(data, device, CLOCK)
+    own = devices.operators(data, device)
     pipeline = pipelined(data.graph, own, CLOCK, interval)
     pipeline.verify()
     return cost(verilog.design("d", data, pipeline, device.tile), device), pipeline
 
 
 def kinds(data, device):
-    return [o.kind for o in devices.operators(data, device, CLOCK) if o]
+    return [o.kind for o in devices.operators(data, device) if o]
 
 
 @pytest.mark.parametrize("name", devices.names())
@@ -72,7 +72,7 @@ def test_unknown_names():
 def test_operators_of_products(vu9p):
     """A constant is as wide as its odd factor; powers of two are wires, or adders that round."""
     data = datapath(lambda x: [x[0] * x[1], x[0] * 3.0, x[0] * 2.0, x[0] * 0.5, x[0] * -2.0], 2)
-    own = devices.operators(data, vu9p, CLOCK)
+    own = devices.operators(data, vu9p)
     products = [own[k] for k in data.graph.outputs["y"].nodes]
     assert [o and o.kind for o in products] == [
         "multiply 44x35", "multiply 35x27", None, "add", "add",
@@ -102,7 +102,7 @@ def test_other_operators(vu9p):
 def test_a_clock_that_is_too_fast(vu9p):
     data = datapath(lambda x: [x[0] + x[1]], 2)
     with pytest.raises(CompileError, match=r"add takes 4 ns on XCVU9P \(two_additions\): .* 250.0"):
-        devices.operators(data, vu9p, 2.0)
+        devices.operators(data, vu9p._replace(clock=2.0))
 
 
 def test_the_cost_of_a_pipeline(vu9p):

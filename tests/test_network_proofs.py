@@ -36,7 +36,7 @@ def small(functions, interval, depth, clock=8.0):
     a cycle, in which two sums fit into 8.
     """
     made = network(
-        "small", sums(functions), functions, devices.load("xcvu9p"), clock, interval, by_call,
+        "small", sums(functions), functions, devices.load("xcvu9p", clock=clock), interval, by_call,
         tag_bits=BITS,
     )  # fmt: skip
     links = {name: replace(x, depth=min(x.depth, depth)) for name, x in made.links.items()}

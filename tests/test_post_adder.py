@@ -37,7 +37,7 @@ needs_yosys = pytest.mark.skipif(
 )
 DSP48E2 = Tile(27, 18, post_adder=48)
 DSP48E1 = Tile(25, 18, post_adder=48)
-DEVICE, CLOCK = devices.load("xcvu9p"), 8.0
+DEVICE = devices.load("xcvu9p")
 SIGNS = ("plus", "minus", "either")
 # Widths of operands, bits of the result, the constant
 CHAINS = [
@@ -190,13 +190,13 @@ def test_instances_do_what_yosys_says_of_a_dsp48e1(tmp_path):
 def fused_datapath(seed):
     """A random datapath in which all products are fused that can be, as integers."""
     datapath = random_datapath(seed, ops=["multiply-add"] * 3 + ["mul", "add", "neg"])
-    return fused(datapath, DEVICE, CLOCK, slack=-100)
+    return fused(datapath, DEVICE, slack=-100)
 
 
 def pipeline_of(datapath, interval):
-    operators = devices.operators(datapath, DEVICE, CLOCK)
+    operators = devices.operators(datapath, DEVICE)
     pools = by_call(datapath.graph)
-    found = pipelined(datapath.graph, operators, CLOCK, interval, pools)
+    found = pipelined(datapath.graph, operators, DEVICE.clock, interval, pools)
     found.verify()
     return found
 
@@ -252,7 +252,7 @@ def test_a_fused_sum_is_rounded_once(seed):
 def test_fused_products_are_no_slower_and_take_fewer_luts():
     function = fl.load("iiwa14").function("inverse_dynamics", backend="fixed", format="fitted")
     plain = function.datapath
-    found = fused(plain, DEVICE, CLOCK)
+    found = fused(plain, DEVICE)
     both = [narrowed(own) for own in (plain, found)]
     pipelines = [pipeline_of(own, 1) for own in both]
     assert pipelines[1].latency <= pipelines[0].latency
@@ -264,7 +264,7 @@ def test_fused_products_are_no_slower_and_take_fewer_luts():
     ]
     assert needs[1].dsps == needs[0].dsps
     assert needs[1].luts < 0.9 * needs[0].luts
-    assert fused(plain, devices.load("ecp5_85k"), CLOCK) is plain
+    assert fused(plain, devices.load("ecp5_85k")) is plain
 
 
 def test_the_function_of_an_accelerator_rounds_as_its_circuit_does():
@@ -289,14 +289,14 @@ def multiply_add():
     product = graph.node("mul", x, y)
     graph.outputs["y"] = Output((1,), (graph.node("sub", z, product),))
     form = Format(27, 20)
-    return fused(Datapath(graph, (form,) * 5), DEVICE, CLOCK)
+    return fused(Datapath(graph, (form,) * 5), DEVICE)
 
 
 def test_the_addend_may_come_later_than_the_factors():
     datapath = multiply_add()
-    operators = devices.operators(datapath, DEVICE, CLOCK)
+    operators = devices.operators(datapath, DEVICE)
     assert [own and own.cycles for own in operators] == [None, None, None, 2, 1]
-    made = pipelined(datapath.graph, operators, CLOCK, 1)
+    made = pipelined(datapath.graph, operators, DEVICE.clock, 1)
     assert (made.start[3], made.start[4], made.latency) == (0, 2, 3)
     for k, cycle, told in [(4, 3, "which it follows"), (3, 1, "follows|starts")]:
         start = tuple(cycle if n == k else s for n, s in enumerate(made.start))
@@ -315,7 +315,7 @@ CLASS = "iiwa14_Rb6"
 @pytest.mark.parametrize(("format", "interval"), repeated([("fitted", 1), ("q16.16", 4)], 1))
 def test_a_class_of_iiwa14_takes_what_was_predicted(format, interval):
     function = fl.load("iiwa14").function("inverse_dynamics", backend="fixed", format=format)
-    datapath = narrowed(fused(function.datapath, DEVICE, CLOCK))
+    datapath = narrowed(fused(function.datapath, DEVICE))
     design = verilog.design("iiwa14", datapath, pipeline_of(datapath, interval), DEVICE.tile)
     predicted = cost(design, DEVICE).modules[CLASS]
     found = synthesis.synthesised(synthesis.module_sources(design, CLASS), CLASS)

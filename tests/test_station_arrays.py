@@ -92,7 +92,7 @@ def test_legs_and_columns_of_hyq_take_turns():
 def test_multipliers_read_fewer_registers(robot):
     cut, device = station_arrays(robot, [*SHARES]), devices.load("xcvu9p")
     datapath, kernels = cut.stations[STATIONS[0]]
-    before = scheduled(datapath, kernels, 8, device, 8.0)
+    before = scheduled(datapath, kernels, 8, device)
     after = [bound(array) for array in before]
     assert sum(map(sources, after)) < 0.95 * sum(map(sources, before))
     for one, other in zip(before, after, strict=True):
@@ -115,7 +115,7 @@ def test_columns_leave_few_phases_empty(robot):
     columns = station_arrays(robot, [*SHARES]).columns
     assert sorted(len(kernel.members) for kernel in columns.values()) == [2, 4]
     reasons = []
-    found = split_columns(columns, 6, devices.load("xcvu9p"), 8.0, reasons)
+    found = split_columns(columns, 6, devices.load("xcvu9p"), reasons)
     assert [len(kernel.members) for kernel in found.values()] == [3, 1, 2]
     assert "3 and 1 on arrays of their own" in reasons[0]
     given = [k for kernel in found.values() for nodes in kernel.gives for k in nodes]
@@ -172,7 +172,7 @@ def test_tips_of_several_limbs_in_verilator(stalls):
 @full
 def test_sums_in_post_adders(made):
     device = devices.load("xcvu9p")
-    designer = ArrayNetworkDesigner(made.name, device, 8.0, "whole", made.functions, runs=4)
+    designer = ArrayNetworkDesigner(made.name, device, "whole", made.functions, runs=4)
     cut = designer.fused(made.organisation.design)
     network, cost = designer.design(cut, made.interval)
     found = replace(made, datapath=cut.whole, network=network, circuit=circuit(network))

@@ -78,7 +78,7 @@ def test_a_class_of_iiwa14_takes_what_was_predicted():
     """DSPs exactly, LUTs and flip-flops within 15 %."""
     device = devices.load("xcvu9p")
     datapath = narrowed(fl.load("iiwa14").function("inverse_dynamics", backend="fixed").datapath)
-    operators, pools = devices.operators(datapath, device, 8.0), by_call(datapath.graph)
+    operators, pools = devices.operators(datapath, device), by_call(datapath.graph)
     pipeline = pipelined(datapath.graph, operators, 8.0, 4, pools)
     design = verilog.design("iiwa14", datapath, pipeline, device.tile)
     predicted = cost(design, device).modules[CLASS]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from circuit import CLOCK, DEVICE, GUARD
+from circuit import DEVICE, GUARD
 
 from featherlane.accelerators.designers import Designer
 from featherlane.backends.fixed.assign import fitted
@@ -110,6 +110,6 @@ def chain_datapath(freedoms: int, columns: Mapping[str, np.ndarray]) -> Datapath
 
 def chain_array(datapath: Datapath, columns: int, interval: int) -> tuple[ChainTimes, Cost]:
     """The schedule of the array and what it needs of the device, with all its matrices."""
-    designer = Designer("chain", devices.load(DEVICE), CLOCK, "whole", runs=1)
+    designer = Designer("chain", devices.load(DEVICE), "whole", runs=1)
     made, needed = designer.design(datapath, interval)
     return ChainTimes(interval, made.latency, columns), needed

@@ -97,7 +97,7 @@ class Circuit:
         """The pipeline and what it needs: a minute or two."""
         device = devices.load(DEVICE)
         graph = self.datapath.graph
-        own = devices.operators(self.datapath, device, CLOCK)
+        own = devices.operators(self.datapath, device)
         pipeline = pipelined(graph, own, CLOCK, INTERVAL, by_class(graph))
         pipeline.verify()
         found = design("dynamics", self.datapath, pipeline, device.tile)

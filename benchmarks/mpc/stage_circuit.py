@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from circuit import ACCELERATION, ANGLE, CLOCK, DEVICE, GUARD, SAMPLES, SPEED
+from circuit import ACCELERATION, ANGLE, DEVICE, GUARD, SAMPLES, SPEED
 from robot import FEET, Quadruped
 
 from featherlane.accelerators.designers import Designer
@@ -148,7 +148,7 @@ def piece_datapath(graph: Graph, states: Mapping[str, np.ndarray]) -> Datapath:
 
 def scheduled(name: str, datapath: Datapath, interval: int) -> tuple[PieceTimes, Cost]:
     """The schedule of a circuit at an interval, and what it needs of the device."""
-    designer = Designer(name, devices.load(DEVICE), CLOCK, "whole")
+    designer = Designer(name, devices.load(DEVICE), "whole")
     made, needed = designer.design(datapath, interval)
     return PieceTimes(interval, made.latency), needed
 

@@ -399,7 +399,7 @@ def accelerator(
     if arrays:
         algorithm = of_arrays(variant.name, algorithm)
     fixed = fixed_function(model, variant, format, ranges, algorithm)
-    target = devices.load(device, delays)
+    target = devices.load(device, delays, 1e3 / clock)
     top = identifier(f"{model.name}_{function}") if name is None else name
     check_name(top)
     choices = {
@@ -412,7 +412,7 @@ def accelerator(
         return _in_arrays(top, model, fixed, variant, target, choices, ranges)
     check_not_constant(function, model, fixed.datapath.graph)
     check_overflow(fixed, model, variant, format, ranges)
-    made, needed, computed = _fitting(top, fixed, target, 1e3 / clock, int(interval), sharing)
+    made, needed, computed = _fitting(top, fixed, target, int(interval), sharing)
     return Accelerator(top, model, computed, target, made, needed, ranges or {}, choices, variant)
 
 
@@ -426,13 +426,13 @@ def _in_arrays(
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Accelerator:
     """Returns a function as arrays. Raises CompileError if these do not fit."""
-    interval, clock = choices["interval"], choices["clock"]
-    given = fixed.algorithm, choices["arrays"], device, 1e3 / clock
+    interval = choices["interval"]
+    given = fixed.algorithm, choices["arrays"], device
     cutter = FunctionCutter(model, variant, choices["format"], ranges, *given)
     cut, found = cutter.at(interval)
     check_not_constant(variant.name, model, cut.whole.graph)
     check_overflow(fixed.computed_by(cut.whole), model, variant, choices["format"], ranges)
-    designer = ArrayDesigner(name, device, 1e3 / clock, "whole")
+    designer = ArrayDesigner(name, device, "whole")
     made, needed, cut = designer.best(cut, interval)
     if not needed.fits:
         quick = replace(designer, runs=1)
@@ -486,7 +486,6 @@ def _fitting(
     name: str,
     fixed: FixedFunction,
     device: devices.Device,
-    clock: float,
     interval: int,
     sharing: str,
 ) -> tuple[Design, Cost, FixedFunction]:
@@ -494,7 +493,7 @@ def _fitting(
     post-adders where that makes it no slower, or else makes it fit. Raises CompileError if it does
     not fit.
     """
-    designer = Designer(name, device, clock, sharing)
+    designer = Designer(name, device, sharing)
     made, needed, datapath = designer.best(fixed.datapath, interval)
     if needed.fits:
         own = datapath is fixed.datapath

@@ -42,10 +42,8 @@ class AllFunctionsSpace(Space):
     functions.
     """
 
-    def __init__(
-        self, model: Model, device: devices.Device, clock: float, sharing: str, ranges: Ranges
-    ) -> None:
-        super().__init__(model, DFD, device, clock, sharing, ranges)
+    def __init__(self, model: Model, device: devices.Device, sharing: str, ranges: Ranges) -> None:
+        super().__init__(model, DFD, device, sharing, ranges)
         self.function = TOGETHER
         self.given = checked_ranges(shapes_of(model), ranges)
 
@@ -58,7 +56,7 @@ class AllFunctionsSpace(Space):
         return Made(datapath, self._largest_error(datapath))
 
     def _cut(self, choice: DesignChoice) -> Cuts:
-        given = choice.format, self.given, str(choice.algorithm), self.device, self.clock
+        given = choice.format, self.given, str(choice.algorithm), self.device
         try:
             cut = functions_in_arrays(self.model, FUNCTIONS, *given)
         except ValueError as why:  # of an algorithm
@@ -78,7 +76,7 @@ class AllFunctionsSpace(Space):
 
     def _designer(self, arrays: str | None) -> Any:
         designer: Any = ArrayNetworkDesigner if arrays else NetworkDesigner
-        return designer("tried", self.device, self.clock, self.sharing, FUNCTIONS, runs=RUNS)
+        return designer("tried", self.device, self.sharing, FUNCTIONS, runs=RUNS)
 
     def _timing(self, made: Any) -> tuple[int, int, int]:
         return latencies(made)[DFD], *moved(made)[DFD]

@@ -41,8 +41,8 @@ class HasNoArrays(ValueError):
 class FunctionCutter:
     """Cuts a function into arrays at any interval; what intervals share is made once.
 
-    arrays: one of ARRAYS; format, ranges: as of `fixed_function`; algorithm: as it resolved it;
-    clock: nanoseconds. Raises HasNoArrays for a function without them, CompileError and ValueError
+    arrays: one of ARRAYS; format, ranges: as of `fixed_function`; algorithm: as it resolved it.
+    Raises HasNoArrays for a function without them, CompileError and ValueError
     for other things that arrays do not compute.
     """
 
@@ -55,7 +55,6 @@ class FunctionCutter:
         algorithm: str | None,
         arrays: str,
         device: Device,
-        clock: float,
     ) -> None:
         if variant.wrenches:
             raise ValueError(f"f_ext is {variant.wrenches!r}: arrays take no wrenches")
@@ -75,7 +74,6 @@ class FunctionCutter:
                 variant.name,
                 root=model.bodies[0].name,  # it stays where it is
                 device=device,
-                clock=clock,
                 algorithm=algorithm,
                 assign=self._assign,
             )
@@ -106,10 +104,9 @@ def functions_in_arrays(
     given: Mapping[str, Ends],
     algorithm: str,
     device: Device,
-    clock: float,
 ) -> FunctionsOrganiser:
-    """Returns what cuts several functions into arrays at any interval. given: ranges of inputs;
-    clock: nanoseconds. Raises ValueError or CompileError for what arrays do not compute.
+    """Returns what cuts several functions into arrays at any interval. given: ranges of inputs.
+    Raises ValueError or CompileError for what arrays do not compute.
     """
     assign = pass_formats(model, format, given)
     if algorithm != FACTOR:
@@ -123,7 +120,7 @@ def functions_in_arrays(
             f"joints of {model.name!r} share coordinates, which arrays do not take: "
             "wanted arrays=None"
         )
-    return FunctionsOrganiser(model, functions, device, clock, assign)
+    return FunctionsOrganiser(model, functions, device, assign)
 
 
 def check_friction(model: Model) -> None:

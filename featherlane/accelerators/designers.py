@@ -37,16 +37,15 @@ OneLatency = TypeVar("OneLatency", bound=Design)
 
 @dataclass(frozen=True)
 class _Chooser(ABC, Generic[Whole, Made]):
-    """Chooses sums in post-adders, or of their own, for what `design` makes. clock: nanoseconds a
-    cycle; slacks: cycles, those of `fuse.fused` that are tried. Designers have `runs`: schedules
-    that are tried for each design, as many as `pipelined` likes if None.
+    """Chooses sums in post-adders, or of their own, for what `design` makes. slacks: cycles, those
+    of `fuse.fused` that are tried. Designers have `runs`: schedules that are tried for each design,
+    as many as `pipelined` likes if None.
     """
 
     slacks: ClassVar[tuple[int, ...]] = SLACK
 
     name: str
     device: devices.Device
-    clock: float
     sharing: str
 
     @abstractmethod
@@ -101,13 +100,13 @@ class Designer(_PipelineChooser[Datapath, Design]):
     """Makes designs of a datapath."""
 
     def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
-        return fused(datapath, self.device, self.clock, slack)
+        return fused(datapath, self.device, slack)
 
     def design(self, datapath: Datapath, interval: int) -> tuple[Design, Cost]:
         narrow = narrowed(datapath)
         pools = SHARING[self.sharing](narrow.graph)
-        operators = devices.operators(narrow, self.device, self.clock)
-        timed = narrow.graph, operators, self.clock, interval, pools
+        operators = devices.operators(narrow, self.device)
+        timed = narrow.graph, operators, self.device.clock, interval, pools
         pipeline = pipelined(*timed, runs=self.runs)
         pipeline.verify()
         made = design(self.name, narrow, pipeline, self.device.tile)
@@ -119,11 +118,11 @@ class ArrayDesigner(_PipelineChooser[Arrays | Streamed, ArrayDesign]):
     """Makes designs of arrays, each of which shares its units as a whole."""
 
     def fused(self, datapath: Arrays | Streamed, slack: int = 0) -> Arrays | Streamed:
-        return datapath.changed(lambda own: fused(own, self.device, self.clock, slack))
+        return datapath.changed(lambda own: fused(own, self.device, slack))
 
     def design(self, datapath: Arrays | Streamed, interval: int) -> tuple[ArrayDesign, Cost]:
         whole, kernels = datapath.whole, [*datapath.kernels.values()]
-        found = scheduled(whole, kernels, interval, self.device, self.clock, self.runs)
+        found = scheduled(whole, kernels, interval, self.device, self.runs)
         made = array_design(self.name, whole, found, interval, self.device.tile)
         return made, array_cost(made, self.device)
 
@@ -149,11 +148,11 @@ class NetworkDesigner(_NetworkChooser[Datapath]):
     """Makes networks whose stations are pipelines."""
 
     def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
-        return fused(datapath, self.device, self.clock, slack, ports=True)
+        return fused(datapath, self.device, slack, ports=True)
 
     def design(self, datapath: Datapath, interval: int) -> tuple[Network, Cost]:
         pools = SHARING[self.sharing]
-        given = self.device, self.clock, interval, pools, self.spare, self.tag_bits, self.runs
+        given = self.device, interval, pools, self.spare, self.tag_bits, self.runs
         made = network(self.name, narrowed(datapath), self.functions, *given)
         return made, network_cost.cost(made, self.device)
 
@@ -163,10 +162,10 @@ class ArrayNetworkDesigner(_NetworkChooser[StationArrays]):
     """Makes networks whose stations are arrays, each of which shares its units as a whole."""
 
     def fused(self, datapath: StationArrays, slack: int = 0) -> StationArrays:
-        options = self.device, self.clock, slack
+        options = self.device, slack
         return datapath.changed(lambda own: fused(own, *options, narrows=False))
 
     def design(self, datapath: StationArrays, interval: int) -> tuple[Network, Cost]:
-        options = self.device, self.clock, interval, self.tag_bits, self.runs
+        options = self.device, interval, self.tag_bits, self.runs
         made = array_network(self.name, datapath, self.functions, *options)
         return made, network_cost.cost(made, self.device)

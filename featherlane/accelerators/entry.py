@@ -174,19 +174,19 @@ def _space(
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Space:
     check_choices(model, 1, sharing, clock)
-    target, period = devices.load(device, delays), 1e3 / clock
+    target = devices.load(device, delays, 1e3 / clock)
     if function is not None and not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
 
     def make() -> Space:
-        options = target, period, sharing, ranges
+        options = target, sharing, ranges
         if function is None:
             return AllFunctionsSpace(model, *options)
         return Space(model, function, *options)
 
     with np.printoptions(threshold=sys.maxsize, precision=17):  # all entries, exactly
         told = repr(ranges)
-    return kept(model, (function, target.name, target.model, period, sharing, told), make)
+    return kept(model, (function, target.name, target.model, target.clock, sharing, told), make)
 
 
 def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:

@@ -452,19 +452,19 @@ def multifunction(
     check_name(top)
     wrenches = with_wrenches(NO_WRENCHES, f_ext, frames)
     model._checked(wrenches)
-    target = devices.load(device, delays)
+    target = devices.load(device, delays, 1e3 / clock)
     given = checked_ranges(shapes_of(model, wrenches), ranges)
     choices = {
         "format": format, "sharing": "whole" if arrays else sharing, "spare": float(spare),
         "algorithm": algorithm, "f_ext": f_ext, "frames": [*frames], "arrays": arrays,
     }  # fmt: skip
-    options = top, target, 1e3 / clock, choices["sharing"], chosen
+    options = top, target, choices["sharing"], chosen
     if arrays:
         if f_ext:
             raise ValueError(f"f_ext is {f_ext!r}: arrays take no wrenches")
         if spare:
             raise ValueError(f"spare is {spare:g}: arrays have spare units of their own")
-        cut = functions_in_arrays(model, chosen, format, given, algorithm, target, 1e3 / clock)
+        cut = functions_in_arrays(model, chosen, format, given, algorithm, target)
         found = cut.at(int(interval))
         own = _in_arrays(ArrayNetworkDesigner(*options, tag_bits=int(tag_bits)), found)
     else:

@@ -242,12 +242,11 @@ class Space:
         model: Model,
         function: str,
         device: devices.Device,
-        clock: float,
         sharing: str,
         ranges: Ranges,
     ) -> None:
         self.model, self.function, self.ranges = model, function, ranges
-        self.device, self.clock, self.sharing = device, clock, sharing
+        self.device, self.sharing = device, sharing
         self.variant: Variant = variant_named(model, function)
         self._made: dict[DesignChoice, Made | Cuts | str] = {}
         self._points: dict[tuple[DesignChoice, int], Point] = {}
@@ -291,7 +290,7 @@ class Space:
                         continue
                     points += [self._point(choice, n, made) for n in intervals]
         named = self.model.name, self.function, self.device.name
-        return Front(*named, self.clock, tuple(points), refused)
+        return Front(*named, self.device.clock, tuple(points), refused)
 
     def _function(self, choice: DesignChoice) -> Made | Cuts | str:
         """A function in a format by an algorithm, or in arrays, or why there is none."""
@@ -315,7 +314,7 @@ class Space:
         given = self.model, self.variant, format, self.ranges
         fixed = fixed_function(*given, of_arrays(self.variant.name, algorithm))
         try:
-            cutter = FunctionCutter(*given, fixed.algorithm, str(arrays), self.device, self.clock)
+            cutter = FunctionCutter(*given, fixed.algorithm, str(arrays), self.device)
             cut, _ = cutter.at(1)
         except HasNoArrays as why:
             raise CompileError(str(why)) from why
@@ -345,7 +344,7 @@ class Space:
     def _designer(self, arrays: str | None) -> Any:
         """What makes designs, in a hurry."""
         designer: Any = ArrayDesigner if arrays else Designer
-        return designer("tried", self.device, self.clock, self.sharing, RUNS)
+        return designer("tried", self.device, self.sharing, RUNS)
 
     def _timing(self, made: Any) -> tuple[int, int, int]:
         """Cycles of a design, words and bits of a state and its results."""

@@ -30,7 +30,7 @@ class FunctionsOrganiser:
     """Makes the organisations of functions of a robot at several intervals, which share their cuts;
     M^-1 is by the factor of M.
 
-    functions: some of those of `fl.multifunction`; clock: nanoseconds; assign: gives the formats.
+    functions: some of those of `fl.multifunction`; assign: gives the formats.
     """
 
     def __init__(
@@ -38,11 +38,10 @@ class FunctionsOrganiser:
         model: Robot,
         functions: Collection[str],
         device: Device,
-        clock: float,
         assign: Assign = in_q16,
     ) -> None:
         self.model, self.functions = model, functions
-        self.device, self.clock = device, clock
+        self.device = device
         cut = partial(station_arrays, model, functions, assign=assign)
         self._cuts = KeptCuts[StationArrays](cut, in_turn=False)
 
@@ -51,7 +50,7 @@ class FunctionsOrganiser:
         is a StationArrays; what the arrays have of products is of both stations' sweeps together.
         """
         apart, together, reasons = self._cuts.apart, self._cuts.together, list[str]()
-        given = interval, self.device, self.clock, reasons
+        given = interval, self.device, reasons
         kept = groups_in_turn(together, apart, *given)
         in_turn = _columns_in_turn(together, *given)
         members = frozenset(together.groups[number] for number in kept)
@@ -65,7 +64,7 @@ class FunctionsOrganiser:
 
 
 def _columns_in_turn(
-    together: StationArrays, interval: int, device: Device, clock: float, reasons: list[str]
+    together: StationArrays, interval: int, device: Device, reasons: list[str]
 ) -> bool:
     """Tells whether columns of the product with M^-1 take less of the device in turn."""
     kernels = [*together.columns.values()]
@@ -77,8 +76,8 @@ def _columns_in_turn(
             "for turns."
         )
         return False
-    shared = sum((_in_turn(k, interval, device, clock) for k in kernels), start=NOTHING)
-    separate = sum((_apart(k, interval, device, clock) for k in kernels), start=NOTHING)
+    shared = sum((_in_turn(k, interval, device) for k in kernels), start=NOTHING)
+    separate = sum((_apart(k, interval, device) for k in kernels), start=NOTHING)
     takes, instead = share(shared, device), share(separate, device)
     count = sum(len(kernel.members) for kernel in kernels)
     reasons.append(
@@ -93,14 +92,13 @@ def split_columns(
     columns: Mapping[Turn, SlotKernel],
     interval: int,
     device: Device,
-    clock: float,
     reasons: list[str],
 ) -> dict[Turn, SlotKernel]:
     """Returns the kernels of columns, those split in two or more that take less of the device so:
     24 columns at an interval of 32 leave a quarter of the phases empty, 16 and 8 leave none.
     """
     found: list[SlotKernel] = []
-    cost = lambda kernel: share(_in_turn(kernel, interval, device, clock), device)
+    cost = lambda kernel: share(_in_turn(kernel, interval, device), device)
     for kernel in columns.values():
         ways = [[*_of_sizes(kernel, sizes)] for sizes in _sizes(len(kernel.members), interval)]
         best = min(ways, key=lambda own: sum(map(cost, own)))
@@ -132,12 +130,12 @@ def _of_sizes(kernel: SlotKernel, sizes: Sequence[int]) -> Iterator[SlotKernel]:
         first += size
 
 
-def _in_turn(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:
+def _in_turn(kernel: SlotKernel, interval: int, device: Device) -> Resources:
     _, lanes, turn = turns(len(kernel.members), interval)
-    one = kernel_estimate(kernel, turn, device, clock)
+    one = kernel_estimate(kernel, turn, device)
     return Resources(one.dsps * lanes, one.luts * lanes)
 
 
-def _apart(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:
-    one, count = kernel_estimate(kernel, interval, device, clock), len(kernel.members)
+def _apart(kernel: SlotKernel, interval: int, device: Device) -> Resources:
+    one, count = kernel_estimate(kernel, interval, device), len(kernel.members)
     return Resources(one.dsps * count, one.luts * count)

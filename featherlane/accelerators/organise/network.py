@@ -75,7 +75,6 @@ def network(
     datapath: Datapath,
     functions: Collection[str],
     device: Device,
-    clock: float,
     interval: int,
     pools: Pools,
     spare: Sequence[float] = (0.0,),
@@ -83,12 +82,12 @@ def network(
     runs: int | None = None,
 ) -> Network:
     """Returns the network of some functions. datapath: of a pass of all of them
-    (`graph.all_functions_graph`); clock: nanoseconds a cycle; pools: of operations that share
+    (`graph.all_functions_graph`); pools: of operations that share
     units; spare: shares of more units, and runs: schedules that are tried, as of
     `modulo.pipelined`.
     """
     parts = cut(datapath, parts_of(datapath.graph))
-    schedule = partial(_scheduled, device, clock, interval, pools, spare, runs)
+    schedule = partial(_scheduled, device, interval, pools, spare, runs)
 
     def made(design: str, part: str, *ports: Any) -> Design:
         return without_stream(design, parts[part], schedule(parts[part], *ports), device.tile)
@@ -101,7 +100,6 @@ def array_network(
     arrays: StationArrays,
     functions: Collection[str],
     device: Device,
-    clock: float,
     interval: int,
     tag_bits: int = 16,
     runs: int | None = None,
@@ -112,7 +110,7 @@ def array_network(
     stations = arrays.stations
 
     def made(design: str, part: str, *ports: Any) -> Design:
-        options = interval, device, clock, *ports, LATE, runs
+        options = interval, device, *ports, LATE, runs
         return array_station(design, *stations[part], *options)
 
     parts = {part: own.datapath for part, own in stations.items()}
@@ -334,7 +332,6 @@ class _Organised:
 
 def _scheduled(
     device: Device,
-    clock: float,
     interval: int,
     pools: Pools,
     spare: Sequence[float],
@@ -344,8 +341,10 @@ def _scheduled(
     arrival: Mapping[str, int],
 ) -> Pipeline:
     """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""
-    graph, units = datapath.graph, operators(datapath, device, clock)
-    found = pipelined(graph, units, clock, interval, pools(graph), arrival, spare, ports, runs)
+    graph, units = datapath.graph, operators(datapath, device)
+    found = pipelined(
+        graph, units, device.clock, interval, pools(graph), arrival, spare, ports, runs
+    )
     for name in LATE:
         if name in graph.inputs:
             found = later(found, name)

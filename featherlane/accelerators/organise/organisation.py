@@ -140,8 +140,8 @@ def organise(
     `featherlane.editing.rerooting(before, root)` converts states, forces and M on the host. Raises
     ValueError for unknown arguments.
     """
-    given = load(device), 1e3 / clock
-    return Organiser(model, function, *given, root, mode, algorithm, assign).at(interval)
+    target = load(device, clock=1e3 / clock)
+    return Organiser(model, function, target, root, mode, algorithm, assign).at(interval)
 
 
 class KeptCuts(Generic[Cut]):
@@ -180,8 +180,8 @@ class KeptCuts(Generic[Cut]):
 
 
 class Organiser:
-    """Makes the organisations of a function at several intervals, which share their cuts. clock:
-    nanoseconds; other arguments are those of `organise`.
+    """Makes the organisations of a function at several intervals, which share their cuts. Other
+    arguments are those of `organise`.
     """
 
     def __init__(
@@ -189,7 +189,6 @@ class Organiser:
         model: Robot,
         function: str,
         device: Device,
-        clock: float,
         root: str | None = None,
         mode: str = COMPUTED,
         algorithm: str | None = None,
@@ -203,10 +202,10 @@ class Organiser:
         if function not in wanted:
             raise ValueError(f"function is {shown(function)}: {one_of(function, wanted)}")
         self.function, self.mode, self.before = function, mode, model
-        self.device, self.clock = device, clock
+        self.device = device
         self.reasons = list[str]()
         model = _without_friction(model, self.reasons)
-        found = rooted(model, root, mode, self.device, self.clock, self.reasons)
+        found = rooted(model, root, mode, self.device, self.reasons)
         self.model, self.roots = found
         prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
         cut = partial(arrays, self.model, function, algorithm, prescribed, assign=assign)
@@ -217,7 +216,7 @@ class Organiser:
         if not isinstance(interval, int) or interval < 1:
             raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
         apart, together, reasons = self._cuts.apart, self._cuts.together, [*self.reasons]
-        given = together, apart, interval, self.device, self.clock, reasons
+        given = together, apart, interval, self.device, reasons
         kept = groups_in_turn(*given)
         made = self._cuts.shared(frozenset(together.groups[number] for number in kept))
         found = tuple(array_choices(made, apart, kept, interval))
@@ -248,11 +247,10 @@ def groups_in_turn(
     apart: Arrays,
     interval: int,
     device: Device,
-    clock: float,
     reasons: list[str],
 ) -> set[int]:
     """Returns the groups whose limbs take less of the device on one circuit in turn; adds why."""
-    options = together, apart, interval, device, clock, reasons
+    options = together, apart, interval, device, reasons
     return {
         number
         for number, group in enumerate(together.groups)
@@ -267,7 +265,6 @@ def _is_cheaper(
     apart: Arrays,
     interval: int,
     device: Device,
-    clock: float,
     reasons: list[str],
 ) -> bool:
     """Tells whether alike limbs take less of the device on one circuit in turn."""
@@ -280,10 +277,10 @@ def _is_cheaper(
     if slots == 1:
         reasons.append(f"{name}: separate, since an interval of {interval} has no time for turns.")
         return False
-    shared = sum((kernel_estimate(k, turn, device, clock) for k in own), start=NOTHING)
+    shared = sum((kernel_estimate(k, turn, device) for k in own), start=NOTHING)
     shared = Resources(shared.dsps * lanes, shared.luts * lanes)
     alone = [k for part, k in apart.kernels.items() if part.group == number]
-    separate = sum((kernel_estimate(k, interval, device, clock) for k in alone), start=NOTHING)
+    separate = sum((kernel_estimate(k, interval, device) for k in alone), start=NOTHING)
     takes, instead = share(shared, device), share(separate, device)
     told = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
     told += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
@@ -295,12 +292,12 @@ def share(x: Resources, device: Device) -> float:
     return x.dsps / device.dsps + x.luts / device.luts
 
 
-def kernel_estimate(kernel: SlotKernel, interval: int, device: Device, clock: float) -> Resources:
+def kernel_estimate(kernel: SlotKernel, interval: int, device: Device) -> Resources:
     """What the operations of a kernel take, without a schedule: each kind of multiplier as often as
     the interval asks for, with a multiplexer of so many sources for both operands; all adders.
     """
     datapath = kernel.datapath
-    own = Counter(operator for operator in operators(datapath, device, clock) if operator)
+    own = Counter(operator for operator in operators(datapath, device) if operator)
     dsps = luts = 0.0
     for operator, count in own.items():
         if operator.shared and operator.kind.startswith("multiply"):

@@ -37,7 +37,7 @@ class RootChoice(NamedTuple):
 
 
 def rooted(
-    model: Robot, body: str | None, mode: str, device: Device, clock: float, reasons: list[str]
+    model: Robot, body: str | None, mode: str, device: Device, reasons: list[str]
 ) -> tuple[Robot, tuple[RootChoice, ...]]:
     """Returns the robot at the root that is chosen, and what was compared."""
     first = model.joints[0]
@@ -54,7 +54,7 @@ def rooted(
         return model if body == names[0] else on_free_joint(model, names.index(body)), ()
     robots = {names[b]: on_free_joint(model, b) for b in _central(model)}
     figures = {
-        name: RootChoice(name, _depth(robot), *_path(robot, device, clock))
+        name: RootChoice(name, _depth(robot), *_path(robot, device))
         for name, robot in robots.items()
     }
     now = figures[names[0]]
@@ -69,7 +69,7 @@ def rooted(
             f"{best.products:,} products, {other.cycles} and {other.products:,} from there; the "
             f"longest branch has {best.depth} joints, {other.depth} from there."
         )
-    cycles, products = _path(split_root(robots[best.body]), device, clock)
+    cycles, products = _path(split_root(robots[best.body]), device)
     reasons.append(
         f"The free root is one joint: split in translation and rotation, derivatives would take "
         f"{cycles} cycles and {products:,} products."
@@ -104,10 +104,10 @@ def _depth(model: Robot) -> int:
     return max(depth.values()) - 1  # without the root joint
 
 
-def _path(model: Robot, device: Device, clock: float) -> tuple[int, int]:
+def _path(model: Robot, device: Device) -> tuple[int, int]:
     """The cycles of the critical path and the products of derivatives of inverse dynamics."""
     variant = Variant(PATH)
     chosen = algorithm_of(model, variant, None, proved=False)
     datapath = uniform(prepared(circuit_graph(model, variant, chosen, {})), "q16.16")
-    found = operators(datapath, device, clock)
-    return shortest_latency(datapath.graph, found, clock), datapath.graph.op.count("mul")
+    found = operators(datapath, device)
+    return shortest_latency(datapath.graph, found, device.clock), datapath.graph.op.count("mul")

@@ -19,6 +19,7 @@ from featherlane.errors import CompileError, one_of, shown
 from featherlane.program.analysis.pipeline import ROUNDING, Operator
 
 FOLDER = files("featherlane.backends.fpga") / "devices"
+CLOCK = 8.0  # ns
 
 
 class Multiplier(NamedTuple):
@@ -45,13 +46,13 @@ class Delay(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A device with one of its delay models.
+    """A device with one of its delay models, and the clock of designs for it.
 
     multipliers: the cheapest first. bits: LUTs of operators, a bit of the result; multiplexers:
     LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
     chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
     them that its tools read; part: its name in AMD Vivado, None for others' devices. post_adder:
-    bits of the adder behind a multiplier, 0 for none.
+    bits of the adder behind a multiplier, 0 for none. clock: nanoseconds a cycle.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Device(NamedTuple):
     constraints: str
     part: str | None = None
     post_adder: int = 0
+    clock: float = CLOCK
 
     @property
     def tile(self) -> Tile:
@@ -92,9 +94,9 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in FOLDER.iterdir() if f.name[-5:] == ".toml")
 
 
-def load(name: str, model: str | None = None) -> Device:
-    """Returns a device, by the name of its file, with a delay model, by default its first one.
-    Raises ValueError for an unknown device or model.
+def load(name: str, model: str | None = None, clock: float = CLOCK) -> Device:
+    """Returns a device, by the name of its file, with a delay model, by default its first one, at a
+    clock of so many nanoseconds a cycle. Raises ValueError for an unknown device or model.
     """
     if name not in names():
         raise ValueError(f"device is {shown(name)}: {one_of(name, names())}")
@@ -122,6 +124,7 @@ def load(name: str, model: str | None = None) -> Device:
         constraints=data["constraints"],
         part=data.get("part"),
         post_adder=data.get("post_adder", 0),
+        clock=clock,
     )
 
 
@@ -138,8 +141,8 @@ DELAYS = {  # the row of a model for each operation but multiplications
 SHARED = frozenset(["sine_cosine", "reciprocal"])
 
 
-def operators(datapath: Datapath, device: Device, clock: float) -> tuple[Operator | None, ...]:
-    """Returns the operator of each node of a datapath on a device, for a clock in nanoseconds.
+def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]:
+    """Returns the operator of each node of a datapath on a device, at its clock.
 
     Multipliers, and units for sine and cosine and for reciprocals, are shared; all others are not,
     since a multiplexer costs more than an adder. A sign is an adder. A product with a constant
@@ -149,10 +152,10 @@ def operators(datapath: Datapath, device: Device, clock: float) -> tuple[Operato
     """
     found = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
     for own in set(found):
-        if own and (longest := max(own.before, own.after)) > clock * (1 + ROUNDING):
+        if own and (longest := max(own.before, own.after)) > device.clock * (1 + ROUNDING):
             raise CompileError(
                 f"{own.kind} takes {longest:g} ns on {device.name} ({device.model}): a cycle of "
-                f"{clock:g} ns is too short, {1e3 / longest:.1f} MHz would do"
+                f"{device.clock:g} ns is too short, {1e3 / longest:.1f} MHz would do"
             )
     return found
 

@@ -24,7 +24,6 @@ Shrink = Callable[[Datapath], Datapath]  # gives formats without bits that nothi
 def fused(
     datapath: Datapath,
     device: Device,
-    clock: float,
     slack: int = 0,
     ports: bool = False,
     narrows: bool = True,
@@ -33,7 +32,7 @@ def fused(
     of one cycle; the same one if the device has no post-adders.
 
     Fused is a product that nothing else reads, of the call of its sum, from which nothing is
-    subtracted, if one DSP or a chain of them computes both. clock: nanoseconds. slack: cycles by
+    subtracted, if one DSP or a chain of them computes both. slack: cycles by
     which paths with a fused sum that waits are shorter than the longest one: at longer intervals
     what is fused is harder to place, since its addend must be there in the phase of the product.
     ports: whether outputs leave as early as they are there, and none may be later; else together.
@@ -42,10 +41,10 @@ def fused(
     if not device.tile.post_adder:
         return datapath
     shrink: Shrink = narrowed if narrows else lambda datapath: datapath
-    units = lambda datapath: operators(shrink(datapath), device, clock)
-    early = earliness(datapath.graph, units(datapath), clock) if ports else {}
+    units = lambda datapath: operators(shrink(datapath), device)
+    early = earliness(datapath.graph, units(datapath), device.clock) if ports else {}
     timed = lambda datapath, latency: waiting_followers(
-        datapath.graph, units(datapath), clock, latency, early
+        datapath.graph, units(datapath), device.clock, latency, early
     )
     bound = timed(datapath, 0)[0] - slack
     chosen = _candidates(datapath, device, shrink)

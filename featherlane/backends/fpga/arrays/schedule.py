@@ -147,17 +147,16 @@ def scheduled(
     kernels: Sequence[SlotKernel],
     interval: int,
     device: Device,
-    clock: float,
     runs: int | None = None,
     arrival: Mapping[str, int] = MappingProxyType({}),
     left: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Array]:
     """Returns the arrays of kernels that together compute a datapath, in an order in which none
-    needs a later one. clock: nanoseconds; runs: schedules that are tried of each, as of
+    needs a later one. runs: schedules that are tried of each, as of
     `modulo.pipelined`; arrival, left: by the names of inputs, the cycles in which they come, of
     outputs, the cycles that are left behind them.
     """
-    graph, scheduler = datapath.graph, _Scheduler(interval, device, clock, runs)
+    graph, scheduler = datapath.graph, _Scheduler(interval, device, runs)
     scheduler.left = {k: n for name, n in left.items() for k in graph.outputs[name].nodes}
     scheduler.look_back(kernels)
     for k, (op, value) in enumerate(zip(graph.op, graph.value, strict=True)):
@@ -178,7 +177,6 @@ class _Scheduler:
 
     interval: int
     device: Device
-    clock: float
     runs: int | None
     ready: dict[int, int] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)
@@ -202,12 +200,12 @@ class _Scheduler:
         }
         begin = min((x - n * turn for own in ready.values() for n, x in enumerate(own)), default=0)
         begin = max(begin, 0)
-        units = operators(datapath, self.device, self.clock)
+        units = operators(datapath, self.device)
         functions = {own.kind for own in units if own and not own.kind.startswith(MULTIPLY)}
         pipeline = pipelined(
             datapath.graph,
             units,
-            self.clock,
+            self.device.clock,
             turn,
             arrival={
                 entry: max(0, *(clock.run(x - begin) - n * turn for n, x in enumerate(own)))
@@ -234,8 +232,8 @@ class _Scheduler:
         for kernel in reversed(kernels):
             slots, lanes, turn = turns(len(kernel.members), self.interval)
             datapath, lane = _with_ports(kernel.datapath), kernel.of(range(slots))
-            units = operators(datapath, self.device, self.clock)
-            behind = remaining(datapath.graph, units, self.clock, self._behind(lane, turn))
+            units = operators(datapath, self.device)
+            behind = remaining(datapath.graph, units, self.device.clock, self._behind(lane, turn))
             for i, port in enumerate(kernel.ports):
                 for slot, k in enumerate(() if port.table else port.nodes):
                     cycles = behind[f"x{i}"] - slot // lanes * turn + HOP

@@ -23,7 +23,6 @@ def array_station(
     kernels: Sequence[SlotKernel],
     interval: int,
     device: Device,
-    clock: float,
     ports: Sequence[Collection[str]],
     arrival: Mapping[str, int],
     late: Collection[str],
@@ -31,15 +30,15 @@ def array_station(
 ) -> ArrayDesign:
     """Returns the arrays of kernels that together compute a datapath, without a stream.
 
-    clock: nanoseconds a cycle; ports: names of outputs that leave together; arrival: the cycles of
+    ports: names of outputs that leave together; arrival: the cycles of
     inputs by name, 0 for others; late: inputs that come as late as their readers allow, by whole
     intervals. runs: as of `modulo.pipelined`.
     """
     # Of a limb's constants some are powers of two, whose products are wires in the flat datapath.
     alone = replace(datapath, fused=frozenset())
-    early = earliness(datapath.graph, operators(alone, device, clock), clock)
+    early = earliness(datapath.graph, operators(alone, device), device.clock)
     left = {name: min(early[other] for other in port) for port in ports for name in port}
-    timed = scheduled(datapath, kernels, interval, device, clock, runs, arrival, left)
+    timed = scheduled(datapath, kernels, interval, device, runs, arrival, left)
     made = [bound(array) for array in timed]
     starts = {**arrival, **_latest(datapath, made, interval, late)}
     return arrays_without_stream(Links(name, datapath, made, interval, ports, starts), device.tile)
