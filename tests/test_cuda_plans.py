@@ -11,6 +11,7 @@ import featherlane as fl
 from featherlane.api.compiled import settled
 from featherlane.backends.cuda import plans
 from featherlane.functions import sequences
+from featherlane.functions.differentiated import function_of
 from featherlane.functions.gpu import kernels_of, source_of
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import INTEGRATORS, Variant
@@ -106,7 +107,7 @@ def test_functions_without_their_barriers_are_found_out(small):
 def test_derivatives_of_rollouts_by_all_arrays(small, mode):
     """What frameworks call: plans with rows of temporaries, backwards through time."""
     rollout = Operation(small, Variant("rollout", integrator="euler", steps=4, every=2))
-    derivative = getattr(rollout, mode)(("q", "v", "tau")).function()
+    derivative = function_of(getattr(rollout, mode)(("q", "v", "tau")))
     kernels = derivative.gpu.kernels("lanes", "f", np.dtype(np.float64))
     rng = np.random.default_rng(7)
     inputs = {x: rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}

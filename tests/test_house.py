@@ -9,15 +9,7 @@ import featherlane
 
 ROOT = Path(featherlane.__file__).parent
 CIRCLES = [  # these remain; the list may only shrink
-    {
-        *("api.compiled", "api.configurations", "api.constrained", "api.editing"),
-        *("api.first_calls", "api.fixed", "api.inverse_kinematics", "api.kinematics"),
-        *("api.limits", "api.model", "api.rerooted_derivatives", "api.rerooting"),
-        *("api.sensitivities", "api.time_steps"),
-    },
     {"accelerators.accelerator", "accelerators.board", "accelerators.multifunction"},
-    {"functions.fast_path", "functions.function", "functions.on_device"},
-    {"functions.operations", "functions.rollout_derivatives"},
 ]
 # Class names that stand in two files or more; the list may only shrink
 TWICE = [

@@ -6,7 +6,8 @@ import textbook
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.functions.operations import DERIVATIVES, Operation, bound
+from featherlane.functions.differentiated import DERIVATIVES, function_of, graph_of
+from featherlane.functions.operations import Operation, bound
 from featherlane.functions.table import TABLE, Variant
 from featherlane.program.derivatives.products import adjoints, tangents
 from featherlane.robot.parameters import PARAMETERS
@@ -43,17 +44,17 @@ def evaluated(graph, given):
 def check(robot, op, rng):
     """The tangents against differences, and the adjoints against the tangents."""
     given = values(robot, op.inputs, rng)
-    graph, wrt = op.graph(), tuple(op.inputs)
+    graph, wrt = graph_of(op), tuple(op.inputs)
     directions = {x: rng.normal(size=shape) for x, shape in op.inputs.items()}
     forward, backward = op.tangents(wrt), op.adjoints(wrt)
-    moved = evaluated(forward.graph(), given | {f"d1_{x}": d for x, d in directions.items()})
+    moved = evaluated(graph_of(forward), given | {f"d1_{x}": d for x, d in directions.items()})
     h = 1e-5
     ends = [evaluated(graph, {x: given[x] + s * h * directions[x] for x in given}) for s in (1, -1)]
     for exact, high, low in zip(moved, *ends, strict=True):
         error = np.abs(exact - (high - low) / (2 * h)).max()
         assert error < 1e-5 * (1 + np.abs(exact).max() + np.abs(high).max())
     weights = {f"w1_{x}": rng.normal(size=shape) for x, shape in op.outputs.items()}
-    pulled = evaluated(backward.graph(), given | weights)
+    pulled = evaluated(graph_of(backward), given | weights)
     left = sum(np.vdot(w, m) for w, m in zip(weights.values(), moved, strict=True))
     right = sum(np.vdot(p, directions[x]) for p, x in zip(pulled, wrt, strict=True))
     assert left == pytest.approx(right, rel=1e-10)
@@ -79,14 +80,14 @@ def test_special_derivatives_are_cheaper_and_equal():
         op = Operation(robot, Variant(name))
         wrt = tuple(op.inputs)
         for made, derive in ((op.tangents(wrt), tangents), (op.adjoints(wrt), adjoints)):
-            plain, special = derive(op.graph(), wrt, made.prefix), made.graph()
+            plain, special = derive(graph_of(op), wrt, made.prefix), graph_of(made)
             assert special.cost().operations < plain.cost().operations
             given = values(robot, made.inputs, rng)
             for x, y in zip(evaluated(special, given), evaluated(plain, given), strict=True):
                 assert np.allclose(x, y, rtol=1e-9, atol=1e-9)
         some = op.adjoints(("tau",))  # M^-1 times the weights
         given = values(robot, some.inputs, rng)
-        (pulled,) = evaluated(some.graph(), given)
+        (pulled,) = evaluated(graph_of(some), given)
         assert np.allclose(robot.mass_matrix(given["q"]) @ pulled, given["w1_a"])
 
 
@@ -99,12 +100,12 @@ def test_second_derivatives_and_transposes():
     second = first.tangents(("q", "w1_tau"))
     assert [*second.inputs] == ["q", "v", "a", "w1_tau", "d2_q", "d2_w1_tau"]
     given = values(robot, second.inputs, rng)
-    product = second.function()(*given.values())[0]
+    product = function_of(second)(*given.values())[0]
     hessian = robot.inverse_dynamics_hessian(*[given[x] for x in ("q", "v", "a", "w1_tau")])
     d = robot.inverse_dynamics_derivatives(given["q"], given["v"], given["a"])
     wanted = hessian[:2, :2] @ given["d2_q"] + d.dtau_dq.T @ given["d2_w1_tau"]
     assert np.allclose(product, wanted)
-    assert second.function() is second.function()
+    assert function_of(second) is function_of(second)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +154,14 @@ def test_derivatives_of_rollouts(robot, every):
     weights = [rng.normal(size=shape) for shape in op.outputs.values()]
     for wrt in (tuple(op.inputs), ("tau",), ("dt", "v")):
         d = {x: directions[x] for x in wrt}
-        moved = op.tangents(wrt).function()(*given.values(), *d.values())
+        moved = function_of(op.tangents(wrt))(*given.values(), *d.values())
         h = 1e-5
         high, low = (
-            op.function()(*[x + s * h * d.get(k, 0.0) for k, x in given.items()]) for s in (1, -1)
+            function_of(op)(*[x + s * h * d.get(k, 0.0) for k, x in given.items()]) for s in (1, -1)
         )
         for exact, x, y in zip(moved, high, low, strict=True):
             assert np.allclose(exact, (x - y) / (2 * h), rtol=1e-6, atol=1e-8)
-        pulled = op.adjoints(wrt).function()(*given.values(), *weights)
+        pulled = function_of(op.adjoints(wrt))(*given.values(), *weights)
         pulled = pulled if isinstance(pulled, tuple) else (pulled,)
         left = sum(np.vdot(w, m) for w, m in zip(weights, moved, strict=True))
         right = sum(np.vdot(p, d[x]) for p, x in zip(pulled, wrt, strict=True))
@@ -181,7 +182,8 @@ def test_the_adjoints_of_a_rollout_are_its_gradient(joints):
     N = textbook.tangent(model, moved.q)
     g = textbook.times(N.swapaxes(-1, -2), weights[0])
     wanted = model.rollout_gradient(moved, tau, 0.01, g, weights[1])
-    run = Operation(model, Variant("rollout", steps=steps)).adjoints(("q", "v", "tau")).function()
+    rollout = Operation(model, Variant("rollout", steps=steps))
+    run = function_of(rollout.adjoints(("q", "v", "tau")))
     by_q, *others = run(q, v, tau, 0.01, *weights)
     first = textbook.times(N[:, 0].swapaxes(-1, -2), by_q)
     for x, y in zip((first, *others), wanted, strict=True):

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.api.configurations import Configurations
 from featherlane.backends import reference
 from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
@@ -32,9 +33,6 @@ from featherlane.functions.table import Variant
 from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 from featherlane.robot.tree_of import tree_of
-
-if TYPE_CHECKING:
-    from featherlane.api.model import Model
 
 UNIFORM, PROVED, FITTED = "q16.16", "proved", "fitted"
 FORMATS = f"{UNIFORM!r} or alike, {PROVED!r}, {FITTED!r}, 'fitted24/16' or 'proved24'"
@@ -81,7 +79,7 @@ class Formats(NamedTuple):
 
 
 def fixed_function(
-    model: Model,
+    model: Configurations,
     variant: Variant,
     format: str | None,
     ranges: Mapping[str, tuple[Any, Any]] | None,
@@ -110,7 +108,11 @@ def fixed_function(
 
 
 def _datapath(
-    model: Model, variant: Variant, algorithm: str | None, format: Formats, given: dict[str, Ends]
+    model: Configurations,
+    variant: Variant,
+    algorithm: str | None,
+    format: Formats,
+    given: dict[str, Ends],
 ) -> Datapath:
     limits, samples = input_ranges(model, input_shapes(model, variant), given, variant=variant)
     bounds = entry_bounds(given | limits)
@@ -129,7 +131,7 @@ def _datapath(
 
 
 def array_formats(
-    model: Model, variant: Variant, format: str | None, ranges: Mapping[str, Any] | None
+    model: Configurations, variant: Variant, format: str | None, ranges: Mapping[str, Any] | None
 ) -> Callable[[Graph, Mapping[str, np.ndarray]], Datapath]:
     """Returns what gives the graph of a function in arrays its formats, see `formats_in_arrays`.
     The arguments are those of `fixed_function`.
@@ -201,7 +203,7 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
             )
 
 
-def check_not_constant(name: str, model: Model, graph: Graph) -> None:
+def check_not_constant(name: str, model: Configurations, graph: Graph) -> None:
     """Raises CompileError for a graph of which no result depends on a state."""
     if all(graph.op[k] == "constant" for out in graph.outputs.values() for k in out.nodes):
         raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
@@ -209,7 +211,7 @@ def check_not_constant(name: str, model: Model, graph: Graph) -> None:
 
 def check_overflow(
     fixed: FixedFunction,
-    model: Model,
+    model: Configurations,
     variant: Variant,
     format: str,
     ranges: Mapping[str, tuple[Any, Any]] | None,
@@ -299,7 +301,7 @@ def checked_ranges(
 
 
 def input_ranges(
-    model: Model,
+    model: Configurations,
     inputs: Mapping[str, tuple[int, ...]],
     given: Mapping[str, Ends],
     seed: int = 0,
@@ -342,16 +344,16 @@ def _drawn(rng: np.random.Generator, ends: Ends, count: int) -> np.ndarray:
 
 
 def _derived(
-    model: Model, name: str, samples: Mapping[str, np.ndarray], variant: Variant | None
+    model: Configurations, name: str, samples: Mapping[str, np.ndarray], variant: Variant | None
 ) -> np.ndarray:
     if name == "minv":
-        return model.mass_matrix_inverse(samples["q"])
+        return model._function(Variant("mass_matrix_inverse"))(samples["q"])  # type: ignore[no-any-return]
     axes, frames = (variant.wrenches, variant.at) if variant else (None, ())
     balance = model._function(Variant("inverse_dynamics", axes, at=frames))
     return balance(*[samples[name] for name in balance.inputs])  # type: ignore[no-any-return]
 
 
-def _quaternions(model: Model) -> np.ndarray:
+def _quaternions(model: Configurations) -> np.ndarray:
     """Tells which entries of q are those of quaternions."""
     turns = np.zeros(model.nq, bool)
     for first in model.first_of_quaternions:
@@ -359,7 +361,7 @@ def _quaternions(model: Model) -> np.ndarray:
     return turns
 
 
-def _limits(model: Model, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, Ends]:
+def _limits(model: Configurations, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, Ends]:
     """Returns the bounds of inputs that a model knows or has by default."""
     free = np.where(_quaternions(model), 1.0, UNLIMITED)
     low, high = model.position_limits

@@ -12,6 +12,7 @@ from featherlane.api.compiled import Arrays
 from featherlane.api.constrained import ConstrainedDynamics
 from featherlane.api.editing import Editing
 from featherlane.api.first_calls import FirstCalls
+from featherlane.api.functions_by_name import FunctionsByName
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.presented import explained, present
@@ -34,6 +35,7 @@ class Model(
     InverseKinematicsMethod,
     ConstrainedDynamics,
     TimeSteps,
+    FunctionsByName,
     FirstCalls,
     Editing,
 ):

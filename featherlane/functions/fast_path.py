@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import chain
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import native
 from featherlane.backends.cpu.call import cpython, selftest, vectorcall
 from featherlane.backends.cpu.compile import Kernel
+from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.linked import loaded_text
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.llvm import jit
-
-if TYPE_CHECKING:
-    from featherlane.functions.function import Function
 
 ALWAYS = 1 << 40  # states
 WORTH_UNLOCKING = 1 << 13  # numbers read and written in about 10 us: others may run Python then
@@ -55,6 +53,27 @@ class Loops(NamedTuple):
     task: bytes
 
 
+class Dispatched(Protocol):
+    """A function whose calls machine code can dispatch.
+
+    inputs, outputs: core shapes by name; numbers: read and written of one state; packed: the type
+    of several results; paths: the fast paths that serve it.
+    """
+
+    name: str
+    inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, tuple[int, ...]]
+    numbers: int
+    packed: type[tuple]
+    paths: list[FastPath]
+
+    def loops(self) -> list[Loops]:
+        """The kernels that are compiled so far, for each dtype."""
+
+    def load(self, kernel: Kernel) -> CallCost:
+        """The cost of calls of a kernel."""
+
+
 class FastPath:
     """The machine code in the place of one method of an object.
 
@@ -65,10 +84,10 @@ class FastPath:
 
     def __init__(self, owner: Any, name: str, fallback: Callable[..., Any], doc: str = "") -> None:
         self.owner, self.name, self.fallback, self.doc = owner, name, fallback, doc
-        self.functions: list[Function] = []
+        self.functions: list[Dispatched] = []
 
     @staticmethod
-    def serve_method(owner: Any, name: str, function: Function) -> None:
+    def serve_method(owner: Any, name: str, function: Dispatched) -> None:
         """Lets machine code take the calls of a function that has the name of a method of its
         owner, public or private, if its inputs are the method's first arguments. A method of a
         user's subclass stays as it is.
@@ -83,7 +102,7 @@ class FastPath:
             path = FastPath(owner, name, method.__get__(owner), doc)
             vars(owner).setdefault("_fast_paths", {}).setdefault(name, path).serve(function)
 
-    def serve(self, function: Function) -> None:
+    def serve(self, function: Dispatched) -> None:
         """Takes calls of this function too, which has more or fewer inputs than the others."""
         if function not in self.functions:
             self.functions.append(function)
@@ -106,7 +125,7 @@ class FastPath:
 
 
 def machine_code_call(
-    function: Function, pass_on: Callable[..., Any], doc: str = ""
+    function: Dispatched, pass_on: Callable[..., Any], doc: str = ""
 ) -> Callable[..., Any]:
     """Returns a callable (*arrays, out=, threads=) in machine code, with inputs by position or by
     name, which runs the kernels that the function has by now; pass_on: gets all other calls.
@@ -136,7 +155,7 @@ def machine_code_call(
     return pass_on
 
 
-def _most(function: Function, batch: Kernel | None) -> int:
+def _most(function: Dispatched, batch: Kernel | None) -> int:
     """Returns the states of the largest call for one thread."""
     if batch is None or physical_cores() == 1:
         return ALWAYS

@@ -118,8 +118,7 @@ class Function:
         self._make_graph, self.gpu = graph, gpu
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._explain, self.packed = explain, collect or tuple
-        self.cores = (*inputs.values(), *outputs.values())
-        self.numbers = sum(map(math.prod, self.cores))  # of a state
+        self.numbers = sum(map(math.prod, chain(inputs.values(), outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
         self._compiled_single: dict[np.dtype, Form] = {}  # for one state
         self._tasks: dict[np.dtype, bytes] = {}  # of kernels that have run on several threads
@@ -291,7 +290,7 @@ class Function:
             results = None if out is None else self.results(out, lead, dtype)
         except foreign.ForeignArrayError:
             if on_device.any_on_device((*named.values(), *on_device.outs(out))):
-                return on_device.call(self, named, out)
+                return self._collected(self._call_on_device(named, out))
             return foreign.call(self, named, out, threads=threads)
         count = self._threads(threads, math.prod(lead), dtype)
         form = self._form(dtype, math.prod(lead))
@@ -309,11 +308,16 @@ class Function:
             else:
                 self._spread(form, given, made, lead, count, threads is None)
         self._renew()
-        if len(made) == 1:
-            return made[0]
-        if type(out) is self.packed:
-            return out
-        return made if self.packed is tuple else self.packed(*made)
+        return out if type(out) is self.packed and len(made) > 1 else self._collected(made)
+
+    def _collected(self, results: tuple[Any, ...]) -> Any:
+        """A single result as it is, several in the tuple of this function."""
+        if len(results) == 1:
+            return results[0]
+        return results if self.packed is tuple else self.packed(*results)
+
+    def _call_on_device(self, arrays: Mapping[str, Any], out: Any) -> tuple[Any, ...]:
+        return on_device.call(arrays, out, self.inputs, self.outputs, self._explain, self.on_gpu)
 
     def _in_trace(self, arrays: Mapping[str, np.ndarray], lead: tuple[int, ...], out: Any) -> Any:
         """Returns traced results for traced arguments: enters the graph of each state."""
@@ -321,10 +325,7 @@ class Function:
             raise TypeError(f"out= of {self.name} in a trace: use the result, it is an array")
         if self._make_graph is None:
             raise TypeError(f"{self.name} has no graph: it can't be called in a trace")
-        results = call_states(self._make_graph(), arrays, lead)
-        if len(results) == 1:
-            return results[0]
-        return tuple(results) if self.packed is tuple else self.packed(*results)
+        return self._collected(tuple(call_states(self._make_graph(), arrays, lead)))
 
     def _renew(self) -> None:
         """Renews the fast paths if there are more kernels than they know."""

@@ -20,8 +20,7 @@ from featherlane.functions import arguments
 from featherlane.functions.foreign import is_foreign, package_of, shown, without_gradient
 
 if TYPE_CHECKING:
-    from featherlane.backends.cuda.calls import Rows
-    from featherlane.functions.function import Function
+    from featherlane.backends.cuda.calls import DeviceFunction, Rows
 
 ON_GPU = (2, 13)  # kDLCUDA and kDLCUDAManaged in dlpack.h
 JAX = ("jax", "jaxlib")
@@ -267,17 +266,26 @@ def _check_apart(rows: Sequence[Rows], results: Mapping[str, View], cores: Seque
             raise ValueError(f"{name}: its states share memory, wanted an array of its own")
 
 
-def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
-    """Calls a function of arrays on a GPU: puts its kernels into the current stream of their
-    package, and returns arrays whose numbers will be there in the stream's order.
+def call(
+    arrays: Mapping[str, Any],
+    out: Any,
+    inputs: arguments.Shapes,
+    outputs: arguments.Shapes,
+    explain: arguments.Explain,
+    kernels: Callable[[np.dtype], DeviceFunction],
+) -> tuple[Any, ...]:
+    """Calls kernels with arrays on a GPU: puts them into the current stream of the arrays' package,
+    and returns arrays whose numbers will be there in the stream's order.
+
+    inputs, outputs: core shapes by name; explain: says the likely confusion behind a wrong shape;
+    kernels: returns the kernels of a dtype.
     """
-    given = outs(out)
-    stream = _stream([x for x in (*arrays.values(), *given) if is_on_device(x)])
+    stream = _stream([x for x in (*arrays.values(), *outs(out)) if is_on_device(x)])
     arrays = _with_numbers(arrays)
     views = _views(arrays, stream)
     first = next(iter(views.values()))
-    lead = arguments.lead_of(views.values(), function.inputs, function.explain)
-    shapes = {x: lead + core for x, core in function.outputs.items()}
+    lead = arguments.lead_of(views.values(), inputs, explain)
+    shapes = {x: lead + core for x, core in outputs.items()}
     if out is None:
         made = tuple(map(_maker(arrays), shapes.values()))
     else:
@@ -287,15 +295,14 @@ def call(function: Function, arrays: Mapping[str, Any], out: Any) -> Any:
         _check_not_jax(name, array)
     results = _views(named, stream, first)
     _check_results(views, results, shapes.values())
-    pairs = zip((*views.values(), *results.values()), function.cores, strict=True)
+    cores = (*inputs.values(), *outputs.values())
+    pairs = zip((*views.values(), *results.values()), cores, strict=True)
     rows = [_rows(x, core, lead) for x, core in pairs]
     if states := math.prod(lead):
-        _check_apart(rows[len(views) :], results, [*function.outputs.values()])
+        _check_apart(rows[len(views) :], results, [*outputs.values()])
         with _ordered(stream, [*views.values(), *results.values()]) as device:
-            function.on_gpu(first.dtype).call(device, stream, rows, states)
-    if len(made) == 1:
-        return made[0]
-    return made if function.packed is tuple else function.packed(*made)
+            kernels(first.dtype).call(device, stream, rows, states)
+    return made
 
 
 def outs(out: Any) -> tuple[Any, ...]:

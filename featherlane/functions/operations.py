@@ -1,29 +1,19 @@
-"""Functions of a model and their derivatives of any order, as other packages' automatic
-differentiation calls them: products of Jacobians with tangents (forward mode) and with adjoints
-(reverse mode), by the plain entries of all inputs, q included.
+"""Records of a model's functions and their derivatives of any order, as other packages' automatic
+differentiation asks for them: products of Jacobians with tangents (forward mode) and with adjoints
+(reverse mode), by the plain entries of all inputs, q included. `differentiated.py` compiles them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.errors import instead, keyword_instead
 from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
-from featherlane.functions.compile import dynamics_graph, input_shapes, output_shapes
+from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.constraint_inputs import constraints_in
-from featherlane.functions.function import Function
-from featherlane.functions.gpu import OnGPU, Source, source_of
-from featherlane.functions.rollout_derivatives import compile_derivative, derivative_source
 from featherlane.functions.table import BY_NAME, Variant
-from featherlane.program.derivatives.products import adjoints, tangents
-from featherlane.program.graph import Graph
-from featherlane.program.program import Program
-from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 
@@ -97,92 +87,6 @@ class Operation(NamedTuple):
     def prefix(self) -> str:
         """What the names of the last step's inputs and outputs begin with."""
         return f"{'d' if self.steps[-1].mode == TANGENTS else 'w'}{len(self.steps)}_"
-
-    def function(self) -> Function:
-        """The compiled function, which the model keeps."""
-        model: Any = self.model
-        if not self.steps:
-            return model._function(self.variant)
-        kept = model.__dict__.setdefault("_derivatives", {})
-        key = self.variant, self.steps
-        if key not in kept:
-            kept.setdefault(key, self._compiled())
-        return kept[key]
-
-    def _compiled(self) -> Function:
-        model: Any = self.model
-        plain = self.variant._replace(frame=None, at=())
-        named = (self.variant.frame, *self.variant.at)
-        places = [model.frame(name)[1:] for name in named if name is not None]
-        key = repr((model.fingerprint, plain, tuple(places), self.steps))
-
-        def kernel(dtype: np.dtype) -> Kernel:
-            if plain.steps:
-                return compile_derivative(self, key, dtype, self.steps[0].mode == ADJOINTS)
-            return compile_program(lambda: Program(self.graph()), key, dtype)
-
-        name = "_".join((self.variant.name, *(step.mode for step in self.steps)))
-        on_gpu = OnGPU(f"{key} derivative", self.source)
-        return Function(name, self.inputs, self.outputs, kernel, gpu=on_gpu)
-
-    def source(self) -> Source:
-        """What computes it on a GPU."""
-        if not self.steps:
-            return source_of(self.model, self.variant)
-        if self.variant.steps:
-            return derivative_source(self, self.steps[0].mode == ADJOINTS)
-        return Program(self.graph())
-
-    def graph(self) -> Graph:
-        """The graph, without steps that of the function itself."""
-        if not self.steps:
-            return dynamics_graph(self.model, self.variant)
-        mode, wrt = self.steps[-1]
-        special = DERIVATIVES.get(self.variant.name) if len(self.steps) == 1 else None
-        if special is not None:
-            return special(self)
-        derive = tangents if mode == TANGENTS else adjoints
-        return derive(self.before.graph(), wrt, self.prefix)
-
-
-def _solved(op: Operation) -> Graph:
-    """A derivative of forward dynamics: that of inverse dynamics at the same state, solved with the
-    mass matrix, in fewer operations than the articulated-body algorithm's own derivative.
-
-    ID(q, v, FD(q, v, tau)) = tau, so M da = dtau - dID; its transpose weights ID with -M^-1 w.
-    """
-    mode, wrt = op.steps[0]
-    base = op.variant._replace(method=None)
-    forward = dynamics_graph(op.model, base)
-    inverse = dynamics_graph(op.model, base._replace(name="inverse_dynamics"))
-    solve, prefix = tangents(forward, ["tau"], "d_"), op.prefix
-    others = [x for x in wrt if x != "tau"]
-    of = (tangents if mode == TANGENTS else adjoints)(inverse, others, prefix)
-
-    def along(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip(op.inputs, inputs, strict=True))
-        force = given.get(f"{prefix}tau", [0.0] * op.model.nv)
-        if others:
-            a = call(forward, **given)["a"]
-            moved = call(of, **given, a=a)[f"{prefix}tau"]
-            force = [t - m for t, m in zip(force, moved, strict=True)]
-        return {f"{prefix}a": call(solve, **given, d_tau=force)["d_a"]}
-
-    def weighted(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip(op.inputs, inputs, strict=True))
-        force = call(solve, **given, d_tau=given[f"{prefix}a"])["d_a"]
-        made = {f"{prefix}tau": force}
-        if others:
-            a = call(forward, **given)["a"]
-            weight = {f"{prefix}tau": [-x for x in force]}
-            made |= call(of, **given, a=a, **weight)
-        return {prefix + x: made[prefix + x] for x in wrt}
-
-    return trace(along if mode == TANGENTS else weighted, op.inputs)
-
-
-DERIVATIVES: dict[str, Callable[[Operation], Graph]] = {"forward_dynamics": _solved}
-"""First derivatives that are cheaper than differentiating the function's own graph."""
 
 
 def bound(

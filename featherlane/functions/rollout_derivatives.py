@@ -5,20 +5,15 @@ states are computed again first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from featherlane.backends.cpu.compile import Kernel, compile_program
-from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.functions.gpu import Source
+from featherlane.functions.operations import ADJOINTS, Operation
 from featherlane.functions.steps import one_step
 from featherlane.program.array import trace
 from featherlane.program.plan import (
     ArrayRow,
     Clear,
-    Composite,
     Copy,
     KernelRun,
     Loop,
@@ -29,44 +24,42 @@ from featherlane.program.plan import (
 )
 from featherlane.program.program import Program
 
-if TYPE_CHECKING:
-    from featherlane.functions.operations import Operation
+
+class Sum(NamedTuple):
+    """A piece of a plan that adds arrays of these shapes to as many others."""
+
+    shapes: tuple[Shape, ...]
+
+    @property
+    def key(self) -> str:
+        """The key of its code in the cache."""
+        return f"sum {[*self.shapes]}"
+
+    def program(self) -> Program:
+        count = len(self.shapes)
+
+        def add(*terms: Any) -> dict[str, Any]:
+            pairs = zip(terms[:count], terms[count:], strict=True)
+            return {f"s{k}": x + y for k, (x, y) in enumerate(pairs)}
+
+        inputs = {f"{x}{k}": shape for x in "xy" for k, shape in enumerate(self.shapes)}
+        return Program(trace(add, inputs))
 
 
-class Piece(NamedTuple):
-    """What a run of a plan calls. kernel: on the CPU, in a dtype; source: on GPUs."""
-
-    kernel: Callable[[np.dtype], Kernel | None]
-    source: Callable[[], Source]
-
-
-Planned = tuple[Plan, list[Piece]]
+Planned = tuple[Plan, list[Operation | Sum]]
 STATE = ("q", "v")
 BY_STEP = ("tau", "f_ext", "active")  # inputs with a row for each step
 FIRST = ArrayRow("zero")  # in a loop of one round
 
 
-def compile_derivative(op: Operation, key: str, dtype: np.dtype, backwards: bool) -> Kernel:
-    """The kernel of the first derivative of a rollout."""
-    plan, pieces = (_backwards if backwards else _forwards)(op)
-    made = [piece.kernel(dtype) for piece in pieces]
-    parts = [part for part in made if part is not None]  # steps have kernels for all robots
-    return compile_plan(plan, parts, f"{key} plan", dtype, False)
-
-
-def derivative_source(op: Operation, backwards: bool) -> Composite:
-    """The first derivative of a rollout on GPUs."""
-    plan, pieces = (_backwards if backwards else _forwards)(op)
-    return Composite(plan, [piece.source() for piece in pieces])
+def derivative_plan(op: Operation) -> Planned:
+    """The plan of the first derivative of a rollout, and what its runs call."""
+    return _backwards(op) if op.steps[0].mode == ADJOINTS else _forwards(op)
 
 
 def _step(op: Operation) -> Operation:
     """The step that a rollout repeats."""
     return op._replace(variant=one_step(op.variant, "step"), steps=())
-
-
-def _piece(op: Operation) -> Piece:
-    return Piece(lambda dtype: op.function().kernel(dtype), op.source)
 
 
 def _run(number: int, op: Operation, arrays: dict[str, Use], row: ArrayRow) -> KernelRun:
@@ -101,7 +94,7 @@ def _forwards(op: Operation) -> Planned:
     keep = lambda row: [Copy(now[x], Use(f"{x}_kept", row)) for x in moving]
     loop = _by_kept(op, [*runs, *after], keep(ArrayRow("m", 1, 1)))
     steps = [*begin, Loop("zero", 1, tuple(keep(FIRST))), loop]
-    return Plan(op.inputs, op.outputs, steps, temporaries), [_piece(step), _piece(along)]
+    return Plan(op.inputs, op.outputs, steps, temporaries), [step, along]
 
 
 def _again(op: Operation, path: dict[str, str]) -> Loop:
@@ -138,9 +131,9 @@ def _backwards(op: Operation) -> Planned:
     arrays |= {f"{p}{x}": use for x, use in found.items()}
     arrays |= {f"{p}{x}_next": total[x] for x in STATE}
     body: list[PlanStep] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
-    pieces = [_piece(step), _piece(back), _sum_of([shapes[x] for x in STATE])]
+    pieces: list[Operation | Sum] = [step, back, Sum(tuple(shapes[x] for x in STATE))]
     if summed:
-        pieces.append(_sum_of([shapes[x] for x in summed]))
+        pieces.append(Sum(tuple(shapes[x] for x in summed)))
         terms = (each[x] for each in (total, found, more) for x in summed)
         body += [KernelRun(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
     of_kept = [kept(x, ArrayRow("m", -1, count - 1)) for x in STATE]
@@ -149,17 +142,3 @@ def _backwards(op: Operation) -> Planned:
     steps += [Loop("zero", 1, tuple(first)), _again(op, path), _by_kept(op, body, [both])]
     steps += [Copy(total[x], Use(f"{p}{x}")) for x in op.steps[0].wrt if x in total]
     return Plan(op.inputs, op.outputs, steps, temporaries), pieces
-
-
-def _sum_of(shapes: Sequence[Shape]) -> Piece:
-    """A kernel that adds so many arrays to as many others."""
-    count = len(shapes)
-
-    def add(*terms: Any) -> dict[str, Any]:
-        pairs = zip(terms[:count], terms[count:], strict=True)
-        return {f"s{k}": x + y for k, (x, y) in enumerate(pairs)}
-
-    inputs = {f"{x}{k}": shape for x in "xy" for k, shape in enumerate(shapes)}
-    program = lambda: Program(trace(add, inputs))
-    key = f"sum {[*shapes]}"
-    return Piece(lambda dtype: compile_program(program, key, dtype), program)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from featherlane.api.model import Model
+from featherlane.functions.differentiated import function_of
 from featherlane.functions.operations import Operation
 from featherlane.interop.texts import adjoints, operation, tangents, text_of, text_of_model
 from featherlane.interop.wrapped import WrappedModel, in_front, lead_of, required
@@ -67,9 +68,9 @@ def _tensors(arrays: Sequence[Any]) -> Tensors:
 def evaluate(function: str, arrays: Tensors) -> Tensors:
     op = operation(function)
     if _is_on_gpu(arrays[0]):
-        made = op.function()(*_even([x.detach() for x in arrays], op))
+        made = function_of(op)(*_even([x.detach() for x in arrays], op))
         return [*made] if isinstance(made, tuple) else [made]
-    made = op.function()(*[x.detach().numpy() for x in arrays])
+    made = function_of(op)(*[x.detach().numpy() for x in arrays])
     return [torch.from_numpy(x) for x in (made if isinstance(made, tuple) else (made,))]
 
 

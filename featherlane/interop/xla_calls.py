@@ -14,6 +14,7 @@ import numpy as np
 
 from featherlane.backends import xla_interface
 from featherlane.errors import CompileError
+from featherlane.functions.differentiated import function_of
 from featherlane.functions.operations import Operation
 from featherlane.interop.texts import text_of, text_of_model
 from featherlane.interop.wrapped import lead_of, lead_ranks, required
@@ -50,7 +51,7 @@ def compute(*arrays: Any, op: Operation, platform: str = "") -> list[Any]:
 
 def _in_python(op: Operation) -> Any:
     def run(*arrays: Any) -> tuple[Any, ...]:
-        made = op.function()(*map(np.asarray, arrays))
+        made = function_of(op)(*map(np.asarray, arrays))
         return made if isinstance(made, tuple) else (made,)
 
     return run
@@ -84,14 +85,14 @@ def target_of(op: Operation, dtype: np.dtype, platform: str) -> str | None:
 
 def _on_cpu(op: Operation, dtype: np.dtype) -> Any:
     """A handler in machine code; None for long robots, which are evaluated step by step."""
-    return op.function().xla_handler(dtype)
+    return function_of(op).xla_handler(dtype)
 
 
 def _on_cuda(op: Operation, dtype: np.dtype) -> Any:
     """A handler for GPUs, which makes its kernels at the first call; None if there are none."""
     from featherlane.backends.cuda.xla import Handler
 
-    function = op.function()
+    function = function_of(op)
     try:
         return Handler(function.on_gpu(dtype), function.inputs, function.outputs)
     except CompileError:

@@ -1,0 +1,143 @@
+"""Functions of a model by their names: as a `Function` of plain arrays, and as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from featherlane.api.compiled import Arrays, settled
+from featherlane.api.configurations import Configurations
+from featherlane.errors import nearest
+from featherlane.functions.actuation import Actuated
+from featherlane.functions.array_like import Integrator, Reference, WrenchFrame
+from featherlane.functions.compile import dynamics_graph
+from featherlane.functions.constraint_inputs import ConstraintInputs
+from featherlane.functions.copied import copied
+from featherlane.functions.function import Function
+from featherlane.functions.policy import Policy
+from featherlane.functions.table import Variant
+from featherlane.program.graph import Graph
+from featherlane.robot.constraints import Constraints
+
+
+class FunctionsByName(Configurations):
+    """The methods of a `featherlane.Model` that return its functions by name."""
+
+    def function(
+        self,
+        name: str,
+        f_ext: WrenchFrame | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: Reference | None = None,
+        wrt: str | None = None,
+        method: str | None = None,
+        integrator: Integrator | None = None,
+        actuation: Actuated = None,
+        by_wrenches: bool = False,
+        steps: int = 0,
+        policy: Policy | None = None,
+        every: int = 1,
+        constraints: Constraints | None = None,
+        active: bool = False,
+        anchors: bool = False,
+        width: int | None = None,
+        device: str | None = None,
+        mapping: str | None = None,
+        backend: str | None = None,
+        format: str | None = None,
+        ranges: Mapping[str, Any] | None = None,
+    ) -> Function:
+        """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
+        of `Kinematics`) as a `Function` of plain arrays.
+
+        f_ext: None, or the axes ("body" or "world") of an additional input f_ext (nbodies, 6).
+        params: parameters that follow as inputs, see `parameters`. frame, reference: for functions
+        of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
+        `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
+        actuation, by_wrenches, steps, policy, every: of functions in discrete time, see `step`,
+        `actuation`, `linearize_step`, `rollout` and `policy`. constraints, active, anchors: those
+        of `constraints`, and whether arrays of these names are inputs. width:
+        lanes of a vector, by default the processor's most; results do not depend on it. device:
+        "cuda", or "cuda:1" of several, copies NumPy arrays to a GPU and results back; arrays that
+        live on a GPU need none. mapping: of the work to the threads of a GPU, "lanes", "team:4" or,
+        for long robots, "links:8" (docs/gpu.md), by default the one expected to be the fastest.
+        backend: "fixed" computes what a circuit would, in fixed point, in format "q16.16" or alike,
+        "proved" or "fitted" (with other numbers of bits than 32, or 27 and 18 for constants, sines
+        and cosines: "proved24", "fitted24/16"), and ranges, (low, high) of inputs by name: by
+        default the limits of q and v (without one, 8 rad or m, and per s), 16 rad/s^2 or m/s^2 for
+        a, 128 N or N m for f_ext, and twice what samples of these have for tau and minv
+        (docs/fpga.md).
+        Raises ValueError naming the argument.
+
+        Examples:
+            >>> step = arm.function("step", integrator="rk4")
+            >>> step
+            <Function step(q[2], v[2], tau[2], dt[]) -> (q_next[2], v_next[2])>
+            >>> step(q, v, tau, dt).q.shape
+            (2,)
+        """
+        chosen = None if method == "auto" else method
+        places = tuple(params), frame, reference, wrt, (), chosen
+        controls = self._actuation(actuation)
+        held = ConstraintInputs(constraints, active, anchors) if constraints else None
+        variant = Variant(
+            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every, held
+        )
+        if backend not in (None, "cpu"):
+            return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
+        if format is not None or ranges is not None:
+            raise ValueError("format and ranges are of backend='fixed'")
+        return copied(self._function(variant, width).mapped(mapping), device)
+
+    def _on_backend(
+        self, variant: Variant, backend: Any, format: Any, ranges: Any, others: Arrays
+    ) -> Function:
+        """Returns a function in fixed point."""
+        if backend != "fixed":
+            device = "; GPUs are a device: device='cuda'" if nearest(backend, ("cuda",)) else ""
+            raise ValueError(f"backend is {backend!r}: wanted 'cpu' or 'fixed'{device}")
+        if any(x is not None for x in others):
+            raise ValueError("backend='fixed' takes no width, device or mapping")
+        from featherlane.api.fixed import fixed_function  # few need it
+
+        return fixed_function(self, settled(variant), format, ranges)
+
+    def graph(
+        self,
+        name: str,
+        f_ext: WrenchFrame | None = None,
+        *,
+        params: Iterable[str] = (),
+        frame: str | None = None,
+        reference: Reference | None = None,
+        wrt: str | None = None,
+        method: str | None = None,
+        integrator: Integrator | None = None,
+        actuation: Actuated = None,
+        by_wrenches: bool = False,
+        steps: int = 0,
+        policy: Policy | None = None,
+        every: int = 1,
+        constraints: Constraints | None = None,
+        active: bool = False,
+        anchors: bool = False,
+    ) -> Graph:
+        """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
+        counts its operations. For the arguments see `function`.
+
+        Examples:
+            >>> arm.graph("inverse_dynamics")
+            <Graph (q[2], v[2], a[2]) -> (tau[2]): 75 nodes>
+        """
+        chosen = None if method == "auto" else method
+        places = tuple(params), frame, reference, wrt, (), chosen
+        controls = self._actuation(actuation)
+        held = ConstraintInputs(constraints, active, anchors) if constraints else None
+        variant = Variant(
+            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every, held
+        )
+        variant = settled(variant)
+        self._checked(variant)
+        return dynamics_graph(self, variant)
