@@ -58,7 +58,7 @@ def row(name, root, function):
     """
     modules = modules_of(outlined(name, root, function)[1])
     multiplications = [module.multiplications for module in modules]
-    most = max(len(module.reads) for module in modules)
+    most = max(len(module.operands) for module in modules)
     return [len(modules), len(classes(modules)), sum(multiplications), max(multiplications), most]
 
 
@@ -78,7 +78,7 @@ def test_modules_do_what_the_flat_graph_does(name, root, function):
     assert set(program.main.op) <= {"input", "constant", "call", "result"}
     for module in modules_of(program):
         assert 0 <= module.tag.joint < tree_of(model(name, root)).nbodies
-        assert max(module.reads, default=-1) < min(module.gives)
+        assert max(module.operands, default=-1) < min(module.results)
 
 
 @every
@@ -141,7 +141,7 @@ def test_a_node_belongs_to_the_call_that_computed_it_first():
     assert (str(first.tag), str(second.tag)) == ("Af1", "Af2")
     assert work(of_graph(first.graph)) == {"mul": 1, "select": 2}
     assert work(of_graph(second.graph)) == {"add": 2, "select": 2}  # with its own condition
-    assert set(first.gives) < set(second.reads)
+    assert set(first.results) < set(second.operands)
     graph = simplify(trace(two_calls, {"x": 4}))
     x = {"x": np.random.default_rng(0).normal(size=(5, 4))}
     assert_array_equal(evaluate(program, x)["second"], evaluate(graph, x)["second"])

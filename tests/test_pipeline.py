@@ -276,8 +276,8 @@ def test_spare_units_shorten_a_pipeline():
     few, many = schedule(graph, 4), schedule(graph, 4, spare=(0, 1.0, 3.0))
     assert (few.latency, few.kinds["multiply"]) == (6, 2)
     assert (many.latency, many.kinds["multiply"]) == (3, 8)
-    scarce = schedule(graph, 4, spare=(0, 1.0, 3.0), scarce=("multiply",))
-    assert (scarce.latency, scarce.kinds["multiply"]) == (6, 2)
+    limited = schedule(graph, 4, spare=(0, 1.0, 3.0), limited=("multiply",))
+    assert (limited.latency, limited.kinds["multiply"]) == (6, 2)
 
 
 def test_arguments_of_the_scheduler():

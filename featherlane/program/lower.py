@@ -73,7 +73,7 @@ TARGETS = {
 
 
 def checked_dtype(dtype: Any) -> np.dtype:
-    """The dtype, if code is made for it. Raises CompileError."""
+    """The dtype, if there is code for it. Raises CompileError."""
     try:
         kind = np.dtype(dtype)
     except TypeError:

@@ -67,7 +67,7 @@ class Program:
         return Program(change(self.main), functions)
 
     def times(self) -> list[int]:
-        """How often each function runs."""
+        """The number of times that each function runs."""
         times = [0] * len(self.functions) + [1]
         for n, graph in reversed([*enumerate(self.graphs)]):
             for f, calls in Counter(_called(graph)).items():

@@ -1,9 +1,9 @@
-"""The modules of an outlined program, and their classes: modules that one circuit can compute in
-turn.
+"""The modules of an outlined program, and their classes: modules that one circuit can compute by
+time-multiplexing.
 
 Two modules are of one class if they do the same operations on the same pattern of operands. Values
 of constants and signs of operands and results are not compared: the circuit reads both as data.
-Limbs that are alike, and mirrored ones, share their classes.
+Equal limbs, and mirrored ones, share their classes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from featherlane.program.program import Program, Y
 
 
 class Submodule(NamedTuple):
-    """A call of an outlined program: its tag, the graph that it applies, and the nodes of main that
-    it reads and gives.
+    """A call of an outlined program: its tag, its function's graph, and its operands and results,
+    nodes of main.
     """
 
     tag: Any
     graph: Graph
-    reads: tuple[int, ...]
-    gives: tuple[int, ...]
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
 
     @property
     def multiplications(self) -> int:
@@ -34,7 +34,7 @@ class Submodule(NamedTuple):
 
 
 class ModuleClass(NamedTuple):
-    """Modules that are equal up to constants and signs. size: the operations of each, without
+    """Modules that are equal except for constants and signs. size: the operations of each, without
     signs.
     """
 
@@ -59,7 +59,8 @@ def modules_of(program: Program) -> list[Submodule]:
 
 def classes(modules: Iterable[Submodule]) -> list[ModuleClass]:
     """Returns the classes of modules, in the order of their first members."""
-    forms: dict[Form, Form] = {}  # the canonical form, by the form in the order of the graph
+    # The canonical form of each form in the order of its graph: canonical orders are costly
+    forms: dict[Form, Form] = {}
     members: dict[Form, list[Submodule]] = {}
     for module in modules:
         pattern = Pattern.of(module.graph)
@@ -68,8 +69,8 @@ def classes(modules: Iterable[Submodule]) -> list[ModuleClass]:
             forms[plain] = pattern.form(canonical_order(pattern))
         members.setdefault(forms[plain], []).append(module)
     return [
-        ModuleClass(tuple(own), sum(bool(operands) for _, operands in form))
-        for form, own in members.items()
+        ModuleClass(tuple(equal), sum(bool(operands) for _, operands in form))
+        for form, equal in members.items()
     ]
 
 
@@ -81,8 +82,8 @@ Form = tuple[tuple[Label, tuple[int, ...]], ...]
 class Pattern(NamedTuple):
     """The operations of a graph without constants and signs.
 
-    labels: of each node its operation, how often it is given, and how many of its operands, the
-    first ones, may change places; operands: nodes, or CONSTANT.
+    labels: of each node its operation, the number of times that it is a result, and the number of
+    its leading operands that commute. operands: nodes, or CONSTANT.
     """
 
     labels: list[Label]
@@ -93,29 +94,29 @@ class Pattern(NamedTuple):
         terms = Terms(graph)
         inputs = graph.nodes_of("input")
         number = {k: n for n, k in enumerate([*inputs, *terms.of])}
-        given = [number[terms.plain[k][0]] for k in graph.outputs[Y].nodes]
-        labels: list[Label] = [("input", given.count(number[k]), 0) for k in inputs]
+        results = [number[terms.plain[k][0]] for k in graph.outputs[Y].nodes]
+        labels: list[Label] = [("input", results.count(number[k]), 0) for k in inputs]
         operands: list[tuple[int, ...]] = [() for _ in inputs]
         for k, term in terms.of.items():
-            labels.append((term.op, given.count(number[k]), term.exchangeable))
+            labels.append((term.op, results.count(number[k]), term.exchangeable))
             operands.append(tuple(number.get(a, CONSTANT) for a, _ in term.operands))
         return cls(labels, operands)
 
     def form(self, order: Iterable[int]) -> Form:
-        """Returns the nodes in an order, with operands by their places in it. Graphs with equal
+        """Returns the nodes in an order, with operands by their positions in it. Graphs with equal
         forms have equal patterns: the orders map one to the other.
         """
         order = list(order)
-        place = {k: n for n, k in enumerate(order)} | {CONSTANT: CONSTANT}
-        return tuple((self.labels[k], self._placed(k, place)) for k in order)
+        position = {k: n for n, k in enumerate(order)} | {CONSTANT: CONSTANT}
+        return tuple((self.labels[k], self._operands(k, position)) for k in order)
 
-    def _placed(self, k: int, place: dict[int, int]) -> tuple[int, ...]:
-        operands, n = [place[a] for a in self.operands[k]], self.labels[k][2]
+    def _operands(self, k: int, position: dict[int, int]) -> tuple[int, ...]:
+        operands, n = [position[a] for a in self.operands[k]], self.labels[k][2]
         return (*sorted(operands[:n]), *operands[n:])
 
     def links(self) -> list[list[tuple[int, int]]]:
-        """Returns for each node its operands and users, as (role, node): roles from 0 are those of
-        operands, where exchangeable ones have one role, and from -1 downwards those of users.
+        """Returns for each node its operands and users, as (role, node). Operands have roles from 0
+        up, the same role if they commute; users have roles from -1 down.
         """
         links: list[list[tuple[int, int]]] = [[] for _ in self.labels]
         for k, operands in enumerate(self.operands):
@@ -128,25 +129,25 @@ class Pattern(NamedTuple):
 
 
 def canonical_order(pattern: Pattern) -> list[int]:
-    """Returns the nodes in an order that does not depend on their numbers, but for nodes that
-    nothing tells apart.
+    """Returns the nodes in an order that does not depend on their numbers, except among nodes that
+    nothing distinguishes.
 
     By colour refinement (McKay, Practical graph isomorphism, 1981): nodes of one colour whose
-    neighbours differ in colour get different ones; where all neighbours agree, one node is set
-    apart. If two such nodes do not play the same part after all, equal patterns may get different
-    orders and count as two classes. Patterns that differ never count as one.
+    neighbours differ in colour get different colours; where all neighbours agree, one node is
+    individualised. If two such nodes are not equivalent after all, equal patterns may get different
+    orders and count as two classes. Patterns that differ never count as one class.
     """
     cells, colour = _Cells(pattern), 0
     while colour < len(cells.nodes):
         if len(cells.nodes[colour]) > 1:
-            cells.set_one_apart(colour)
+            cells.individualise_one(colour)
         else:
             colour += 1
     return [k for (k,) in cells.nodes]
 
 
 class _Cells:
-    """The nodes of each colour. What colour a node gets depends on the pattern only."""
+    """The nodes of each colour. Colours depend on the pattern alone, not on numbers of nodes."""
 
     def __init__(self, pattern: Pattern) -> None:
         labels = [(*label, ops.count(CONSTANT)) for label, ops in zip(*pattern, strict=True)]
@@ -156,7 +157,7 @@ class _Cells:
         self._split(0, labels.__getitem__)
         self._refine(range(len(labels)))
 
-    def set_one_apart(self, colour: int) -> None:
+    def individualise_one(self, colour: int) -> None:
         one = self.nodes[colour][0]
         self._refine(self._split(colour, one.__eq__))
 
@@ -170,15 +171,15 @@ class _Cells:
         return tuple(sorted((role, self.colour[b]) for role, b in self.links[k]))
 
     def _split(self, colour: int, key: Callable[[int], Any]) -> list[int]:
-        """Gives nodes with different keys different colours, and returns those with a new one: all
-        but the most of one key.
+        """Gives nodes with different keys different colours, and returns the nodes with a new
+        colour: all but the largest group of one key, which keeps the old colour.
         """
         parts: dict[Any, list[int]] = {}
         for k in self.nodes[colour]:
             parts.setdefault(key(k), []).append(k)
         ordered = [parts[x] for x in sorted(parts)]
-        ordered.remove(most := max(ordered, key=len))
-        self.nodes[colour] = most
+        ordered.remove(largest := max(ordered, key=len))
+        self.nodes[colour] = largest
         for part in ordered:
             for k in part:
                 self.colour[k] = len(self.nodes)

@@ -1,8 +1,8 @@
-"""Where the nodes of a flat graph belong in a tree of arrays, by the inputs that they depend on.
+"""Partitions a flat graph among a tree of arrays, by the inputs that each node depends on.
 
-What depends on an array and on those that carry it is computed in this array; what depends on
-several branches, where these come together. Sweeps from the root to the tips and back so fall into
-a forward and a backward part of each array, and no two parts wait for each other.
+A node that depends on an array and its ancestors is computed in this array; a node that depends on
+several branches is computed where these meet. Sweeps from the root to the tips and back so fall
+into a forward and a backward part of each array, without circular dependencies between parts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import NamedTuple
 from featherlane.program.graph import Graph
 from featherlane.program.passes.balance import SUMS
 
-NOWHERE = -1  # the array of what no array owns: the ground, on which all arrays stand
+NOWHERE = -1  # the ground, on which all arrays stand: the array of inputs that belong to none
 Entry = tuple[str, int]  # of an input or an output
 
 
 class ArrayPlacement(NamedTuple):
-    """The part of an array that computes a node. backward: it needs arrays that stand on this one,
-    or what they give.
+    """The part of an array that computes a node. backward: whether the node depends on descendants
+    of the array.
     """
 
     array: int
@@ -29,66 +29,66 @@ class ArrayPlacement(NamedTuple):
 def partition(
     graph: Graph, parent: Sequence[int], inputs: Mapping[Entry, int], outputs: Mapping[Entry, int]
 ) -> list[ArrayPlacement]:
-    """Returns the home of each node.
+    """Returns the placement of each node.
 
-    parent: of each array, NOWHERE for those on the ground; parents come before children. inputs,
-    outputs: the arrays of entries; what is left out is nowhere. A sum that only arrays below the
-    tips want, of their own terms and a branch's, is theirs: so the terms of all branches meet in
-    one place, and branches that are alike give the same.
+    parent: of each array, NOWHERE for arrays on the ground; parents come before children. inputs,
+    outputs: the arrays of entries, NOWHERE by default. A sum that only ancestors of its array read,
+    and that has a term of theirs, is placed in the ancestor: so the terms of all branches meet in
+    one array, and isomorphic branches send the same values.
     """
-    lines = _lines(parent)
-    found: list[ArrayPlacement] = []
+    ancestors = _ancestors(parent)
+    placements: list[ArrayPlacement] = []
     for op, args, value in zip(graph.op, graph.args, graph.value, strict=True):
-        home = ArrayPlacement(inputs.get(value, NOWHERE) if op == "input" else NOWHERE)
+        placement = ArrayPlacement(inputs.get(value, NOWHERE) if op == "input" else NOWHERE)
         for a in args:
-            home = _joined(home, found[a], lines)
-        found.append(home)
-    return _gathered(graph, found, lines, outputs)
+            placement = _joined(placement, placements[a], ancestors)
+        placements.append(placement)
+    return _move_sums(graph, placements, ancestors, outputs)
 
 
-def _lines(parent: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """The arrays from the ground to each one."""
-    lines: dict[int, tuple[int, ...]] = {NOWHERE: (NOWHERE,)}
+def _ancestors(parent: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """The arrays from the ground to each array, itself included."""
+    ancestors: dict[int, tuple[int, ...]] = {NOWHERE: (NOWHERE,)}
     for array, p in enumerate(parent):
-        lines[array] = (*lines[p], array)
-    return lines
+        ancestors[array] = (*ancestors[p], array)
+    return ancestors
 
 
 def _joined(
-    x: ArrayPlacement, y: ArrayPlacement, lines: Mapping[int, tuple[int, ...]]
+    x: ArrayPlacement, y: ArrayPlacement, ancestors: Mapping[int, tuple[int, ...]]
 ) -> ArrayPlacement:
-    """The home of what depends on both."""
+    """The placement of a node that depends on both."""
     if x.array == y.array:
         return ArrayPlacement(x.array, x.backward or y.backward)
-    if len(lines[x.array]) > len(lines[y.array]):
+    if len(ancestors[x.array]) > len(ancestors[y.array]):
         x, y = y, x
-    if x.array in lines[y.array]:
+    if x.array in ancestors[y.array]:
         return x if x.backward else y
-    return ArrayPlacement(_meeting(x.array, y.array, lines), True)
+    return ArrayPlacement(_meeting(x.array, y.array, ancestors), True)
 
 
-def _meeting(a: int, b: int, lines: Mapping[int, tuple[int, ...]]) -> int:
-    return [x for x, y in zip(lines[a], lines[b], strict=False) if x == y][-1]
+def _meeting(a: int, b: int, ancestors: Mapping[int, tuple[int, ...]]) -> int:
+    return [x for x, y in zip(ancestors[a], ancestors[b], strict=False) if x == y][-1]
 
 
-def _gathered(
+def _move_sums(
     graph: Graph,
-    found: list[ArrayPlacement],
-    lines: Mapping[int, tuple[int, ...]],
+    placements: list[ArrayPlacement],
+    ancestors: Mapping[int, tuple[int, ...]],
     outputs: Mapping[Entry, int],
 ) -> list[ArrayPlacement]:
-    """Moves sums to the arrays that want them."""
-    wanted: list[set[int]] = [set() for _ in range(len(graph))]
+    """Moves sums to the ancestors that read them."""
+    readers: list[set[int]] = [set() for _ in range(len(graph))]
     for name, out in graph.outputs.items():
         for i, k in enumerate(out.nodes):
-            wanted[k].add(outputs.get((name, i), found[k].array))
+            readers[k].add(outputs.get((name, i), placements[k].array))
     for k in reversed(range(len(graph))):
-        array, by = found[k].array, wanted[k]
-        below = lines[array][:-1] if array != NOWHERE else ()
-        if by and by.issubset(below) and graph.op[k] in SUMS:
-            others = [found[a].array for a in graph.args[k]]  # of constants: NOWHERE
+        array, arrays = placements[k].array, readers[k]
+        below = ancestors[array][:-1] if array != NOWHERE else ()
+        if arrays and arrays.issubset(below) and graph.op[k] in SUMS:
+            others = [placements[a].array for a in graph.args[k]]  # of constants: NOWHERE
             if any(a in below for a in others):
-                found[k] = ArrayPlacement(max(by, key=below.index), True)
+                placements[k] = ArrayPlacement(max(arrays, key=below.index), True)
         for a in graph.args[k]:
-            wanted[a].add(found[k].array)
-    return found
+            readers[a].add(placements[k].array)
+    return placements

@@ -1,7 +1,7 @@
 """The critical path of a graph, and the earliest time of each result.
 
-There is a processor for each operation, so that results wait for nothing but their operands.
-Latencies come from outside, as a table from kinds of operations to numbers.
+Resources are unlimited, so that results wait for nothing but their operands. Latencies are a table
+from kinds of operations to numbers, which the caller supplies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def availability(
 ) -> list[float]:
     """Returns the time of each task's result, -inf for a task that depends on no input.
 
-    arrival: the times of inputs, by name; 0 for inputs left out, and -inf for an input that nothing
+    arrival: the times of inputs, by name; 0 by default, and -inf for an input that nothing
     waits for. Raises ValueError for a kind without a latency and for an unknown input.
     """
     arrival, each = arrival or {}, tasks.each(latency, 0)

@@ -1,8 +1,9 @@
-"""Pipelines: when each operation of a graph runs, on which unit, and how long its result waits.
+"""Pipelines: the cycle and the unit of each operation of a graph, and the registers of its result.
 
-A new state enters every `interval` cycles and meets the same schedule; the phase of a cycle is its
-remainder by the interval. What an operation takes comes from outside, as an `Operator` for each
-node. A pipeline does not depend on the method that found it, and checks itself.
+A new state enters every `interval` cycles, the initiation interval (II), and meets the same
+schedule; the phase of a cycle is its remainder by the interval. The caller supplies delays and
+registers, as an `Operator` for each node. A pipeline does not depend on the method that computed
+it, and checks itself.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ ROUNDING = 1e-9  # of sums of delays, relative to the clock
 
 
 class Operator(NamedTuple):
-    """What computes a node.
+    """The circuit that computes a node.
 
     kind: operations of one kind can share a unit. cycles: registers between operands and result; 0
-    for a circuit without any, which may follow another one in the same cycle. before, after:
+    for a combinational circuit, which may follow another one in the same cycle. before, after:
     nanoseconds in front of the first register and behind the last one; without registers, all of
     them count as `after`. shared: whether a unit serves several operations, one in each phase; else
-    each has its own. follows: the position of the operand whose unit computes this operation too,
-    as soon as that operand is there, and which nothing else reads (the product of a multiply-add);
-    -1 for none. What follows has registers.
+    each has a separate unit. follows: the position of the operand whose unit computes this
+    operation too, as soon as that operand is ready, and which nothing else reads (the product of a
+    multiply-add); -1 for none. An operator that follows has registers.
     """
 
     kind: str
@@ -41,18 +42,17 @@ class Operator(NamedTuple):
 class Pipeline:
     """The schedule of a graph.
 
-    operators: of each node, None for inputs, constants and what is only wires. clock: nanoseconds a
-    cycle. interval: cycles from one state to the next. start: the cycle in which each node reads
-    its operands (in which its only operand is there, where it is only wires; in which an input is
-    there; 0 for constants). pool: operations share units with those of the same pool and kind.
-    unit: the number of a node's unit in its pool and kind; -1 for operations that do not share. The
-    sine and the cosine of one angle may be computed by one unit in one cycle. latency: the cycle in
-    which all outputs are read, together, but for those that are read earlier, in the cycles `taken`
-    by name.
+    operators: of each node, None for inputs, constants and nodes that are only wires. clock:
+    nanoseconds a cycle. interval: cycles from one state to the next. start: the cycle in which each
+    node reads its operands (for wires, in which the only operand is ready; for inputs, in which
+    they arrive; 0 for constants). pool: operations of the same pool and kind share units. unit: the
+    number of a node's unit in its pool and kind; -1 for operations that do not share. The sine and
+    the cosine of one angle may be computed by one unit in one cycle. latency: the cycle in which
+    all outputs are read, except the outputs that are read earlier, in the cycles `taken` by name.
 
-    The result of a node is there in cycle start + cycles. A later cycle reads it from a register:
-    register 0 holds it for the `interval` cycles after that, register 1 for the `interval` next
-    ones, and so on. Wires have no registers of their own: they are wires behind those of their
+    The result of a node is ready in cycle start + cycles. A later cycle reads it from a register:
+    register 0 holds it for the `interval` cycles after that, register 1 for the next `interval`
+    cycles, and so on. Wires have no registers: they are wires behind the registers of their
     operand.
     """
 
@@ -71,7 +71,7 @@ class Pipeline:
         return self.taken.get(output, self.latency)
 
     def ready(self, k: int) -> int:
-        """The cycle in which the result of node k is there."""
+        """The cycle in which the result of node k is ready."""
         operator = self.operators[k]
         return self.start[k] + (operator.cycles if operator else 0)
 
@@ -91,23 +91,23 @@ class Pipeline:
 
     @property
     def units(self) -> Counter[tuple[Hashable, str]]:
-        """The number of units by pool and kind. An operation that does not share is one."""
-        found: Counter[tuple[Hashable, str]] = Counter()
+        """The number of units by pool and kind. An operation that does not share has one."""
+        units: Counter[tuple[Hashable, str]] = Counter()
         for k, operator in enumerate(self.operators):
             if operator and operator.shared:
                 key = self.pool[k], operator.kind
-                found[key] = max(found[key], self.unit[k] + 1)
+                units[key] = max(units[key], self.unit[k] + 1)
             elif operator and operator.follows < 0:
-                found[self.pool[k], operator.kind] += 1
-        return found
+                units[self.pool[k], operator.kind] += 1
+        return units
 
     @property
     def kinds(self) -> Counter[str]:
         """The number of units by kind, of all pools."""
-        found: Counter[str] = Counter()
+        kinds: Counter[str] = Counter()
         for (_, kind), count in self.units.items():
-            found[kind] += count
-        return found
+            kinds[kind] += count
+        return kinds
 
     @property
     def last_read(self) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ class Pipeline:
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """How many registers the result of each node needs, up to its last reader."""
+        """The number of registers that the result of each node needs, up to its last reader."""
         return tuple(
             0 if self._is_wire(k) or self.graph.op[k] == "constant" else self.register(k, cycle) + 1
             for k, cycle in enumerate(self.last_read)
@@ -132,7 +132,7 @@ class Pipeline:
 
     @property
     def registers_read(self) -> list[set[int]]:
-        """The registers from which the result of each node is read, -1 for its wire. What reads a
+        """The registers from which the result of each node is read, -1 for its wire. A reader of a
         node that is only wires reads a register of its operand, of the same number.
         """
         read: list[set[int]] = [set() for _ in range(len(self.graph))]
@@ -143,7 +143,8 @@ class Pipeline:
             for a in self.graph.args[k]:
                 read[a] |= read[k] if self._is_wire(k) else {self.register(a, self.start[k])}
         return [
-            set() if op == "constant" else own for op, own in zip(self.graph.op, read, strict=True)
+            set() if op == "constant" else of_node
+            for op, of_node in zip(self.graph.op, read, strict=True)
         ]
 
     def _is_wire(self, k: int) -> bool:
@@ -170,12 +171,12 @@ class Pipeline:
     # Checks
 
     def verify(self) -> None:
-        """Raises ValueError, with the node and the cycle, where an operand is not there yet, what
-        is chained takes longer than a cycle, two operations want a unit in one phase, numbers of
-        units have gaps, or an output is not there in time.
+        """Raises ValueError, with the node and the cycle, where an operand is not ready, chained
+        operations take longer than a cycle, two operations use a unit in one phase, numbers of
+        units have gaps, or an output is late.
         """
         self._check_columns()
-        arrival = list[float]()  # nanoseconds into the cycle in which the result is there
+        arrival = list[float]()  # nanoseconds into the cycle in which the result is ready
         for k in range(len(self.graph)):
             self._check_operands(k)
             arrival.append(self._arrival(k, arrival))
@@ -228,8 +229,8 @@ class Pipeline:
                 )
 
     def _arrival(self, k: int, arrival: list[float]) -> float:
-        """The nanoseconds into its cycle after which the result of node k is there: what comes out
-        of a register, and inputs, are there at 0.
+        """The nanoseconds into its cycle after which the result of node k is ready: 0 for inputs
+        and outputs of registers.
         """
         operator = self.operators[k]
         start = self.start[k]
@@ -271,13 +272,15 @@ class Pipeline:
                         f"cycle {self.start[k]} want unit {unit} of {operator.kind} in pool "
                         f"{self.pool[k]} in one phase of interval {self.interval}"
                     )
-        for (pool, kind), found in numbers.items():
-            if len(found) != max(found) + 1:
-                missing = min(set(range(max(found))) - found)
+        for (pool, kind), used in numbers.items():
+            if len(used) != max(used) + 1:
+                missing = min(set(range(max(used))) - used)
                 raise ValueError(f"no operation is on unit {missing} of {kind} in pool {pool}")
 
     def _check_followers(self) -> None:
-        """Checks that what follows an operand starts when it is there, and reads it alone."""
+        """Checks that an operation that follows an operand starts when it is ready and alone reads
+        it.
+        """
         readers = Counter(a for args in self.graph.args for a in args)
         readers.update(k for out in self.graph.outputs.values() for k in out.nodes)
         for k, operator in enumerate(self.operators):

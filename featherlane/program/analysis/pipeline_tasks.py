@@ -1,7 +1,7 @@
-"""What a scheduler of pipelines places: one task for each operator, with the tasks that it reads.
+"""The tasks that a scheduler of pipelines places: one for each operator, with the tasks it reads.
 
 Wires belong to the task in front of them, and the sine and cosine of one angle are one task. So are
-an operation and the one that follows it on its unit, whose other operand may come later.
+an operation and the operation that follows it on its unit, whose other operand may come later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INPUT = Operator("input")
 
 
 class TaskTiming(NamedTuple):
-    """What a task takes. key: the units that it shares, None if it has its own."""
+    """The delays of a task. key: the units that it shares, None if it has a separate unit."""
 
     cycles: int
     before: float
@@ -29,24 +29,24 @@ class TaskTiming(NamedTuple):
 
 class LateOperand(NamedTuple):
     """A task whose result is read `cycles` after the start of its reader, and the nanoseconds in
-    front of the register behind it. turned: whether time is reversed.
+    front of the register behind it. reversed: whether time is reversed.
     """
 
     task: int
     cycles: int
     before: float
-    turned: bool = False
+    reversed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class TaskGraph:
     """Tasks in an order of evaluation.
 
-    needs, readers: tasks. late: by reader, what it reads later than its start, which is not in
-    `needs`. first: the earliest cycle of each, that of arrival for inputs. nodes:
-    the nodes of each task; of_node: the task of each node, -1 for constants. ends: the tasks that
-    outputs read. after: the cycles that are added to the end of each of `ends`, so that outputs
-    that could be there early are wanted as soon as those that come last.
+    needs, readers: tasks. late: the operands that a task reads later than its start, by reader;
+    they are not in `needs`. first: the earliest cycle of each task, for inputs that of arrival.
+    of_node: the task of each node, -1 for constants. ends: the tasks that outputs read. after: the
+    cycles added to the end of each of `ends`, so that outputs that could be ready early get an
+    earlier deadline than the last outputs.
     """
 
     work: list[TaskTiming]
@@ -60,34 +60,34 @@ class TaskGraph:
 
     def keys(self) -> dict[Key, int]:
         """The operations of each pool and kind that share units."""
-        found: dict[Key, int] = {}
+        counts: dict[Key, int] = {}
         for work in self.work:
             if work.key is not None:
-                found[work.key] = found.get(work.key, 0) + 1
-        return found
+                counts[work.key] = counts.get(work.key, 0) + 1
+        return counts
 
     def mirrored(self) -> TaskGraph:
         """The same tasks with time reversed: results before operands."""
         n = len(self.work)
-        turn = lambda w: w._replace(before=w.after, after=w.before) if w.cycles else w
-        work = [turn(w) for w in reversed(self.work)]
-        turned = lambda rows: [tuple(n - 1 - a for a in row) for row in reversed(rows)]
+        swap = lambda w: w._replace(before=w.after, after=w.before) if w.cycles else w
+        work = [swap(w) for w in reversed(self.work)]
+        renumbered = lambda rows: [tuple(n - 1 - a for a in row) for row in reversed(rows)]
         late, readers = dict[int, list[LateOperand]](), [list(row) for row in self.readers]
         all_needs = [list(row) for row in self.needs]
-        for t, own in self.late.items():
-            for edge in own:
+        for t, edges in self.late.items():
+            for edge in edges:
                 readers[edge.task].remove(t)
                 all_needs[t].append(edge.task)
-                back = LateOperand(n - 1 - t, edge.cycles, edge.before, not edge.turned)
+                back = LateOperand(n - 1 - t, edge.cycles, edge.before, not edge.reversed)
                 late.setdefault(n - 1 - edge.task, []).append(back)
         return TaskGraph(
-            work, turned(readers), [list(row) for row in turned(all_needs)],
+            work, renumbered(readers), [list(row) for row in renumbered(all_needs)],
             (self.after or [0] * n)[::-1], [n - 1 - t if t >= 0 else t for t in self.of_node],
             frozenset(), late=late,
         )  # fmt: skip
 
 
-def collect(
+def collect_tasks(
     graph: Graph,
     operators: Sequence[Operator | None],
     pool: Sequence[Hashable],
@@ -99,40 +99,42 @@ def collect(
     if unknown := sorted(set(arrival) - set(graph.inputs)):
         known = ", ".join(graph.inputs) or "none"
         raise ValueError(f"arrival has input {unknown[0]!r}: the graph has {known}")
-    found = TaskGraph([], [], [], [], [], frozenset())
+    tasks = TaskGraph([], [], [], [], [], frozenset())
     pairs: dict[tuple[tuple[int, ...], Operator | None, Hashable], int] = {}
-    followed = {
-        graph.args[k][own.follows]: k for k, own in enumerate(operators) if own and own.follows >= 0
+    followed = {  # the follower of each operand that is one task with it
+        graph.args[k][operator.follows]: k
+        for k, operator in enumerate(operators)
+        if operator and operator.follows >= 0
     }
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         operator = operators[k]
         if k in followed:
-            found.of_node.append(-1)  # until its follower is entered
+            tasks.of_node.append(-1)  # until its follower is entered
             continue
         if operator and operator.follows >= 0:
-            _enter_followed(found, graph, operators, pool, k)
+            _enter_followed(tasks, graph, operators, pool, k)
             continue
-        needs = tuple(dict.fromkeys(t for a in args if (t := found.of_node[a]) >= 0))
+        needs = tuple(dict.fromkeys(t for a in args if (t := tasks.of_node[a]) >= 0))
         if op == "constant" or (operator is None and args and not needs):
-            found.of_node.append(-1)
+            tasks.of_node.append(-1)
         elif operator is None and args:
-            if len({a for a in args if found.of_node[a] >= 0}) > 1:
+            if len({a for a in args if tasks.of_node[a] >= 0}) > 1:
                 raise ValueError(f"node {k} ({op}) of several operands has no operator")
-            found.of_node.append(needs[0])
+            tasks.of_node.append(needs[0])
         elif op in AT_ONCE and (args, operator, pool[k]) in pairs:
-            found.of_node.append(pairs[args, operator, pool[k]])
+            tasks.of_node.append(pairs[args, operator, pool[k]])
         else:
             if op in AT_ONCE:
-                pairs[args, operator, pool[k]] = len(found.work)
-            found.of_node.append(len(found.work))
-            _enter(found, operator or INPUT, pool[k], needs)
-            found.first.append(arrival.get(graph.value[k][0], 0) if op == "input" else 0)
-    ends = {found.of_node[k] for out in graph.outputs.values() for k in out.nodes} - {-1}
-    return replace(found, ends=frozenset(ends))
+                pairs[args, operator, pool[k]] = len(tasks.work)
+            tasks.of_node.append(len(tasks.work))
+            _enter(tasks, operator or INPUT, pool[k], needs)
+            tasks.first.append(arrival.get(graph.value[k][0], 0) if op == "input" else 0)
+    ends = {tasks.of_node[k] for out in graph.outputs.values() for k in out.nodes} - {-1}
+    return replace(tasks, ends=frozenset(ends))
 
 
 def _enter_followed(
-    found: TaskGraph,
+    tasks: TaskGraph,
     graph: Graph,
     operators: Sequence[Operator | None],
     pool: Sequence[Hashable],
@@ -147,36 +149,36 @@ def _enter_followed(
     before = first.before if first.cycles else first.before + first.after + last.before
     cycles = first.cycles + last.cycles
     whole = Operator(first.kind, cycles, before, last.after, first.shared)
-    tasks = lambda args: {t for a in args if (t := found.of_node[a]) >= 0}
-    needs = tasks(graph.args[p])
+    tasks_of = lambda args: {t for a in args if (t := tasks.of_node[a]) >= 0}
+    needs = tasks_of(graph.args[p])
     others = [a for n, a in enumerate(graph.args[k]) if n != last.follows]
-    t = len(found.work)
-    found.of_node[p] = t
-    found.of_node.append(t)
-    found.first.append(0)
+    t = len(tasks.work)
+    tasks.of_node[p] = t
+    tasks.of_node.append(t)
+    tasks.first.append(0)
     if not first.cycles:  # all operands are read in one cycle
-        _enter(found, whole, pool[p], tuple(needs | tasks(others)))
+        _enter(tasks, whole, pool[p], tuple(needs | tasks_of(others)))
         return
-    _enter(found, whole, pool[p], tuple(needs))
-    late = [LateOperand(a, first.cycles, last.before) for a in tasks(others) - needs]
+    _enter(tasks, whole, pool[p], tuple(needs))
+    late = [LateOperand(a, first.cycles, last.before) for a in tasks_of(others) - needs]
     if late:
-        found.late[t] = late
+        tasks.late[t] = late
     for edge in late:
-        found.readers[edge.task].append(t)
+        tasks.readers[edge.task].append(t)
 
 
-def _enter(found: TaskGraph, operator: Operator, pool: Hashable, needs: tuple[int, ...]) -> None:
-    t = len(found.work)
+def _enter(tasks: TaskGraph, operator: Operator, pool: Hashable, needs: tuple[int, ...]) -> None:
+    t = len(tasks.work)
     key = (pool, operator.kind) if operator.shared else None
     if operator.cycles:
         work = TaskTiming(operator.cycles, operator.before, operator.after, key)
     else:
         work = TaskTiming(0, 0.0, operator.before + operator.after, key)
-    found.work.append(work)
-    found.needs.append(needs)
-    found.readers.append([])
+    tasks.work.append(work)
+    tasks.needs.append(needs)
+    tasks.readers.append([])
     for a in needs:
-        found.readers[a].append(t)
+        tasks.readers[a].append(t)
 
 
 def pipeline_of(
@@ -185,31 +187,31 @@ def pipeline_of(
     pool: Sequence[Hashable],
     clock: float,
     interval: int,
-    places: TaskGraph,
+    tasks: TaskGraph,
     start: Sequence[int],
     ports: Sequence[Collection[str]] = (),
 ) -> Pipeline:
     """Returns the pipeline in which each task starts in its cycle; units are numbered here. ports:
-    the names of outputs that are read together, as soon as they are there.
+    the names of outputs that are read together, as soon as they are ready.
     """
     unit, taken = [-1] * len(start), dict[tuple[Key, int], int]()
     for t in sorted(range(len(start)), key=lambda t: (start[t], t)):
-        key = places.work[t].key
+        key = tasks.work[t].key
         if key is not None:
             phase = key, start[t] % interval
             unit[t] = taken[phase] = taken.get(phase, -1) + 1
-    ready = [s + work.cycles for s, work in zip(start, places.work, strict=True)]
+    ready = [s + work.cycles for s, work in zip(start, tasks.work, strict=True)]
     starts, units = list[int](), list[int]()
-    for k, t in enumerate(places.of_node):
-        own = operators[k]
-        wire = own is None and graph.args[k]
+    for k, t in enumerate(tasks.of_node):
+        operator = operators[k]
+        wire = operator is None and graph.args[k]
         starts.append(0 if t < 0 else ready[t] if wire else start[t])
-        if own is not None and own.follows >= 0:
-            starts[k] = ready[t] - own.cycles
-        units.append(unit[t] if t >= 0 and own is not None and own.follows < 0 else -1)
-    latency = max((ready[t] for t in places.ends), default=0)
+        if operator is not None and operator.follows >= 0:
+            starts[k] = ready[t] - operator.cycles
+        units.append(unit[t] if t >= 0 and operator is not None and operator.follows < 0 else -1)
+    latency = max((ready[t] for t in tasks.ends), default=0)
     read_in = {
-        name: max((ready[t] for t in ends_of(graph, places, port)), default=0)
+        name: max((ready[t] for t in ends_of(graph, tasks, port)), default=0)
         for port in ports
         for name in port
     }
@@ -217,7 +219,7 @@ def pipeline_of(
     return Pipeline(graph, tuple(operators), clock, interval, *columns, latency, read_in)
 
 
-def ends_of(graph: Graph, places: TaskGraph, outputs: Collection[str]) -> set[int]:
-    """Returns the tasks that give outputs, by their names."""
+def ends_of(graph: Graph, tasks: TaskGraph, outputs: Collection[str]) -> set[int]:
+    """Returns the tasks whose results are these outputs."""
     nodes = (k for name in outputs for k in graph.outputs[name].nodes)
-    return {places.of_node[k] for k in nodes} - {-1}
+    return {tasks.of_node[k] for k in nodes} - {-1}

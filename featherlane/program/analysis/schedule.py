@@ -1,7 +1,7 @@
-"""Schedules as data: the cycle in which each task starts, and the processing units.
+"""Schedules of tasks as data: the cycle in which each task starts, and the processing units.
 
-A schedule does not depend on the method that found it, and checks itself. Latencies and numbers of
-units come from outside, as tables.
+A schedule does not depend on the method that computed it, and checks itself. Latencies and numbers
+of units are tables, which the caller supplies.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from featherlane.program.analysis.tasks import Tasks
 class ProcessingUnit(NamedTuple):
     """A processing unit for one kind of task."""
 
-    latency: int  # cycles until the result is there
+    latency: int  # cycles until the result is ready
     interval: int = 1  # cycles until the unit can start its next task; 1: it is pipelined
-    pool: str | None = None  # the units that it is one of; None: the units of its kind
+    pool: str | None = None  # the pool of units that it belongs to; None: the units of its kind
 
 
 NOTHING = ProcessingUnit(0, 0)
@@ -30,7 +30,7 @@ Units = Mapping[str, ProcessingUnit]
 
 @dataclass(frozen=True)
 class TaskSchedule:
-    """The cycle in which each task starts."""
+    """The cycle in which each task starts, on units by kind."""
 
     tasks: Tasks
     units: Units
@@ -42,7 +42,7 @@ class TaskSchedule:
         return NOTHING if kind == "input" else self.units[kind]
 
     def end(self, k: int) -> int:
-        """Returns the cycle in which the result of task k is there."""
+        """Returns the cycle in which the result of task k is ready."""
         return self.start[k] + self.unit(k).latency
 
     @property
@@ -52,14 +52,14 @@ class TaskSchedule:
 
     def busy(self, period: int | None = None) -> dict[str, Counter[int]]:
         """Returns for each pool the units at work in each cycle; with a period, in each cycle of
-        the steady state in which the whole is started every `period` cycles.
+        the steady state of an initiation interval of `period` cycles.
         """
-        found: dict[str, Counter[int]] = {}
+        units_at_work: dict[str, Counter[int]] = {}
         for k in self.tasks.work():
             unit, pool = self.unit(k), _pool(self.tasks.kinds[k], self.units)
             for cycle in range(self.start[k], self.start[k] + unit.interval):
-                found.setdefault(pool, Counter())[cycle % period if period else cycle] += 1
-        return found
+                units_at_work.setdefault(pool, Counter())[cycle % period if period else cycle] += 1
+        return units_at_work
 
     @property
     def needed(self) -> dict[str, int]:
@@ -68,8 +68,8 @@ class TaskSchedule:
 
     @property
     def utilisation(self) -> dict[str, float]:
-        """For each pool the share of the time in which its units work; of a pool without a count,
-        as many units as are needed.
+        """The share of the time in which the units of each pool work. A pool without a count has as
+        many units as it needs.
         """
         needed = self.needed
         return {
@@ -78,7 +78,7 @@ class TaskSchedule:
         }
 
     def fits(self, period: int) -> bool:
-        """Tells whether the units suffice where the whole is started every `period` cycles."""
+        """Tells whether the units suffice for an initiation interval of `period` cycles."""
         shared = all(
             max(cycles.values()) <= self.counts[pool]
             for pool, cycles in self.busy(period).items()
@@ -92,7 +92,7 @@ class TaskSchedule:
 
     @property
     def period(self) -> int:
-        """The initiation interval: the fewest cycles from one start of the whole to the next."""
+        """The initiation interval: the fewest cycles from the start of one state to the next."""
         longest = max((self.unit(k).interval for k in self.tasks.work()), default=0)
         for cycles in range(1, self.length + longest):
             if self.fits(cycles):
@@ -100,7 +100,7 @@ class TaskSchedule:
         return self.length + longest
 
     def verify(self) -> None:
-        """Raises ValueError for the first task that starts before its operands are there, or the
+        """Raises ValueError for the first task that starts before its operands are ready, or the
         first pool with more work than units, with the cycle.
         """
         if len(self.start) != len(self.tasks):
@@ -118,8 +118,8 @@ class TaskSchedule:
         for pool, cycles in self.busy().items():
             cycle, most = cycles.most_common(1)[0]
             if most > self.counts.get(pool, math.inf):
-                there = self.counts[pool]
-                raise ValueError(f"cycle {cycle} wants {most} units of {pool}: there are {there}")
+                count = self.counts[pool]
+                raise ValueError(f"cycle {cycle} wants {most} units of {pool}: there are {count}")
 
 
 def _pool(kind: str, units: Units) -> str:
@@ -134,11 +134,11 @@ def _latencies(tasks: Tasks, units: Units) -> list[int]:
 
 def _after(tasks: Tasks, takes: list[int]) -> list[int]:
     """Returns for each task the cycles from its start to the end of the last task behind it."""
-    left = list(takes)
+    remaining = list(takes)
     for k in range(len(tasks) - 1, -1, -1):
         for a in tasks.needs[k]:
-            left[a] = max(left[a], takes[a] + left[k])
-    return left
+            remaining[a] = max(remaining[a], takes[a] + remaining[k])
+    return remaining
 
 
 def asap(tasks: Tasks, units: Units) -> TaskSchedule:
@@ -154,19 +154,19 @@ def alap(tasks: Tasks, units: Units, length: int | None = None) -> TaskSchedule:
     """Returns the schedule of each task as late as possible, with all done after `length` cycles,
     by default the fewest possible. Raises ValueError if `length` is too short.
     """
-    left = _after(tasks, _latencies(tasks, units))
-    shortest = max(left, default=0)
+    remaining = _after(tasks, _latencies(tasks, units))
+    shortest = max(remaining, default=0)
     if length is not None and length < shortest:
         raise ValueError(f"length is {length}: the longest chain takes {shortest} cycles")
     end = shortest if length is None else length
-    return TaskSchedule(tasks, units, tuple(end - cycles for cycles in left))
+    return TaskSchedule(tasks, units, tuple(end - cycles for cycles in remaining))
 
 
 def scheduled(tasks: Tasks, units: Units, counts: Mapping[str, int]) -> TaskSchedule:
     """Returns the schedule of list scheduling: in each cycle the units take the tasks that are
     ready, those with the longest chain of tasks behind them first.
 
-    counts: units in each pool; pools left out have as many as they need. Raises ValueError for
+    counts: units in each pool, by default as many as the tasks need. Raises ValueError for
     counts below 1 and for pools without a task.
     """
     pools = {_pool(kind, units) for kind in tasks.kinds if kind != "input"}
@@ -183,20 +183,20 @@ class _List:
     def __init__(self, tasks: Tasks, units: Units, counts: Mapping[str, int]) -> None:
         self.tasks, self.each = tasks, tasks.each(units, NOTHING)
         self.pools = ["" if kind == "input" else _pool(kind, units) for kind in tasks.kinds]
-        self.left = _after(tasks, _latencies(tasks, units))
+        self.remaining = _after(tasks, _latencies(tasks, units))
         self.users, self.waits = tasks.users(), [len(needs) for needs in tasks.needs]
         self.ready = [0] * len(tasks)
         self.start = [0] * len(tasks)
         self.free = {pool: [0] * count for pool, count in counts.items()}  # when a unit is free
-        self.coming: list[tuple[int, int, int]] = []  # (ready, -chain behind it, task)
+        self.ready_tasks: list[tuple[int, int, int]] = []  # (ready, -chain behind it, task)
 
     def run(self) -> tuple[int, ...]:
         self._offer(k for k, waits in enumerate(self.waits) if not waits)
-        while self.coming:
-            cycle, rank, k = heappop(self.coming)
+        while self.ready_tasks:
+            cycle, rank, k = heappop(self.ready_tasks)
             units = self.free.get(self.pools[k])
             if units and units[0] > cycle:
-                heappush(self.coming, (units[0], rank, k))  # no unit before that
+                heappush(self.ready_tasks, (units[0], rank, k))  # no unit before that
                 continue
             if units:
                 heappop(units)
@@ -213,4 +213,4 @@ class _List:
 
     def _offer(self, tasks: Iterable[int]) -> None:
         for k in tasks:
-            heappush(self.coming, (self.ready[k], -self.left[k], k))
+            heappush(self.ready_tasks, (self.ready[k], -self.remaining[k], k))

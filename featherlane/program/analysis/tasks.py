@@ -45,18 +45,18 @@ class Tasks:
                 users[a].append(k)
         return users
 
-    def each(self, table: Mapping[str, Entry], given: Entry) -> list[Entry]:
-        """Returns the entry of each task in a table of kinds, and `given` for inputs. Raises
+    def each(self, table: Mapping[str, Entry], of_input: Entry) -> list[Entry]:
+        """Returns the entry of each task in a table of kinds, and `of_input` for inputs. Raises
         ValueError for a kind that the table lacks.
         """
         if missing := sorted(set(self.kinds) - set(table) - {"input"}):
             known = ", ".join(table) or "nothing"
             raise ValueError(f"no entry for {', '.join(missing)}: the table has {known}")
-        return [given if kind == "input" else table[kind] for kind in self.kinds]
+        return [of_input if kind == "input" else table[kind] for kind in self.kinds]
 
 
 def tasks(graph: Graph) -> Tasks:
-    """Returns the operations that the outputs need, one task each. Signs are no tasks."""
+    """Returns the operations that the outputs need, a task each. Signs are no tasks."""
     return _collect(graph, lambda k: k, lambda stage: "")
 
 
@@ -64,7 +64,7 @@ def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind)
     """Returns the stages that the outputs need, one task of kind(stage) each: a stage is all nodes
     with one tag.
 
-    Inputs and operations without a tag are tasks of their own. Raises ValueError where two stages
+    Inputs and operations without a tag are single tasks. Raises ValueError where two stages
     wait for each other.
     """
 
@@ -75,13 +75,13 @@ def grouped(graph: Graph, kind: Callable[[Any], str] = lambda stage: stage.kind)
 
 
 def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any], str]) -> Tasks:
-    """Returns the groups of nodes as tasks. Constants and signs, which cost nothing, are none: a
-    reader of a sign waits for its operand.
+    """Returns the groups of nodes as tasks. Constants and signs cost nothing and are no tasks: a
+    reader of a sign waits for the sign's operand.
     """
-    found, needed = Tasks(), graph.live()
+    collected, needed = Tasks(), graph.live()
     of_group: dict[Hashable, int] = {}
     of_node: dict[int, int | None] = {}
-    waits: list[set[int]] = []
+    needs: list[set[int]] = []
     for k, op in enumerate(graph.op):
         if not needed[k]:
             continue
@@ -90,26 +90,26 @@ def _collect(graph: Graph, group: Callable[[int], Hashable], kind: Callable[[Any
             of_node[k] = args.pop() if args else None
             continue
         key = group(k)
-        t = of_node[k] = of_group.setdefault(key, len(waits))
-        if t == len(waits):
-            alone = op if op == "input" else OPS[op].kind
-            found.kinds.append(alone if key == k else kind(graph.tag[k]))
-            found.names.append(graph.value[k][0] if op == "input" else graph.tag[k])
-            waits.append(set())
-        waits[t] |= args - {t}
+        t = of_node[k] = of_group.setdefault(key, len(needs))
+        if t == len(needs):
+            kind_alone = op if op == "input" else OPS[op].kind
+            collected.kinds.append(kind_alone if key == k else kind(graph.tag[k]))
+            collected.names.append(graph.value[k][0] if op == "input" else graph.tag[k])
+            needs.append(set())
+        needs[t] |= args - {t}
     for name, (_, nodes) in graph.outputs.items():
         ends = {t for k in nodes if (t := of_node[k]) is not None}
-        found.results[name] = tuple(sorted(ends))
-    return _ordered(found, waits)
+        collected.results[name] = tuple(sorted(ends))
+    return _ordered(collected, needs)
 
 
-def _ordered(found: Tasks, waits: list[set[int]]) -> Tasks:
-    """Returns the tasks in an order of evaluation, else in the order of their first nodes."""
-    sorter, order = TopologicalSorter(dict(enumerate(waits))), list[int]()
+def _ordered(unordered: Tasks, needs: list[set[int]]) -> Tasks:
+    """Returns the tasks in an order of evaluation, the earliest first node first."""
+    sorter, order = TopologicalSorter(dict(enumerate(needs))), list[int]()
     try:
         sorter.prepare()
     except CycleError as error:
-        first, second = (found.names[t] for t in error.args[1][:2])
+        first, second = (unordered.names[t] for t in error.args[1][:2])
         raise ValueError(f"stages {first} and {second} need each other") from None
     ready = list(sorter.get_ready())
     heapify(ready)
@@ -118,10 +118,13 @@ def _ordered(found: Tasks, waits: list[set[int]]) -> Tasks:
         sorter.done(order[-1])
         for t in sorter.get_ready():
             heappush(ready, t)
-    place = {t: k for k, t in enumerate(order)}
+    position = {t: k for k, t in enumerate(order)}
     return Tasks(
-        [found.kinds[t] for t in order],
-        [tuple(sorted(place[a] for a in waits[t])) for t in order],
-        [found.names[t] for t in order],
-        {name: tuple(sorted(place[t] for t in ends)) for name, ends in found.results.items()},
+        [unordered.kinds[t] for t in order],
+        [tuple(sorted(position[a] for a in needs[t])) for t in order],
+        [unordered.names[t] for t in order],
+        {
+            name: tuple(sorted(position[t] for t in ends))
+            for name, ends in unordered.results.items()
+        },
     )

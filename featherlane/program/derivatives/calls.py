@@ -1,8 +1,8 @@
-"""Derivatives of programs of calls along directions, as programs: forward mode.
+"""Directional derivatives of programs of calls, as programs: forward mode.
 
-The function that a call applies becomes one that gives the derivatives of its results as well, from
-directions of its operands. Which of those have a direction is part of which function it is: what
-does not depend on the variables is computed as it was.
+Each function gets a version that also returns the derivatives of its results, from the directions
+of its operands. There is one version for each set of operands that have a direction, so that
+nothing is differentiated that does not depend on the variables.
 """
 
 from __future__ import annotations
@@ -15,67 +15,69 @@ from featherlane.program.graph import Graph, Output, placed
 from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.program import GraphFunction, Program, X, Y
 
-Moving = tuple[int, ...]  # the parameters that have a direction
+Moving = tuple[int, ...]  # the parameters of a function that have a direction
 
 
 class _Derived(NamedTuple):
-    """A function with derivatives. places: of each result of the old function where its derivative
-    is: a result ("y"), an operand ("x"), or nowhere, as it is zero.
+    """A function with derivatives. sources: for each result of the original function, its
+    derivative: a result ("y", i), an operand ("x", i), or None where it is zero.
     """
 
     number: int
     size: int
-    places: list[tuple[str, int] | None]
+    sources: list[tuple[str, int] | None]
 
 
 class _Tangent:
-    """The new main graph. own, along: for each node of the old one its value, and the derivative
-    where that is not zero.
+    """The new main graph. values, tangents: the node of the value of each original node, and the
+    node of its derivative where that is not zero.
     """
 
     def __init__(self, program: Program) -> None:
         self.program, self.main = program, program.main
         self.graph = Graph()
-        self.own: dict[int, int] = {}
-        self.along: dict[int, int] = {}
+        self.values: dict[int, int] = {}
+        self.tangents: dict[int, int] = {}
         self.functions: list[GraphFunction] = []
         self._derived: dict[tuple[int, Moving], _Derived] = {}
 
     def declare(self, wrt: Sequence[str], suffix: str) -> None:
-        """The inputs, and behind them the directions of those in wrt."""
-        values = {v: k for k, v in enumerate(self.main.value) if self.main.op[k] == "input"}
+        """Declares the inputs, and behind them the directions of the inputs in wrt."""
+        entries = {v: k for k, v in enumerate(self.main.value) if self.main.op[k] == "input"}
         for name, shape in self.main.inputs.items():
             for i, k in enumerate(self.graph.declare(name, shape)):
-                if (name, i) in values:
-                    self.own[values[name, i]] = k
+                if (name, i) in entries:
+                    self.values[entries[name, i]] = k
         for name in wrt:
             for i, k in enumerate(self.graph.declare(name + suffix, self.main.inputs[name])):
-                if (name, i) in values:
-                    self.along[values[name, i]] = k
+                if (name, i) in entries:
+                    self.tangents[entries[name, i]] = k
 
     def add(self, k: int) -> None:
-        """One node after another."""
+        """Enters the value and the derivative of the next node."""
         op, args, value = self.main.op[k], self.main.args[k], self.main.value[k]
         if op == "constant":
-            self.own[k] = self.graph.node(op, value=value)
+            self.values[k] = self.graph.node(op, value=value)
         elif op == "call":
-            moving = tuple(i for i, a in enumerate(args) if a in self.along)
+            moving = tuple(i for i, a in enumerate(args) if a in self.tangents)
             derived = self._function(value, moving)
-            operands = [self.own[a] for a in args] + [self.along[args[i]] for i in moving]
+            operands = [self.values[a] for a in args] + [self.tangents[args[i]] for i in moving]
             first = self.graph.call(derived.number, operands, derived.size) + 1
-            for i, place in enumerate(derived.places):
-                self.own[k + 1 + i] = first + i
-                if place is not None:
-                    which, at = place
-                    self.along[k + 1 + i] = first + at if which == Y else operands[at]
+            for i, source in enumerate(derived.sources):
+                self.values[k + 1 + i] = first + i
+                if source is not None:
+                    kind, at = source
+                    self.tangents[k + 1 + i] = first + at if kind == Y else operands[at]
 
     def _function(self, f: int, moving: Moving) -> _Derived:
         if (f, moving) not in self._derived:
             function = self.program.functions[f]
-            graph, places = alongside(function.graph, Y, X, moving)
-            made = GraphFunction(function.name, graph)
-            self._derived[f, moving] = _Derived(len(self.functions), len(made.results), places)
-            self.functions.append(made)
+            graph, sources = alongside(function.graph, Y, X, moving)
+            differentiated = GraphFunction(function.name, graph)
+            self._derived[f, moving] = _Derived(
+                len(self.functions), len(differentiated.results), sources
+            )
+            self.functions.append(differentiated)
         return self._derived[f, moving]
 
 
@@ -90,8 +92,10 @@ def tangent(program: Program, wrt: Sequence[str], suffix: str = "_direction") ->
     for k in range(len(program.main)):
         new.add(k)
     graph, outputs = new.graph, program.main.outputs
-    graph.outputs = placed(outputs, new.own)
+    graph.outputs = placed(outputs, new.values)
     zero = graph.constant(0.0)
     for name, (shape, nodes) in outputs.items():
-        graph.outputs[name + suffix] = Output(shape, tuple(new.along.get(k, zero) for k in nodes))
+        graph.outputs[name + suffix] = Output(
+            shape, tuple(new.tangents.get(k, zero) for k in nodes)
+        )
     return Program(graph, tuple(new.functions))

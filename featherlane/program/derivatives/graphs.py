@@ -21,8 +21,8 @@ Rule = Callable[..., tuple[Linear | None, ...]]
 Shape = tuple[int, ...]
 Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros
 
-FLAT = {"round", "less", "less_equal", "power_of_two", "exponent"}  # piecewise constant
-SWITCHES = {"select", "quarter"}  # the first operand chooses which of the others passes
+FLAT = {"round", "less", "less_equal", "power_of_two", "exponent"}  # derivative 0 almost everywhere
+SWITCHES = {"select", "quarter"}  # the first operand chooses which of the others counts
 
 MODES = ("auto", "forward", "reverse")
 
@@ -50,9 +50,9 @@ def _select(g: Graph, k: int, condition: int, a: int, b: int) -> tuple[Linear | 
     return None, lambda t: g.select(condition, t, zero), lambda t: g.select(condition, zero, t)
 
 
-def _quarter(g: Graph, k: int, turns: int, s: int, c: int) -> tuple[Linear | None, ...]:
+def _quarter(g: Graph, k: int, quarters: int, s: int, c: int) -> tuple[Linear | None, ...]:
     zero = g.constant(0.0)
-    return None, lambda t: g.quarter(turns, t, zero), lambda t: g.quarter(turns, zero, t)
+    return None, lambda t: g.quarter(quarters, t, zero), lambda t: g.quarter(quarters, zero, t)
 
 
 def _arc(sign: float) -> Rule:
@@ -142,7 +142,7 @@ def _tangent(g: Graph, k: int, tangents: Sweep) -> dict[int, int]:
 
 
 def _forward(g: Graph, seeds: Sweep) -> Sweep:
-    """The tangents of all nodes, given those of the inputs."""
+    """The tangents of all nodes from the seeds of the inputs."""
     tangents = seeds
     for k in range(len(seeds)):
         if g.args[k]:
@@ -152,7 +152,7 @@ def _forward(g: Graph, seeds: Sweep) -> Sweep:
 
 
 def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
-    """The adjoints of all nodes, given those of the outputs; only active nodes receive any."""
+    """The adjoints of all active nodes from the seeds of the outputs."""
     adjoints = seeds
     for k in range(len(seeds) - 1, -1, -1):
         if not (adjoints[k] and active[k] and g.args[k]):
@@ -257,9 +257,9 @@ Names = Sequence[str]
 def _checked(graph: Graph, of: Names, wrt: Names) -> None:
     for kind, names, known in (("output", of, graph.outputs), ("input", wrt, graph.inputs)):
         if unknown := [name for name in names if name not in known]:
-            told = ", ".join(known) or "none"
+            choices = ", ".join(known) or "none"
             meant = did_you_mean(unknown[0], known)
-            raise ValueError(f"there is no {kind} {unknown[0]!r}: the graph has {told}{meant}")
+            raise ValueError(f"there is no {kind} {unknown[0]!r}: the graph has {choices}{meant}")
         if len(set(names)) < len(names):
             raise ValueError(f"an {kind} is named twice: {', '.join(names)}")
 
@@ -281,7 +281,7 @@ def _of_all(graph: Graph, of: Names, wrt: Names) -> tuple[Graph, list[int], dict
 
 
 def _with_outputs(g: Graph, new: dict[str, tuple[Shape, list[int | None]]], values: bool) -> Graph:
-    """The graph with these outputs, None standing for zero, behind its own ones if `values`."""
+    """The graph with these outputs, None standing for zero, behind its present ones if `values`."""
     g.current_tag = None
     if not values:
         g.outputs = {}
@@ -313,9 +313,9 @@ def jacobians(
     new: dict[str, tuple[Shape, list[int | None]]] = {}
     row = 0
     for name, out in g.outputs.items():
-        own, column = rows[row : row + len(out.nodes)], 0
+        rows_of_output, column = rows[row : row + len(out.nodes)], 0
         for other, nodes in by_input.items():
-            block = [k for line in own for k in line[column : column + len(nodes)]]
+            block = [k for line in rows_of_output for k in line[column : column + len(nodes)]]
             new[f"d{name}_d{other}"] = out.shape + g.inputs[other], block
             column += len(nodes)
         row += len(out.nodes)
@@ -405,9 +405,9 @@ def directional(graph: Graph, of: str, wrt: str) -> Graph:
 def alongside(
     graph: Graph, of: str, wrt: str, moving: Sequence[int]
 ) -> tuple[Graph, list[tuple[str, int] | None]]:
-    """A graph whose output `of` has its derivative behind it, along these entries of the input
-    `wrt`, whose directions are behind that. Of each entry of `of` also where its derivative is: an
-    entry of `of`, one of an input, or None where it is zero.
+    """A graph whose output `of` is followed by its derivatives along some entries of the input
+    `wrt`, which is followed by the directions of these entries. Returned with it, for each entry
+    of `of`: the entry of `of` or of an input that is its derivative, or None where that is zero.
     """
     g, result, variables = _prepare(graph, of, wrt)
     size, n = len(g), len(variables)
@@ -415,13 +415,13 @@ def alongside(
     along = [g.node("input", value=(wrt, n + i)) for i in range(len(moving))]
     seeds = [(variables[i], 0, t) for i, t in zip(moving, along, strict=True)]
     tangents = _forward(g, _seed(size, seeds))
-    nodes, places = list(result.nodes), list[tuple[str, int] | None]()
+    nodes, sources = list(result.nodes), list[tuple[str, int] | None]()
     for t in (tangents[k].get(0) for k in result.nodes):
         if t is not None and g.op[t] != "input":
             nodes.append(t)
-        places.append(None if t is None else g.value[t] or (of, len(nodes) - 1))
+        sources.append(None if t is None else g.value[t] or (of, len(nodes) - 1))
     g.outputs = {of: Output((len(nodes),), tuple(nodes))}
-    return simplify(g), places
+    return simplify(g), sources
 
 
 def pullback(graph: Graph, of: str, wrt: str) -> Graph:

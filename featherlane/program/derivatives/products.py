@@ -1,5 +1,5 @@
 """Products of whole Jacobians with tangents and adjoints: all outputs by several inputs, in one
-graph, so that what they share is computed once.
+graph, so that common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def _variables(g: Graph, wrt: Sequence[str]) -> dict[str, list[int]]:
 
 
 def tangents(graph: Graph, wrt: Sequence[str], prefix: str) -> Graph:
-    """The derivatives of all outputs along directions of these inputs, which are new inputs: each
-    direction and each derivative has the name of what it belongs to behind the prefix.
+    """The derivatives of all outputs along directions of these inputs, which are new inputs. The
+    names are the prefix and the name of the input or output.
     """
     g = simplify(graph)
     variables = _variables(g, wrt)
@@ -42,8 +42,8 @@ def tangents(graph: Graph, wrt: Sequence[str], prefix: str) -> Graph:
 
 
 def adjoints(graph: Graph, wrt: Sequence[str], prefix: str) -> Graph:
-    """The derivatives by these inputs of the outputs times weights, which are new inputs: each
-    weight and each derivative has the name of what it belongs to behind the prefix.
+    """The derivatives by these inputs of the outputs times weights, which are new inputs. The names
+    are the prefix and the name of the input or output.
     """
     g = simplify(graph)
     variables = _variables(g, wrt)

@@ -1,7 +1,7 @@
-"""Sums as balanced trees: additions are exchanged so that each operand is added when it is there.
+"""Sums as balanced trees: additions are reordered so that each operand is added once it is ready.
 
 A sum is a tree of additions, subtractions and signs whose inner results have one reader. Adding the
-two earliest operands first, again and again, gives the tree whose result is there first (Golumbic,
+two earliest operands first, again and again, gives the tree whose result is ready first (Golumbic,
 Combinatorial merging, 1976). The number of additions does not grow, and no other operation
 changes; in floating point results differ by rounding.
 """
@@ -18,7 +18,7 @@ from featherlane.program.graph import Graph, entered, placed, simplify
 SUMS = frozenset(["add", "sub", "neg"])
 LEAVES = frozenset(["input", "constant"])
 ROUNDING = 1e-9  # of sums of delays
-Term = tuple[float, int, bool]  # when it is there, the node, whether it is subtracted
+Term = tuple[float, int, bool]  # the cycle in which it is ready, the node, whether it is subtracted
 
 
 def balanced(
@@ -26,52 +26,52 @@ def balanced(
 ) -> Graph:
     """Returns the graph, of live nodes, with balanced sums.
 
-    delays: cycles by operation, 0 for those left out. An operation of one cycle or more begins with
-    a cycle; a shorter one follows its operands in their cycle, if it ends in it. arrival: the
-    cycles in which inputs are there, by name, 0 for those left out.
+    delays: cycles by operation, 0 by default. An operation of one cycle or more begins with a
+    cycle; a shorter one follows its operands in their cycle, if it ends in it. arrival: the cycles
+    in which inputs arrive, by name, 0 by default.
 
     A partial sum belongs to the latest of the calls that its operands belong to, and the whole sum
-    to its own, so that `passes.outline` still cuts the graph.
+    to the call of its last node, so that `passes.outline` can still cut the graph.
     """
     return _Balance(graph, delays, arrival or {}).run()
 
 
 class _Balance:
-    """The new graph, and when each of its nodes is there."""
+    """The new graph, and the cycle in which each of its nodes is ready."""
 
     def __init__(
         self, graph: Graph, delays: Mapping[str, float], arrival: Mapping[str, float]
     ) -> None:
         self.graph, self.new, self.delays = graph, Graph(), delays
         self.new.inputs = dict(graph.inputs)
-        self.arrival, self.there = arrival, list[float]()
+        self.arrival, self.ready = arrival, list[float]()
         self.inner = inner_sums(graph)
-        self.place: dict[int, int] = {}
+        self.node_map: dict[int, int] = {}
 
     def run(self) -> Graph:
         for k, needed in enumerate(self.graph.live()):
             if needed and not self.inner[k]:
                 self.new.current_tag = self.graph.tag[k]
                 if self.graph.op[k] in SUMS:
-                    self.place[k] = self._sum(k)
+                    self.node_map[k] = self._sum(k)
                 else:
-                    operands = [self.place[a] for a in self.graph.args[k]]
-                    self.place[k] = entered(self.graph, self.new, k, operands)
-        self.new.outputs = placed(self.graph.outputs, self.place)
+                    operands = [self.node_map[a] for a in self.graph.args[k]]
+                    self.node_map[k] = entered(self.graph, self.new, k, operands)
+        self.new.outputs = placed(self.graph.outputs, self.node_map)
         for k, bounds in self.graph.facts.items():
-            if k in self.place:
-                self.new.state(self.place[k], *bounds)
+            if k in self.node_map:
+                self.new.state(self.node_map[k], *bounds)
         return simplify(self.new)  # without constants and signs that folded away
 
     def _time(self, k: int) -> float:
-        """The cycle in which a node of the new graph is there, with the fraction of it."""
-        new, there = self.new, self.there
-        for n in range(len(there), k + 1):
-            begin = max((there[a] for a in new.args[n] if new.op[a] != "constant"), default=0.0)
+        """The cycle in which a node of the new graph is ready, with the fraction of that cycle."""
+        new, ready = self.new, self.ready
+        for n in range(len(ready), k + 1):
+            begin = max((ready[a] for a in new.args[n] if new.op[a] != "constant"), default=0.0)
             if new.op[n] == "input":
                 begin = self.arrival.get(new.value[n][0], 0.0)
-            there.append(_after(begin, self.delays.get(new.op[n], 0.0)))
-        return there[k]
+            ready.append(_after(begin, self.delays.get(new.op[n], 0.0)))
+        return ready[k]
 
     def _sum(self, root: int) -> int:
         """Enters the sum that ends with a node of the old graph."""
@@ -97,15 +97,15 @@ class _Balance:
         while waiting:
             k, minus = waiting.pop()
             if k != root and not self.inner[k]:
-                yield self.place[k], minus
+                yield self.node_map[k], minus
                 continue
             args = self.graph.args[k]
             signs = {"add": (minus, minus), "sub": (minus, not minus), "neg": (not minus,)}
             waiting += zip(args, signs[self.graph.op[k]], strict=True)
 
     def _tag(self, a: Term, b: Term, root: Any) -> Any:
-        """The tag of a partial sum: that of its operand of the later call, or of the whole sum if
-        both are inputs.
+        """The tag of a partial sum: the tag of the operand of the later call, or of the whole sum
+        if both are inputs.
         """
         tags = [self.new.tag[k] for _, k, _ in (a, b) if self.new.op[k] not in LEAVES]
         last = max(tags, key=_call, default=None)
@@ -117,7 +117,7 @@ class _Balance:
             k, minus = new.add(x, y), x_minus
         else:
             k, minus = new.sub(y, x) if x_minus else new.sub(x, y), False
-        if new.op[k] == "neg":  # of a difference that is there already
+        if new.op[k] == "neg":  # the graph has the opposite difference already
             k, minus = new.args[k][0], not minus
         return self._time(k), k, minus
 
@@ -127,20 +127,20 @@ def _call(tag: Any) -> int:
 
 
 def inner_sums(graph: Graph) -> list[bool]:
-    """Tells for each node whether it is inside of a sum: no output, without stated bounds, read
-    once, by a sum.
+    """Tells for each node whether it is an inner node of a sum: a sum that is no output, has no
+    stated bounds, and is read once, by another sum.
     """
     needed = graph.live()
-    readers = [[k for k in own if needed[k]] for own in graph.uses()]
+    readers = [[k for k in users if needed[k]] for users in graph.uses()]
     ends = {k for out in graph.outputs.values() for k in out.nodes}.union(graph.facts)
     return [
-        op in SUMS and k not in ends and len(own) == 1 and graph.op[own[0]] in SUMS
-        for k, (op, own) in enumerate(zip(graph.op, readers, strict=True))
+        op in SUMS and k not in ends and len(users) == 1 and graph.op[users[0]] in SUMS
+        for k, (op, users) in enumerate(zip(graph.op, readers, strict=True))
     ]
 
 
 def _after(begin: float, delay: float) -> float:
-    """When an operation is done whose operands are there at `begin`."""
+    """The time at which an operation is done whose operands are ready at `begin`."""
     whole = ceil(begin - ROUNDING)
     if delay >= 1:
         return whole + delay

@@ -8,24 +8,24 @@ from featherlane.program.program import GraphFunction, Program, X, Y
 
 
 def calls_only(program: Program) -> Program:
-    """The program with one function more for each operation that main has, which is called instead.
+    """The program in which each operation of main is a call of a function of that operation alone.
 
-    Conditions may only be read by a `select` in the same function: there are none in main.
+    Conditions may only be read by a `select` in the same function, so main must have none.
     """
     main = program.main
     used = sorted(ARITHMETIC.intersection(main.op))
     if not used:
         return program
     number = {op: len(program.functions) + n for n, op in enumerate(used)}
-    new, place = Graph(), list[int]()
+    new, node_map = Graph(), list[int]()
     new.inputs = dict(main.inputs)
     for k, (op, args) in enumerate(zip(main.op, main.args, strict=True)):
-        operands, new.current_tag = [place[a] for a in args], main.tag[k]
+        operands, new.current_tag = [node_map[a] for a in args], main.tag[k]
         called = op in ARITHMETIC
-        place.append(
+        node_map.append(
             new.call(number[op], operands, 1) + 1 if called else entered(main, new, k, operands)
         )
-    new.outputs = placed(main.outputs, place)
+    new.outputs = placed(main.outputs, node_map)
     return Program(new, (*program.functions, *map(_function, used)))
 
 

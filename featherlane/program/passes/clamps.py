@@ -1,4 +1,4 @@
-"""Stated bounds of signals (`scalar.within`) kept by circuits too.
+"""Stated bounds of signals (`scalar.within`), enforced in circuits by clamping.
 
 The bounds hold for exact values, and rounding may go beyond them. A signal that is clamped to its
 bounds is no farther from the exact value than before, and its range is proved whatever the rounding
@@ -31,13 +31,13 @@ def _clamp(graph: Graph, k: int) -> Rule:
 
 
 def clamps(graph: Graph) -> dict[int, int]:
-    """Returns the conditions that hold where a signal is beyond a bound, by the `select` that gives
-    the bound instead.
+    """Returns, for each `select` that clamps a signal, the condition under which it takes the
+    bound.
     """
-    found = {}
+    conditions = {}
     for k in graph.nodes_of("select"):
         condition, bound, x = graph.args[k]
         compared = graph.op[condition] == "less" and {bound, x} == {*graph.args[condition]}
         if compared and graph.op[bound] == "constant":
-            found[k] = condition
-    return found
+            conditions[k] = condition
+    return conditions

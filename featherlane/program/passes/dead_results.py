@@ -1,8 +1,7 @@
-"""Results that nobody reads, and what only they need.
+"""Dead results of calls, and the operations that only they need, are eliminated.
 
-A scan composes maps of which often only a vector is wanted in the end. What of the results of a
-call is read, and by whom, is known once all calls are: calls of one function that are read alike
-get a clone, which computes that and no more.
+A scan composes maps of which often only a vector is read in the end. Calls of a function whose live
+results are the same share a clone of the function that computes these results alone.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ import numpy as np
 from featherlane.program.graph import Graph, Output, copied, placed, simplify
 from featherlane.program.program import GraphFunction, Program, X, Y
 
-FEW = 0.1  # of the calls of a function: too few for a clone of their own
+FEW = 0.1  # of the calls of a function: fewer are not worth a clone
 Mask = bytes  # for each result whether it is read
 
 
 class _Cut(NamedTuple):
-    """The graph of a function for some of its results, and the parameters that it still has."""
+    """The graph of a function for some of its results, and the parameters that these need."""
 
     graph: Graph
     parameters: tuple[int, ...]
 
 
 class _Cutter:
-    """Functions cut down to what is read of them. Parameters that are numbers come last."""
+    """Clones of functions for some of their results. Parameters that are numbers come last."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -55,18 +54,18 @@ class _Cutter:
         numbers = self._numbers[f]
         parameters = sorted(used, key=lambda i: (i in numbers, i))
         new = Graph()
-        places = new.declare(X, (len(parameters),))
-        inputs = {(X, i): k for i, k in zip(parameters, places, strict=True)}
-        place = copied(part, new, inputs)
-        new.outputs = {Y: Output((len(nodes),), tuple(place[k] for k in part.outputs[Y].nodes))}
+        entries = new.declare(X, (len(parameters),))
+        inputs = {(X, i): k for i, k in zip(parameters, entries, strict=True)}
+        node_map = copied(part, new, inputs)
+        new.outputs = {Y: Output((len(nodes),), tuple(node_map[k] for k in part.outputs[Y].nodes))}
         return _Cut(new, tuple(parameters))
 
 
 def _masks(
-    program: Program, cutter: _Cutter, worth: list[set[Mask]] | None = None
+    program: Program, cutter: _Cutter, clones: list[set[Mask]] | None = None
 ) -> dict[int, Mask]:
-    """Returns for each call with a result that is read the mask of those results, the last call
-    first. worth: the masks that have a clone, by function; by default all.
+    """Returns the mask of live results of each call that has any, the last call first. clones: the
+    masks that each function has a clone for, by default all.
     """
     main, masks = program.main, dict[int, Mask]()
     read = bytearray(len(main))
@@ -77,24 +76,24 @@ def _masks(
         f, args = main.value[k], main.args[k]
         mask = bytes(read[k + 1 : k + 1 + len(program.functions[f].results)])
         if 1 in mask:
-            masks[k] = mask if worth is None else _within(mask, worth[f])
+            masks[k] = mask if clones is None else _smallest_superset(mask, clones[f])
             for i in cutter.cut(f, masks[k]).parameters:
                 read[args[i]] = 1
     return masks
 
 
-def _within(mask: Mask, known: set[Mask]) -> Mask:
-    """The smallest known mask with all of this one."""
+def _smallest_superset(mask: Mask, known: set[Mask]) -> Mask:
+    """The smallest known mask that contains this one; all results if there is none."""
     if mask in known:
         return mask
-    own = np.frombuffer(mask, bool)
-    wider = [m for m in known if not (own & ~np.frombuffer(m, bool)).any()]
+    wanted = np.frombuffer(mask, bool)
+    wider = [m for m in known if not (wanted & ~np.frombuffer(m, bool)).any()]
     return min(wider, key=lambda m: m.count(1), default=b"\1" * len(mask))
 
 
-def _worth(program: Program, found: Iterable[tuple[int, Mask]]) -> list[set[Mask]]:
-    """The masks of each function that enough calls have. found: functions and masks."""
-    counts = Counter(found)
+def _worth_cloning(program: Program, calls: Iterable[tuple[int, Mask]]) -> list[set[Mask]]:
+    """The masks of each function that enough calls have. calls: function and mask of each."""
+    counts = Counter(calls)
     total: Counter[int] = Counter()
     for (f, _), n in counts.items():
         total[f] += n
@@ -106,27 +105,27 @@ def _worth(program: Program, found: Iterable[tuple[int, Mask]]) -> list[set[Mask
 
 
 def dead_results(program: Program) -> Program:
-    """The program without calls and results that nobody reads, and without the parameters that
-    only those need. Each parameter that is a number stands behind all that are not.
+    """The program without dead calls and results, and without the parameters that only they need.
+    The parameters that are numbers come last in each function.
     """
     main, cutter = program.main, _Cutter(program)
-    found = [(main.value[k], mask) for k, mask in _masks(program, cutter).items()]
-    masks = _masks(program, cutter, _worth(program, found))
+    calls = [(main.value[k], mask) for k, mask in _masks(program, cutter).items()]
+    masks = _masks(program, cutter, _worth_cloning(program, calls))
     clones: dict[tuple[int, Mask], int] = {}
-    new, place = Graph(), [-1] * len(main)
+    new, node_map = Graph(), [-1] * len(main)
     for name, shape in main.inputs.items():
         new.declare(name, shape)
     for k in (*main.nodes_of("input"), *main.nodes_of("constant")):
-        place[k] = new.node(main.op[k], value=main.value[k])
+        node_map[k] = new.node(main.op[k], value=main.value[k])
     for k in filter(masks.__contains__, cutter.calls):
         key, args = (main.value[k], masks[k]), main.args[k]
-        operands = [place[args[i]] for i in cutter.cut(*key).parameters]
+        operands = [node_map[args[i]] for i in cutter.cut(*key).parameters]
         count = key[1].count(1)
         first = new.call(clones.setdefault(key, len(clones)), operands, count) + 1
-        kept = compress(range(k + 1, k + 1 + len(key[1])), key[1])
-        for old, result in zip(kept, range(first, first + count), strict=True):
-            place[old] = result
-    new.outputs = placed(main.outputs, place)
+        live = compress(range(k + 1, k + 1 + len(key[1])), key[1])
+        for old, result in zip(live, range(first, first + count), strict=True):
+            node_map[old] = result
+    new.outputs = placed(main.outputs, node_map)
     functions = [
         GraphFunction(program.functions[f].name, cutter.cut(f, mask).graph) for f, mask in clones
     ]

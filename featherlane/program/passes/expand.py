@@ -1,4 +1,4 @@
-"""Transcendental functions as arithmetic, in one pass: the rules of `sincos`, `transcendental`."""
+"""Transcendental functions lowered to arithmetic, by the rules of `sincos`, `transcendental`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RULES = {
 
 def expand(graph: Graph, dtype: Any, fused: bool = True) -> Graph:
     """The graph with transcendental functions in terms of the other operations, for float64 or
-    float32. What functions of one argument have in common is computed once. fused: whether the
-    target has fused multiply-adds; else `unfuse` must follow.
+    float32. Functions of one argument share their common subexpressions. fused: whether the target
+    has fused multiply-adds; else `unfuse` must follow.
     """
     rules = RULES.get((np.dtype(dtype), fused))
     if rules is None:

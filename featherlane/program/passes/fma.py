@@ -1,4 +1,4 @@
-"""Fused multiply-adds, chosen in the graph, so that every backend rounds where the others do."""
+"""Fused multiply-adds, chosen in the graph, so that all backends round at the same operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SUMS = {"add", "sub"}
 
 
 def _candidates(graph: Graph) -> dict[int, list[int]]:
-    """The products of which every use is a different sum, with those sums."""
+    """The products whose uses are all sums, a different one each, with these sums."""
     needed, users = graph.live(), graph.uses()
     kept = {k for out in graph.outputs.values() for k in out.nodes}
     products = {}

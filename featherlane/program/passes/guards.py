@@ -1,8 +1,8 @@
-"""Guards that give NaN, turned into a flag: circuits have no number that is none.
+"""Guards that give NaN, replaced by a flag: fixed-point numbers have no NaN.
 
 A guard is `select(condition, x, nan)` (see `scalar.unless_lost`). Where its condition fails, the
-result of a whole state is lost; so x takes the place of the guard, and one more output counts the
-guards that failed.
+results of the whole state are lost; so x replaces the guard, and one more output counts the guards
+that failed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class _Guard(NamedTuple):
 
 
 def flagged(graph: Graph) -> Graph:
-    """Returns a graph without NaN, with an output "lost" of one entry if there were guards: how
-    many of them failed.
+    """Returns a graph without NaN. If there were guards, it has an output "lost" of one entry: the
+    number of guards that failed.
 
-    All nodes that count have the tag of their guard's call, so that `passes.outline` finds calls
-    in their order. A guard against infinity (`select(x < inf, x, nan)`) is one against a division
-    by 0, or nothing if x is no quotient: sums and products in fixed point are finite. Raises
-    CompileError for NaN in any other place.
+    The nodes that count have the tag of their guard's call, so that `passes.outline` meets calls
+    in their order. A guard against infinity (`select(x < inf, x, nan)`) becomes a guard against a
+    division by 0 if x is a quotient, and is dropped if it is not: sums and products in fixed point
+    are finite. Raises CompileError for NaN in any other place.
     """
     guards: dict[int, _Guard] = {}
     rules = {
@@ -54,7 +54,7 @@ def _is_nan(graph: Graph, k: int) -> bool:
 
 
 def _passed(new: Graph, condition: int, x: int, y: int, guards: dict[int, _Guard]) -> int:
-    """Returns the number that a guard lets pass, and notes the guard by its condition."""
+    """Returns the guarded number, and records the guard under its condition."""
     if _is_nan(new, x):
         raise CompileError(
             f"a select{_place(new)} gives NaN where its condition holds: exchange its operands and "

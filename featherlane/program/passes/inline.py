@@ -1,4 +1,4 @@
-"""Calls replaced by what they compute. This is what a program means."""
+"""Inlining: calls replaced by the operations of their functions. It defines what programs mean."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from featherlane.program.trace import FLAT, Policy
 
 
 def inline(program: Program, policy: Policy = FLAT) -> Program:
-    """The program in which only those calls of the main graph stay of which policy(function, tag)
-    says so. The nodes of a call have its tag, and fold with what is around them.
+    """The program in which the main graph retains the calls that policy(function, tag) chooses, and
+    the others are inlined. Their nodes have the tag of the call, and fold with those around them.
     """
     new, main = Graph(), program.main
     new.inputs = dict(main.inputs)
-    place = _enter(program.functions, main, new, {}, policy)
-    new.outputs = placed(main.outputs, place)
-    return Program(new, program.functions, tuple(place[k] for k in program.boundary))
+    node_map = _enter(program.functions, main, new, {}, policy)
+    new.outputs = placed(main.outputs, node_map)
+    return Program(new, program.functions, tuple(node_map[k] for k in program.boundary))
 
 
 def flat(program: Program) -> Graph:
@@ -32,24 +32,24 @@ def _enter(
     inputs: Mapping[tuple[str, int], int],
     policy: Policy,
 ) -> list[int]:
-    """Enters the nodes of a graph, with `inputs` in place of its own, and gives the place of each.
-    Nodes of a function, which has inputs, keep the tag of its call.
+    """Enters the nodes of a graph, with `inputs` in place of its inputs, and returns the new node
+    of each. If there are `inputs`, the graph is a function's: its nodes get the tag of the call.
     """
-    place: list[int] = []
-    results: dict[int, list[int]] = {}  # of each call that is gone
+    node_map: list[int] = []
+    results: dict[int, list[int]] = {}  # of each inlined call
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
         if not inputs:
             into.current_tag = graph.tag[k]
         if op == "call" and not policy(functions[value], graph.tag[k]):
             called = functions[value].graph
-            operands = {(X, i): place[a] for i, a in enumerate(args)}
+            operands = {(X, i): node_map[a] for i, a in enumerate(args)}
             inner = _enter(functions, called, into, operands, FLAT)
             results[k] = [inner[n] for n in called.outputs[Y].nodes]
-            place.append(-1)
+            node_map.append(-1)
         elif op == "result" and args[0] in results:
-            place.append(results[args[0]][value])
+            node_map.append(results[args[0]][value])
         elif op == "input" and inputs:
-            place.append(inputs[value])
+            node_map.append(inputs[value])
         else:
-            place.append(entered(graph, into, k, [place[a] for a in args]))
-    return place
+            node_map.append(entered(graph, into, k, [node_map[a] for a in args]))
+    return node_map

@@ -1,9 +1,9 @@
-"""Isomorphic nodes: the operations of a graph that are done once for each of several equal limbs.
+"""Isomorphic nodes: the operations of a graph that each of several equal limbs does once.
 
-Twins are inputs that play the same part in each limb, such as the angles of the left and the right
-knee. A search goes from them towards the outputs: nodes of the same operation, whose operands are
-twins or constants, are twins too. A mirrored limb may read another coordinate of the trunk; so
-where no node has the same operand without a twin, the search accepts any such operand.
+Corresponding inputs play the same part in each limb, such as the angles of the left and the right
+knee. A search goes from them towards the outputs: nodes of the same operation, whose operands
+correspond or are constants, correspond too. A mirrored limb may read another coordinate of the
+trunk; so where operands outside of the limbs differ, the search accepts any such operand.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import COMMUTES
 
 Entry = tuple[str, int]  # of an input
-Correspondence = Sequence[tuple[Entry, ...]]  # by limb
+Correspondence = Sequence[tuple[Entry, ...]]  # entries that correspond, one for each limb
 Signed = tuple[int, bool]  # a node, and whether it is negated
 Members = tuple[int, ...]  # nodes, by limb
-CONSTANT, ANY = (-1, 0), (-2, 0)  # what an operand is like
+CONSTANT, ANY = (-1, 0), (-2, 0)  # the keys of constant operands and of operands outside of limbs
 LEVELS = ((False, True), (False, False), (True, True), (True, False))
-"""The searches for twins, the strictest first: whether any operand without a twin is accepted, and
-whether twins must have the same users.
+"""The searches, the strictest first: whether any operand outside of the limbs is accepted, and
+whether corresponding nodes must have the same users.
 """
 
 
@@ -58,7 +58,7 @@ class Terms:
                 self.of[k] = Term("add" if op == "sub" else op, tuple(operands))
 
     def rows(self) -> list[list[int]]:
-        """The nodes by the longest way from the inputs: none needs another of its row."""
+        """The nodes by their longest path from the inputs: none reads another of its row."""
         height: dict[int, int] = {}
         rows: list[list[int]] = []
         for k, term in self.of.items():
@@ -69,7 +69,7 @@ class Terms:
         return rows
 
     def roles(self, graph: Graph) -> list[int]:
-        """Equal for nodes whose users do the same with them."""
+        """A number for each node, equal for nodes whose users apply the same operations to them."""
         users: list[list[str]] = [[] for _ in self.plain]
         for name, out in graph.outputs.items():
             for k in out.nodes:
@@ -84,16 +84,16 @@ class Terms:
 
 
 class _Limbs:
-    """The limb and the group of twins of each node that has twins."""
+    """The limb and the group of each node that has corresponding nodes."""
 
-    def __init__(self, graph: Graph, twins: Correspondence) -> None:
+    def __init__(self, graph: Graph, matches: Correspondence) -> None:
         self.constant = [op == "constant" for op in graph.op]
-        self.size = len(twins[0]) if twins else 1
+        self.size = len(matches[0]) if matches else 1
         self.groups: list[Members] = []
         self.group: dict[int, int] = {}
         self.limb: dict[int, int] = {}
         entries = {v: k for k, v in enumerate(graph.value) if graph.op[k] == "input"}
-        for limbs in twins:
+        for limbs in matches:
             if all(entry in entries for entry in limbs):
                 self.enter(tuple(entries[entry] for entry in limbs))
 
@@ -103,57 +103,57 @@ class _Limbs:
         self.groups.append(members)
 
     def limb_of(self, term: Term) -> tuple[int, bool] | None:
-        """The limb of the operand whose group is the oldest, and whether no other is in it."""
+        """The limb of the operand whose group is the oldest, and whether all operands are of it."""
         last = len(self.groups)
-        found = [
+        operands = [
             (self.group.get(k, last), self.limb[k]) for k, _ in term.operands if k in self.limb
         ]
-        if not found:
+        if not operands:
             return None
-        oldest = min(found, key=lambda place: place[0])
-        return oldest[1], len({limb for _, limb in found}) == 1
+        oldest = min(operands, key=lambda operand: operand[0])
+        return oldest[1], len({limb for _, limb in operands}) == 1
 
     def key(self, term: Term, limb: int, loose: bool) -> tuple[Any, ...]:
-        """Returns a key that the terms of twins share: operands by their groups, and by their limbs
-        relative to the limb of the term.
+        """Returns a key that corresponding terms share: operands by their groups, and by their
+        limbs relative to the limb of the term.
         """
-        found = []
+        keys = []
         for k, _ in term.operands:
             if k in self.group:
-                found.append((self.group[k], (self.limb[k] - limb) % self.size))
+                keys.append((self.group[k], (self.limb[k] - limb) % self.size))
             else:
-                found.append(CONSTANT if self.constant[k] else ANY if loose else (-3 - k, 0))
+                keys.append(CONSTANT if self.constant[k] else ANY if loose else (-3 - k, 0))
         n = term.exchangeable
-        return (term.op, *sorted(found[:n]), *found[n:])
+        return (term.op, *sorted(keys[:n]), *keys[n:])
 
 
-def groups(graph: Graph, terms: Terms, twins: Correspondence) -> list[Members]:
-    """The groups of nodes that may be computed at once, inputs among them. Members of one are as
-    far from the inputs as each other, so no group needs another that needs it.
+def groups(graph: Graph, terms: Terms, matches: Correspondence) -> list[Members]:
+    """The groups of isomorphic nodes, inputs among them. Members of a group are equally far from
+    the inputs, so groups have no circular dependencies.
     """
-    if not twins:
+    if not matches:
         return []
-    limbs, roles = _Limbs(graph, twins), terms.roles(graph)
+    limbs, roles = _Limbs(graph, matches), terms.roles(graph)
 
     def sizes(k: int) -> list[float]:
-        """Returns the magnitudes of constant operands, by which twins are matched where keys are
-        equal: limbs have similar masses and lengths.
+        """Returns the magnitudes of constant operands, which match nodes of equal keys: limbs have
+        similar masses and lengths.
         """
-        found = [graph.number(a) for a, _ in terms.of[k].operands]
-        return [abs(x) for x in found if x is not None]
+        numbers = [graph.number(a) for a, _ in terms.of[k].operands]
+        return [abs(x) for x in numbers if x is not None]
 
     for row in terms.rows():
-        place = {k: found for k in row if (found := limbs.limb_of(terms.of[k]))}
-        left = list(place)
+        limb_of = {k: oldest for k in row if (oldest := limbs.limb_of(terms.of[k]))}
+        rest = list(limb_of)
         for loose, by_role in LEVELS:
             alike: dict[Any, list[list[int]]] = {}
-            for k in left:
-                limb = place[k][0]
+            for k in rest:
+                limb = limb_of[k][0]
                 key = limbs.key(terms.of[k], limb, loose), roles[k] if by_role else 0
                 alike.setdefault(key, [[] for _ in range(limbs.size)])[limb].append(k)
             for by_limb in alike.values():
                 for members in zip(*(sorted(some, key=sizes) for some in by_limb), strict=False):
                     limbs.enter(members)
-            left = [k for k in left if k not in limbs.group]
-        limbs.limb.update({k: place[k][0] for k in left if place[k][1]})
+            rest = [k for k in rest if k not in limbs.group]
+        limbs.limb.update({k: limb_of[k][0] for k in rest if limb_of[k][1]})
     return limbs.groups

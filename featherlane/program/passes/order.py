@@ -1,5 +1,5 @@
-"""The order of evaluation: what is computed when decides how many values wait, and so what stays in
-registers.
+"""The order of evaluation, which decides how many values are live at a time, and so how many stay
+in registers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from featherlane.program.graph import Graph, simplify
 
 
 def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
-    """Each root with all that it still needs before the next root."""
+    """Yields the nodes of each root, operands first, before those of the next root."""
     done = [False] * len(graph)
     for root in roots:
         stack = [root]
@@ -30,15 +30,15 @@ def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:
 
 
 def _roots(graph: Graph) -> list[int]:
-    """Vectors first; then what calls read, and the columns of all square matrices, the last columns
-    first; other rows as they come.
+    """The nodes that `by_columns` starts from, in order: vectors, the operands of calls and rows of
+    other matrices, then the columns of all square matrices, the last column first.
     """
     calls = calls_of(graph)
     rows: list[int] = []
     columns: dict[int, list[int]] = {}
-    vectors = [k for own in calls for k in own.shared.values()]
-    for own in sorted(calls, key=lambda own: own.single):
-        rows += [k for row in own.rows for k in row]
+    vectors = [k for group in calls for k in group.shared.values()]
+    for group in sorted(calls, key=lambda group: group.single):
+        rows += [k for row in group.rows for k in row]
     for shape, nodes in graph.outputs.values():
         if len(shape) == 2 and shape[0] == shape[1]:
             for j in range(shape[1]):
@@ -49,15 +49,15 @@ def _roots(graph: Graph) -> list[int]:
 
 
 def by_columns(graph: Graph) -> Graph:
-    """Returns the graph without dead nodes, in an order that computes matrices column by column:
-    far fewer values wait at a time. Calls come last, function by function.
+    """Returns the graph without dead nodes, in an order that computes matrices column by column,
+    so that far fewer values are live at a time. Calls come last, function by function.
 
     A graph without matrices and calls keeps the order of its algorithm.
     """
     if "call" not in graph.op and all(len(out.shape) < 2 for out in graph.outputs.values()):
         return simplify(graph)
-    roots, given = _roots(graph), ("call", "result")
-    early = [k for k in roots if graph.op[k] not in given]
-    calls = [k for own in calls_of(graph) for k in own.nodes]
-    late = [k for k in roots if graph.op[k] in given]
+    roots, call_ops = _roots(graph), ("call", "result")
+    early = [k for k in roots if graph.op[k] not in call_ops]
+    calls = [k for group in calls_of(graph) for k in group.nodes]
+    late = [k for k in roots if graph.op[k] in call_ops]
     return simplify(graph, depth_first(graph, early + calls + late))

@@ -1,9 +1,9 @@
-"""A flat graph cut into the calls that computed it: the inverse of `inline`.
+"""Outlining: a flat graph cut into the calls that computed it, the inverse of `inline`.
 
-Calls that stay calls while an algorithm is traced do not fold across each other, which costs 1.2 to
-2.2 times the multiplications (docs/dev/modules.md). A graph that was traced flat has folded, and
-the tags of its nodes still tell which call computed them: cut by tag, the graph is a program again,
-and no operation is there twice.
+Calls that are retained while an algorithm is traced do not fold across each other, which costs 1.2
+to 2.2 times the multiplications (docs/dev/modules.md). A graph that was traced flat has folded, and
+the tags of its nodes still name the calls that computed them: cut by tag, the graph is a program
+again, without a duplicate of any operation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from featherlane.program.graph import Graph, Output, graph_key, placed, simplify
 from featherlane.program.op import ARITHMETIC, CONDITIONS
 from featherlane.program.program import GraphFunction, Program, X, Y
 
-COPIED = {"constant", *CONDITIONS}  # each module has its own: a condition cannot be a result
+COPIED = {"constant", *CONDITIONS}  # into each module that reads them: conditions are no results
 
 
 class _CallNodes(NamedTuple):
@@ -24,8 +24,8 @@ class _CallNodes(NamedTuple):
 
     tag: Any
     nodes: list[int]
-    reads: list[int]  # inputs, and nodes of other calls
-    gives: list[int]  # those of its nodes that others read
+    reads: list[int]  # operands from outside: inputs, and nodes of other calls
+    results: list[int]  # the nodes that other calls or outputs read
 
 
 def joints(program: Program) -> Program:
@@ -37,14 +37,14 @@ def joints(program: Program) -> Program:
 
 def outline(graph: Graph) -> Program:
     """Returns the program whose main graph has nothing but calls, of one function for each module.
-    A node belongs to the call that computed it first, by the number in its tag. Modules that are
-    equal share one function.
+    A node belongs to the call that computed it first, whose number is in its tag. Equal modules
+    share one function.
 
     A call reads results of earlier calls, so that no calls wait for each other. Raises CompileError
     for a node that no call computed, and for a node that reads a node of a later call.
     """
     ends = {k for out in graph.outputs.values() for k in out.nodes}
-    main, place = _leaves(graph, ends)
+    main, node_map = _leaves(graph, ends)
     functions: list[GraphFunction] = []
     numbers: dict[str, int] = {}  # of functions, by their graphs
     for part in _cuts(graph, ends):
@@ -53,23 +53,23 @@ def outline(graph: Graph) -> Program:
         if number == len(functions):
             functions.append(GraphFunction(str(part.tag), module))
         main.current_tag = part.tag
-        first = main.call(number, [place[a] for a in part.reads], len(part.gives)) + 1
-        place |= {k: first + n for n, k in enumerate(part.gives)}
-    main.outputs = placed(graph.outputs, place)
+        first = main.call(number, [node_map[a] for a in part.reads], len(part.results)) + 1
+        node_map |= {k: first + n for n, k in enumerate(part.results)}
+    main.outputs = placed(graph.outputs, node_map)
     return Program(main, tuple(functions))
 
 
 def _leaves(graph: Graph, ends: set[int]) -> tuple[Graph, dict[int, int]]:
-    """Returns a main graph with the inputs, and the constants among the outputs, and their
-    places.
+    """Returns a main graph with the inputs and the constants among the outputs, and the new node
+    of each.
     """
-    main, place = Graph(), dict[int, int]()
+    main, node_map = Graph(), dict[int, int]()
     for name, shape in graph.inputs.items():
         main.declare(name, shape)
     for k, op in enumerate(graph.op):
         if op == "input" or (op == "constant" and k in ends):
-            place[k] = main.node(op, value=graph.value[k])
-    return main, place
+            node_map[k] = main.node(op, value=graph.value[k])
+    return main, node_map
 
 
 def _cuts(graph: Graph, ends: set[int]) -> list[_CallNodes]:
@@ -83,8 +83,10 @@ def _cuts(graph: Graph, ends: set[int]) -> list[_CallNodes]:
     reads = {n: _reads(graph, nodes, call_of) for n, nodes in sorted(calls.items())}
     read = ends.union(*reads.values())
     return [
-        _CallNodes(graph.tag[calls[n][0]], calls[n], own, [k for k in calls[n] if k in read])
-        for n, own in reads.items()
+        _CallNodes(
+            graph.tag[calls[n][0]], calls[n], reads_of_call, [k for k in calls[n] if k in read]
+        )
+        for n, reads_of_call in reads.items()
     ]
 
 
@@ -98,14 +100,14 @@ def _call(graph: Graph, k: int) -> int:
 
 
 def _reads(graph: Graph, nodes: list[int], call_of: Mapping[int, int]) -> list[int]:
-    own, found = call_of[nodes[0]], dict[int, None]()
+    call, reads = call_of[nodes[0]], dict[int, None]()
     for k in nodes:
         for a in _operands(graph, k):
-            if call_of.get(a, 0) > own:
-                raise CompileError(f"node {k} of call {own} reads node {a} of call {call_of[a]}")
-            if call_of.get(a) != own:
-                found[a] = None
-    return list(found)
+            if call_of.get(a, 0) > call:
+                raise CompileError(f"node {k} of call {call} reads node {a} of call {call_of[a]}")
+            if call_of.get(a) != call:
+                reads[a] = None
+    return list(reads)
 
 
 def _operands(graph: Graph, k: int) -> Iterator[int]:
@@ -119,14 +121,14 @@ def _operands(graph: Graph, k: int) -> Iterator[int]:
 
 def _module(graph: Graph, part: _CallNodes) -> Graph:
     new = Graph()
-    place = dict(zip(part.reads, new.declare(X, (len(part.reads),)), strict=True))
+    node_map = dict(zip(part.reads, new.declare(X, (len(part.reads),)), strict=True))
 
     def enter(k: int) -> int:
-        if k not in place:
-            place[k] = new.node(graph.op[k], *map(enter, graph.args[k]), value=graph.value[k])
-        return place[k]
+        if k not in node_map:
+            node_map[k] = new.node(graph.op[k], *map(enter, graph.args[k]), value=graph.value[k])
+        return node_map[k]
 
     for k in part.nodes:
         enter(k)
-    new.outputs[Y] = Output((len(part.gives),), tuple(place[k] for k in part.gives))
+    new.outputs[Y] = Output((len(part.results),), tuple(node_map[k] for k in part.results))
     return new

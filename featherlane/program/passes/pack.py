@@ -1,11 +1,12 @@
-"""One state in the lanes of vectors: what a graph does alike for several limbs, done at once.
+"""SLP packing: isomorphic operations of several limbs, for one state, in the lanes of one vector.
 
-Nodes that are twins become one node of a packed graph, with a limb in each lane. All others stay
-what they are, with the same number in all lanes. Every number is computed by the same operation
-from the same numbers as in the graph itself, so it has the same bits.
+Isomorphic nodes become one node of a packed graph, with a limb in each lane. The other nodes are
+copied, with the same number in all lanes. Every number is computed by the same operation from the
+same numbers as in the original graph, so it has the same bits.
 
-Nodes of a packed graph are those of a graph, but a constant may be a tuple, by lane, an input may
-have a tuple of positions, and two operations more move numbers between lanes, see `MOVES`.
+A packed graph differs from a graph in three ways: a constant may be a tuple with a number for each
+lane, an input may have a tuple of positions, and two more operations move numbers between lanes,
+see `MOVES`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from featherlane.program.passes.isomorphism import (
     groups,
 )
 
-Place = tuple[int, int | None]  # a node of the packed graph, and the limb in it if not all are one
+LimbValue = tuple[int, int | None]  # a packed node and the limb in it, None if all lanes are equal
 
 
 def _shuffle(a: Any, b: Any, lanes: tuple[int, ...]) -> Any:
@@ -38,49 +39,51 @@ def _flip(a: Any, negated: tuple[bool, ...]) -> Any:
 
 
 MOVES: dict[str, Callable[..., Any]] = {"shuffle": _shuffle, "flip": _flip}
-"""shuffle: a choice among the lanes of a, then those of b; flip: a, negated in some lanes. These
-define both, for arrays whose last axis are the lanes, and for the value of the node: which.
+"""shuffle: a choice among the lanes of a, then of b; flip: a, negated in some lanes. The functions
+define both, for arrays whose last axis is the lanes; the last argument is the value of the node.
 """
 
 
 class Packed(NamedTuple):
-    """A graph in lanes; lanes[output]: for each entry the lane of its node that shows it."""
+    """A graph in lanes. lanes[output]: for each entry, the lane of its node that holds it."""
 
     graph: Graph
     lanes: dict[str, tuple[int, ...]]
 
     @property
     def operations(self) -> int:
-        """The number of arithmetic instructions and moves; signs are folded into their users."""
+        """The number of arithmetic instructions and moves; signs fold into the nodes that read
+        them.
+        """
         rows = zip(self.graph.op, self.graph.args, strict=True)
         return sum(bool(args) and op != "neg" for op, args in rows)
 
 
 class _Packing:
-    """A packed graph while it grows."""
+    """A packed graph under construction."""
 
-    def __init__(self, graph: Graph, twins: Correspondence, lanes: int) -> None:
+    def __init__(self, graph: Graph, matches: Correspondence, lanes: int) -> None:
         self.graph, self.new, self.terms = graph, Graph(), Terms(graph)
         self.new.inputs = dict(graph.inputs)
-        self.limbs = len(twins[0]) if twins else 1
+        self.limbs = len(matches[0]) if matches else 1
         self.lanes = range(lanes)
-        self.unit = {k: members for members in groups(graph, self.terms, twins) for k in members}
-        self.place: dict[int, Place] = {}
+        self.group = {k: members for members in groups(graph, self.terms, matches) for k in members}
+        self.value_of: dict[int, LimbValue] = {}
 
     def needed(self, k: int) -> Iterator[int]:
-        """Yields the nodes that must be placed before node k and its twins."""
-        for member in self.unit.get(k, (k,)):
+        """Yields the nodes that must be entered before node k and the nodes isomorphic to it."""
+        for member in self.group.get(k, (k,)):
             if member in self.terms.of:
                 yield from (a for a, _ in self.terms.of[member].operands)
 
     def enter(self, k: int) -> None:
-        """Places node k and its twins; a node without twins is repeated for each limb."""
-        members = self.unit.get(k)
+        """Enters node k and the nodes isomorphic to it; a single node is repeated in all lanes."""
+        members = self.group.get(k)
         if members is None:
-            self.place[k] = self._node((k,) * self.limbs), None
+            self.value_of[k] = self._node((k,) * self.limbs), None
             return
         node = self._node(members)
-        self.place |= {member: (node, limb) for limb, member in enumerate(members)}
+        self.value_of |= {member: (node, limb) for limb, member in enumerate(members)}
 
     def _node(self, members: Members) -> int:
         first = members[0]
@@ -92,7 +95,9 @@ class _Packing:
         return self.new.node(op, value=value)
 
     def _by_lane(self, of_limbs: Sequence[Any]) -> tuple[Any, ...]:
-        """Returns a value for each lane; lanes beyond the last limb repeat the first ones."""
+        """Returns a value for each lane; lanes beyond the last limb repeat those of the first
+        limbs.
+        """
         return tuple(of_limbs[lane % self.limbs] for lane in self.lanes)
 
     # The same operation for all limbs
@@ -107,7 +112,9 @@ class _Packing:
         return self.new.node(op, *map(self._operand, columns))
 
     def _aligned(self, terms: Sequence[Term]) -> list[tuple[Signed, ...]]:
-        """The operands of each term, those that may be exchanged in the order of the first's."""
+        """The operands of each term; operands that commute in the order that fits the first
+        term.
+        """
         first = terms[0].operands
 
         def fits(operands: tuple[Signed, ...]) -> int:
@@ -122,7 +129,7 @@ class _Packing:
 
     def _alike(self, a: int, b: int) -> bool:
         constant = self.graph.op[a] == self.graph.op[b] == "constant"
-        return constant or self.unit.get(a, (a,)) == self.unit.get(b, (b,))
+        return constant or self.group.get(a, (a,)) == self.group.get(b, (b,))
 
     def _sum(self, a: Sequence[Signed], b: Sequence[Signed]) -> int:
         for x, y in ((a, b), (b, a)):
@@ -131,7 +138,9 @@ class _Packing:
         return self.new.node("add", self._operand(a), self._operand(b))
 
     def _product(self, a: Sequence[Signed], b: Sequence[Signed]) -> list[list[Signed]]:
-        """The factors, with all signs on one: on constants, if it has them."""
+        """The factors of a product, with all signs on one factor: on the constants, if it has
+        any.
+        """
         signs = [x != y for (_, x), (_, y) in zip(a, b, strict=True)]
         if all(self.graph.op[k] == "constant" for k, _ in b):
             a, b = b, a
@@ -144,9 +153,11 @@ class _Packing:
         nodes, signs = zip(*limbs, strict=True)
         if all(self.graph.op[k] == "constant" for k in nodes):
             return self._constant(nodes, signs)
-        if self.graph.op[nodes[0]] in CONDITIONS:  # a condition is no number, that could be moved
+        if (
+            self.graph.op[nodes[0]] in CONDITIONS
+        ):  # conditions cannot be shuffled: computed in place
             return self._computed(nodes)
-        whole = self._gathered([self.place[k] for k in nodes])
+        whole = self._gathered([self.value_of[k] for k in nodes])
         if all(signs):
             return self.new.neg(whole)
         return self.new.node("flip", whole, value=self._by_lane(signs)) if any(signs) else whole
@@ -158,14 +169,16 @@ class _Packing:
         same = len(set(map(str, values))) == 1  # 0.0 is not -0.0
         return self.new.node("constant", value=values[0] if same else self._by_lane(values))
 
-    def _gathered(self, places: Sequence[Place]) -> int:
-        """The node with a number from each of these places."""
-        by_lane = self._by_lane(places)
+    def _gathered(self, sources: Sequence[LimbValue]) -> int:
+        """The node that gathers a number for each limb, by a shuffle for each further source
+        node.
+        """
+        by_lane = self._by_lane(sources)
         wanted = [
             lane if limb is None else lane - lane % self.limbs + limb
             for lane, (_, limb) in zip(self.lanes, by_lane, strict=True)
         ]
-        first, *others = dict.fromkeys(node for node, _ in places)
+        first, *others = dict.fromkeys(node for node, _ in sources)
         if not others:
             if wanted == list(self.lanes):
                 return first
@@ -181,34 +194,36 @@ class _Packing:
             whole = self.new.node("shuffle", whole, other, value=tuple(choice))
         return whole
 
-    def shown(self, k: int) -> tuple[int, int]:
-        """The node that shows node k of the graph, and its lane."""
+    def entry(self, k: int) -> tuple[int, int]:
+        """The packed node that holds node k of the graph, and its lane."""
         source, negated = self.terms.plain[k]
-        node, limb = self.place[source]
+        node, limb = self.value_of[source]
         return self.new.neg(node) if negated else node, limb or 0
 
 
 def _signed(limbs: Sequence[Signed], signs: Sequence[bool]) -> list[Signed]:
-    """With these signs, or none."""
+    """The nodes with these signs, or with none."""
     return [(k, bool(signs) and signs[limb]) for limb, (k, _) in enumerate(limbs)]
 
 
-def pack(graph: Graph, twins: Correspondence, lanes: int) -> Packed:
-    """A graph in vectors of so many lanes, a multiple of the limbs; twins: see `graph.twins`."""
-    packing = _Packing(graph, twins, lanes)
+def pack(graph: Graph, matches: Correspondence, lanes: int) -> Packed:
+    """A graph in vectors of so many lanes, a multiple of the limbs. matches: corresponding
+    entries.
+    """
+    packing = _Packing(graph, matches, lanes)
     for root in range(len(graph)):
         stack = [packing.terms.plain[root][0]]
         while stack:
-            todo = [a for a in packing.needed(stack[-1]) if a not in packing.place]
+            todo = [a for a in packing.needed(stack[-1]) if a not in packing.value_of]
             if todo:
                 stack += todo[::-1]
                 continue
             k = stack.pop()
-            if k not in packing.place:
+            if k not in packing.value_of:
                 packing.enter(k)
     lanes_of = {}
     for name, out in graph.outputs.items():
-        shown = [packing.shown(k) for k in out.nodes]
-        packing.new.outputs[name] = Output(out.shape, tuple(node for node, _ in shown))
-        lanes_of[name] = tuple(lane for _, lane in shown)
+        entries = [packing.entry(k) for k in out.nodes]
+        packing.new.outputs[name] = Output(out.shape, tuple(node for node, _ in entries))
+        lanes_of[name] = tuple(lane for _, lane in entries)
     return Packed(packing.new, lanes_of)

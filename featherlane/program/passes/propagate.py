@@ -1,4 +1,4 @@
-"""Constants and copies, propagated through calls."""
+"""Constant and copy propagation through calls."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from featherlane.program.graph import Graph, Output, rewrite
 from featherlane.program.program import GraphFunction, Program, Y
 
 
-def _shared(rows: OperandTable, known: np.ndarray) -> dict[int, float]:
-    """The parameters that are one known number in all calls."""
-    values = known[rows.operands]
+def _shared(tables: OperandTable, known: np.ndarray) -> dict[int, float]:
+    """The parameters that are the same known number in all calls."""
+    values = known[tables.operands]
     return {int(i): float(values[0, i]) for i in np.flatnonzero((values == values[0]).all(axis=0))}
 
 
@@ -26,9 +26,9 @@ def _with_numbers(graph: Graph, numbers: Mapping[int, float]) -> Graph:
     return rewrite(graph, rules)
 
 
-def _folded(program: Program, rows: list[OperandTable]) -> tuple[list[Graph], np.ndarray]:
-    """The graphs of functions with the numbers in them that all calls share, and for each node of
-    main the number that it is then known to be, or NaN: until nothing more is known.
+def _folded(program: Program, tables: list[OperandTable]) -> tuple[list[Graph], np.ndarray]:
+    """The graphs of functions with the numbers folded in that all calls share, and the number that
+    each node of main is known to be, or NaN. Repeats until no further node becomes known.
     """
     main = program.main
     graphs = [function.graph for function in program.functions]
@@ -40,45 +40,46 @@ def _folded(program: Program, rows: list[OperandTable]) -> tuple[list[Graph], np
     again = True
     while again:
         again = False
-        for own in rows:
-            f, numbers = own.function, _shared(own, known)
+        for table in tables:
+            f, numbers = table.function, _shared(table, known)
             if numbers == used[f]:
                 continue
             used[f], graphs[f] = numbers, _with_numbers(program.functions[f].graph, numbers)
             for i, node in enumerate(graphs[f].outputs[Y].nodes):
                 if (number := graphs[f].number(node)) is not None:
-                    known[own.nodes + 1 + i] = number
+                    known[table.nodes + 1 + i] = number
                     again = True
     return graphs, known
 
 
-def _copies(main: Graph, rows: list[OperandTable], graphs: list[Graph]) -> np.ndarray:
-    """Of each node of main the first that it is equal to, as functions hand parameters on. Numbers
-    stay where they are: a parameter would be one in some calls and not in others.
+def _copies(main: Graph, tables: list[OperandTable], graphs: list[Graph]) -> np.ndarray:
+    """For each node of main the first node that it is a copy of, through functions that return a
+    parameter. Constants are not propagated as copies: a parameter would be a constant in some calls
+    and none in others.
     """
     same = np.arange(len(main))
-    for own in rows:
-        graph = graphs[own.function]
+    for table in tables:
+        graph = graphs[table.function]
         for i, node in enumerate(graph.outputs[Y].nodes):
             if graph.op[node] == "input":
-                operands = own.operands[:, graph.value[node][1]]
+                operands = table.operands[:, graph.value[node][1]]
                 if main.op[operands[0]] != "constant":
-                    same[own.nodes + 1 + i] = operands
+                    same[table.nodes + 1 + i] = operands
     while ((further := same[same]) != same).any():
         same = further
     return same
 
 
 def propagate(program: Program) -> Program:
-    """The program in which numbers that all calls of a function share are folded into it, and what
-    a call only hands on is read where it comes from. Parameters and results stay as many.
+    """The program in which numbers that all calls of a function share are folded into it, and
+    copies are read at their source. Functions keep all their parameters and results.
     """
-    main, rows = program.main, operand_tables(program.main)
-    graphs, known = _folded(program, rows)
-    same = _copies(main, rows, graphs)
+    main, tables = program.main, operand_tables(program.main)
+    graphs, known = _folded(program, tables)
+    same = _copies(main, tables, graphs)
     args = list(main.args)
-    for own in rows:
-        for k, operands in zip(own.nodes.tolist(), same[own.operands].tolist(), strict=True):
+    for table in tables:
+        for k, operands in zip(table.nodes.tolist(), same[table.operands].tolist(), strict=True):
             args[k] = tuple(operands)
     new = main.replaced(args=args, **{x: list(getattr(main, x)) for x in ("op", "value", "tag")})
     new.outputs = {

@@ -1,7 +1,7 @@
 """Divisions as products with reciprocals of normalised numbers, which a small circuit computes.
 
-1 / b = 2^-e / (b 2^-e), where e is the exponent of b: the circuit for 1 / m meets numbers
-1 <= |m| < 2 only, and two shifts do the rest. Equal divisors share one reciprocal.
+1 / b = 2^-e / (b 2^-e), where e is the exponent of b: the circuit for 1 / m gets only numbers
+1 <= |m| < 2, and two shifts do the rest. Equal divisors share one reciprocal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from featherlane.program.graph import Graph, rewrite
 
 
 def normalised(graph: Graph) -> Graph:
-    """Returns a graph in which all that is divided is 1, by numbers from 1 to 2 in magnitude."""
+    """Returns a graph whose only divisions are reciprocals of numbers from 1 to 2 in magnitude."""
     return rewrite(graph, {"div": _divided})
 
 

@@ -1,5 +1,5 @@
-"""Sums that begin with the terms of alike branches: these can be added up as they come, one after
-the other, while a balanced sum of all terms would wait for the last one.
+"""Sums of the terms of isomorphic branches, as chains: each term is added when it comes, while a
+balanced sum of all terms would wait for the last one.
 """
 
 from __future__ import annotations
@@ -15,72 +15,78 @@ from featherlane.program.passes.balance import SUMS, inner_sums
 def reduced(
     graph: Graph, sets: Sequence[tuple[int, ...]]
 ) -> tuple[Graph, dict[tuple[int, ...], list[int]]]:
-    """Returns the graph, of live nodes, in which sums of all nodes of a set add these first, in
-    their order; and for each set that is in a sum the nodes of the partial sums, the total last.
+    """Returns the graph, of live nodes, in which a sum that contains a set of nodes adds up the set
+    first, in its order; and for each such set the nodes of its partial sums, the total last.
 
-    A set is in a sum if each of its nodes is a term once, and all have one sign; sets that are in
-    none are left out.
+    A sum contains a set if each of its nodes is a term once, and all have the same sign; sets that
+    no sum contains are left out.
     """
-    number = {k: n for n, own in enumerate(sets) for k in own}
+    number = {k: n for n, members in enumerate(sets) for k in members}
     inner = [inside and k not in number for k, inside in enumerate(inner_sums(graph))]
-    new, place = Graph(), dict[int, int]()
-    found: dict[tuple[int, ...], list[int]] = {}
-    for k in _sums(graph, inner, new, place):
+    new, node_map = Graph(), dict[int, int]()
+    partial_sums: dict[tuple[int, ...], list[int]] = {}
+    for k in _sums(graph, inner, new, node_map):
         terms = list(_terms(graph, inner, k))
         signs = dict(terms)
         once = {a for a, count in Counter(a for a, _ in terms).items() if count == 1}
-        whole = [
+        contained = [
             n
             for n in dict.fromkeys(number[a] for a, _ in terms if a in number)
             if once.issuperset(sets[n]) and len({signs[a] for a in sets[n]}) == 1
         ]
-        if not whole or len(terms) == 1:
-            place[k] = _as_it_was(graph, new, k, inner, place)
+        if not contained or len(terms) == 1:
+            node_map[k] = _unchanged(graph, new, k, inner, node_map)
             continue
-        gone = {a for n in whole for a in sets[n]}
+        members = {a for n in contained for a in sets[n]}
         total: int | None = None
         for a, minus in terms:
-            if a not in gone:
-                total = _added(new, total, place[a], minus)
-        for n in whole:
-            partial = place[sets[n][0]]
-            found[sets[n]] = partials = []
+            if a not in members:
+                total = _added(new, total, node_map[a], minus)
+        for n in contained:
+            partial = node_map[sets[n][0]]
+            partial_sums[sets[n]] = partials = []
             for a in sets[n][1:]:
-                partial = new.node("add", partial, place[a])
+                partial = new.node("add", partial, node_map[a])
                 partials.append(partial)
             total = _added(new, total, partial, signs[sets[n][0]])
         assert total is not None
-        place[k] = total
-    return new, found
+        node_map[k] = total
+    return new, partial_sums
 
 
-def grouped(graph: Graph, home: Sequence[Any]) -> Graph:
-    """Returns the graph, of live nodes, in which each sum adds the terms of each home first, and
-    then these, in the order of homes: so branches that are alike give one number each, whichever
-    of them comes first.
+def grouped(graph: Graph, part: Sequence[Any]) -> Graph:
+    """Returns the graph, of live nodes, in which each sum adds the terms of each part first, and
+    then these partial sums, in the order of parts. So each of several isomorphic branches
+    contributes one number, whichever of them comes first.
+
+    part: of each node.
     """
-    inner, new, place = inner_sums(graph), Graph(), dict[int, int]()
-    for k in _sums(graph, inner, new, place):
+    inner, new, node_map = inner_sums(graph), Graph(), dict[int, int]()
+    for k in _sums(graph, inner, new, node_map):
         groups: dict[Any, list[tuple[int, bool]]] = {}
         for a, minus in _terms(graph, inner, k):
-            groups.setdefault(home[a], []).append((a, minus))
+            groups.setdefault(part[a], []).append((a, minus))
         if len(groups) == 1:
-            place[k] = _as_it_was(graph, new, k, inner, place)
+            node_map[k] = _unchanged(graph, new, k, inner, node_map)
             continue
-        partials = [_partial(graph, new, groups[own], place) for own in sorted(groups)]
+        partials = [_partial(graph, new, groups[name], node_map) for name in sorted(groups)]
         new.current_tag = graph.tag[k]
-        partials.sort(key=lambda x: x[1])  # one that is added comes first
-        turned = partials[0][1]
+        partials.sort(
+            key=lambda x: x[1]
+        )  # a partial sum that is added comes first, if there is one
+        negated = partials[0][1]
         total, _ = partials[0]
         for partial, minus in partials[1:]:
-            total = new.sub(total, partial) if minus != turned else new.add(total, partial)
-        place[k] = new.neg(total) if turned else total
+            total = new.sub(total, partial) if minus != negated else new.add(total, partial)
+        node_map[k] = new.neg(total) if negated else total
     return new
 
 
-def _sums(graph: Graph, inner: Sequence[bool], new: Graph, place: dict[int, int]) -> Iterator[int]:
-    """Copies a graph and yields its sums, which whoever asks puts in their place; those inside of
-    others are left out.
+def _sums(
+    graph: Graph, inner: Sequence[bool], new: Graph, node_map: dict[int, int]
+) -> Iterator[int]:
+    """Copies a graph and yields its sums, outermost ones only; the caller enters each of them and
+    sets its entry of `node_map`.
     """
     new.inputs = dict(graph.inputs)
     for k, op in enumerate(graph.op):
@@ -90,20 +96,20 @@ def _sums(graph: Graph, inner: Sequence[bool], new: Graph, place: dict[int, int]
         if op in SUMS:
             yield k
         else:
-            place[k] = entered(graph, new, k, [place[a] for a in graph.args[k]])
-    new.outputs = placed(graph.outputs, place)
+            node_map[k] = entered(graph, new, k, [node_map[a] for a in graph.args[k]])
+    new.outputs = placed(graph.outputs, node_map)
 
 
 def _partial(
-    graph: Graph, new: Graph, terms: Sequence[tuple[int, bool]], place: dict[int, int]
+    graph: Graph, new: Graph, terms: Sequence[tuple[int, bool]], node_map: dict[int, int]
 ) -> tuple[int, bool]:
-    """Enters the sum of terms, or its negative if all are subtracted; tells which."""
-    (first, turned), *others = sorted(terms, key=lambda x: (x[1], x[0]))
+    """Enters the sum of terms, or its negative if all are subtracted; returns whether it did so."""
+    (first, negated), *others = sorted(terms, key=lambda x: (x[1], x[0]))
     new.current_tag = graph.tag[first] or new.current_tag
-    total = place[first]
+    total = node_map[first]
     for a, minus in others:
-        total = new.sub(total, place[a]) if minus != turned else new.add(total, place[a])
-    return total, turned
+        total = new.sub(total, node_map[a]) if minus != negated else new.add(total, node_map[a])
+    return total, negated
 
 
 def _terms(graph: Graph, inner: Sequence[bool], root: int) -> Iterator[tuple[int, bool]]:
@@ -119,14 +125,14 @@ def _terms(graph: Graph, inner: Sequence[bool], root: int) -> Iterator[tuple[int
         waiting += [*zip(args, signs[graph.op[k]], strict=True)][::-1]
 
 
-def _as_it_was(
-    graph: Graph, new: Graph, root: int, inner: Sequence[bool], place: dict[int, int]
+def _unchanged(
+    graph: Graph, new: Graph, root: int, inner: Sequence[bool], node_map: dict[int, int]
 ) -> int:
-    """Enters a sum as it is in the graph."""
+    """Enters a sum in the order that it has in the graph."""
 
     def enter(k: int) -> int:
         if k != root and not inner[k]:
-            return place[k]
+            return node_map[k]
         return entered(graph, new, k, [enter(a) for a in graph.args[k]])
 
     return enter(root)

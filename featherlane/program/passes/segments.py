@@ -1,7 +1,7 @@
-"""A flat graph cut into segments: graphs that give each other values, and together compute it.
+"""A flat graph cut into segments: graphs that pass values to each other, and together compute it.
 
-Which node belongs where comes from outside (`analysis.partition`). Nothing is folded or computed
-twice, but for constants, powers of two and conditions, of which each segment has its own:
+The segment of each node is an input (see `analysis.partition`). Nothing is folded, and nothing is
+computed twice, except constants, powers of two and conditions, which each segment copies:
 evaluating the segments one after the other gives the values of the flat graph to the bit.
 """
 
@@ -19,8 +19,8 @@ COPIED = {"constant", "power_of_two", *CONDITIONS}  # none of these is a number 
 
 
 class GraphSegment(NamedTuple):
-    """A part of a flat graph. graph: its input X has the values of the nodes `reads` of the flat
-    graph, its output Y those of `gives`. nodes: of each of its nodes the node of the flat graph.
+    """A part of a flat graph. reads, gives: the nodes of the flat graph that its input X and its
+    output Y stand for; nodes: the node of the flat graph that each of its nodes is.
     """
 
     name: Hashable
@@ -31,31 +31,30 @@ class GraphSegment(NamedTuple):
 
 
 def segments(
-    graph: Graph, home: Sequence[Hashable], order: Sequence[Hashable]
+    graph: Graph, segment_of: Sequence[Hashable], order: Sequence[Hashable]
 ) -> list[GraphSegment]:
-    """Returns the segments of a graph of live nodes in an order in which none needs a later one;
-    those without work are left out.
+    """Returns the segments of a graph of live nodes that compute anything.
 
-    home: the segment of each node, by name. Raises CompileError for a node that reads one of a
-    later segment.
+    segment_of: the name of each node's segment. order: the names, in an order in which none reads a
+    later one. Raises CompileError for a node that reads a node of a later segment.
     """
     number = {name: n for n, name in enumerate(order)}
     work: dict[Hashable, list[int]] = {name: [] for name in order}
     for k, args in enumerate(graph.args):
         if args and graph.op[k] not in COPIED:
-            work[home[k]].append(k)
+            work[segment_of[k]].append(k)
     reads: dict[Hashable, dict[int, None]] = {}
     for name, nodes in work.items():
         reads[name] = dict.fromkeys(
             a
             for k in nodes
             for a in _operands(graph, k)
-            if graph.op[a] == "input" or home[a] != name
+            if graph.op[a] == "input" or segment_of[a] != name
         )
         for a in reads[name]:
-            if graph.op[a] != "input" and number[home[a]] > number[name]:
+            if graph.op[a] != "input" and number[segment_of[a]] > number[name]:
                 raise CompileError(
-                    f"segment {name} reads node {a} ({graph.op[a]}) of the later {home[a]}"
+                    f"segment {name} reads node {a} ({graph.op[a]}) of the later {segment_of[a]}"
                 )
     ends = {k for out in graph.outputs.values() for k in out.nodes}.union(*reads.values())
     return [
@@ -78,20 +77,20 @@ def _segment(
     graph: Graph, name: Hashable, nodes: Sequence[int], reads: Sequence[int], gives: Sequence[int]
 ) -> GraphSegment:
     new, flat = Graph(), dict[int, int]()
-    place = dict(zip(reads, new.declare(X, (len(reads),)), strict=True))
-    flat.update({own: k for k, own in place.items()})
+    node_map = dict(zip(reads, new.declare(X, (len(reads),)), strict=True))
+    flat.update({n: k for k, n in node_map.items()})
 
     def enter(k: int) -> int:
-        if k not in place:
+        if k not in node_map:
             args = [enter(a) for a in graph.args[k]]
             new.current_tag = graph.tag[k]
-            place[k] = new.node(graph.op[k], *args, value=graph.value[k])
-            flat[place[k]] = k
-        return place[k]
+            node_map[k] = new.node(graph.op[k], *args, value=graph.value[k])
+            flat[node_map[k]] = k
+        return node_map[k]
 
     for k in nodes:
         enter(k)
-    new.outputs[Y] = Output((len(gives),), tuple(place[k] for k in gives))
+    new.outputs[Y] = Output((len(gives),), tuple(node_map[k] for k in gives))
     return GraphSegment(
         name, new, tuple(reads), tuple(gives), tuple(flat[n] for n in range(len(new)))
     )
@@ -101,30 +100,30 @@ def joined(
     graph: Graph, parts: Sequence[GraphSegment], change: Callable[[GraphSegment], Graph]
 ) -> tuple[Graph, list[GraphSegment]]:
     """Returns the flat graph of segments that were changed one by one, and the new segments. change
-    gives a graph of the same inputs and outputs, which may read fewer entries.
+    returns a graph of the same inputs and outputs, which may read fewer entries.
     """
-    new, place = Graph(), dict[int, int]()
+    new, node_map = Graph(), dict[int, int]()
     new.inputs = dict(graph.inputs)
     for k, op in enumerate(graph.op):
         if not graph.args[k]:
-            place[k] = new.node(op, value=graph.value[k])
-    made = []
+            node_map[k] = new.node(op, value=graph.value[k])
+    new_segments = []
     for part in parts:
         changed, kept = without_unread(change(part))
-        reads = tuple(place[part.reads[i]] for i in kept)
+        reads = tuple(node_map[part.reads[i]] for i in kept)
         nodes = entered_as_is(changed, new, reads)
         gives = tuple(nodes[k] for k in changed.outputs[Y].nodes)
-        place |= dict(zip(part.gives, gives, strict=True))
-        made.append(GraphSegment(part.name, changed, reads, gives, tuple(nodes)))
+        node_map |= dict(zip(part.gives, gives, strict=True))
+        new_segments.append(GraphSegment(part.name, changed, reads, gives, tuple(nodes)))
     new.outputs = {
-        name: Output(out.shape, tuple(place[k] for k in out.nodes))
+        name: Output(out.shape, tuple(node_map[k] for k in out.nodes))
         for name, out in graph.outputs.items()
     }
-    return new, made
+    return new, new_segments
 
 
 def without_unread(graph: Graph) -> tuple[Graph, list[int]]:
-    """Returns a graph without the entries of X that have no node, and those that it keeps."""
+    """Returns a graph without the entries of X that it does not read, and the entries it reads."""
     inputs = graph.nodes_of("input")
     kept = sorted(graph.value[k][1] for k in inputs)
     value = list(graph.value)
@@ -134,21 +133,21 @@ def without_unread(graph: Graph) -> tuple[Graph, list[int]]:
 
 
 def entered_as_is(graph: Graph, into: Graph, inputs: Sequence[int]) -> list[int]:
-    """Enters the nodes as they are, without folding, and returns their places. What another segment
-    computes, too, has a node for each.
+    """Enters the nodes without folding, and returns the new node of each. Operations that several
+    segments compute get a node for each segment.
     """
-    place: list[int] = []
+    node_map: list[int] = []
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
         into.current_tag = graph.tag[k]
         if op == "input":
-            place.append(inputs[value[1]])
+            node_map.append(inputs[value[1]])
         else:
-            place.append(entered_anew(into, op, [place[a] for a in args], value))
-    return place
+            node_map.append(entered_anew(into, op, [node_map[a] for a in args], value))
+    return node_map
 
 
 def entered_anew(into: Graph, op: str, args: Sequence[int], value: Any) -> int:
-    """Enters a node that reads others even if there is an equal one; returns its place."""
+    """Enters an operation even if the graph has an equal one; returns the new node."""
     if not args:
         return into.node(op, value=value)
     ordered = sorted(args) if op in COMMUTES else args
@@ -160,6 +159,6 @@ def entered_anew(into: Graph, op: str, args: Sequence[int], value: Any) -> int:
 
 
 def flow(parts: Sequence[GraphSegment]) -> Mapping[Hashable, set[Hashable]]:
-    """Returns of each segment the segments that it reads from."""
-    home = {k: part.name for part in parts for k in part.gives}
-    return {part.name: {home[k] for k in part.reads if k in home} for part in parts}
+    """Returns for each segment the segments that it reads from."""
+    producer = {k: part.name for part in parts for k in part.gives}
+    return {part.name: {producer[k] for k in part.reads if k in producer} for part in parts}

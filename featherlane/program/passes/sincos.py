@@ -7,13 +7,13 @@ short parts (Muller et al., Handbook of Floating-Point Arithmetic, 2nd edition, 
 with P1 = pi/2 rounded, x - k P1 is below 1 and a multiple of an ulp of the least of x and P1, hence
 exact, and each further part is subtracted with one rounding.
 
-The largest errors found, in units in the last place, next to multiples of pi/2 too: float64, 1.53
-for |x| < 2^40; float32, of all there are, 1.56 for |x| < 2^15 and 1.60 for |x| < 2^16. Larger
+The largest measured errors, in units in the last place, next to multiples of pi/2 too: float64,
+1.53 for |x| < 2^40; float32, of all there are, 1.56 for |x| < 2^15 and 1.60 for |x| < 2^16. Larger
 arguments, infinities and NaN give NaN: never a wrong number.
 
 Without fused multiply-adds (`UNFUSED`) pi/2 is cut into parts so short that k times each but the
-last is exact, for |x| below 2^20 (float64) or 2^13 (float32). The largest errors found are 1.59 and
-1.68 units in the last place.
+last is exact, for |x| below 2^20 (float64) or 2^13 (float32). The largest measured errors are 1.59
+and 1.68 units in the last place.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _reduce(new: Graph, x: int, numbers: Reduction) -> tuple[int, int]:
 
 
 def _quadrant(new: Graph, x: int, numbers: Reduction) -> tuple[int, int, int]:
-    """k, sin r and cos r."""
+    """The number k of quarter turns of x, and sin r and cos r of the rest r."""
     k, r = _reduce(new, x, numbers)
     z = new.mul(r, r)
     sine = new.fma(new.mul(r, z), polynomial(new, z, numbers.sine), r)
@@ -112,9 +112,8 @@ def _quadrant(new: Graph, x: int, numbers: Reduction) -> tuple[int, int, int]:
 
 
 def rules(dtype: np.dtype, fused: bool = True) -> dict[str, Rule]:
-    """The rules by which sine and cosine are rewritten, for float64 or float32. The sine and the
-    cosine of one argument share all but their last operation. fused: whether a fused multiply-add
-    will be one.
+    """The rewrite rules of sine and cosine, for float64 or float32. The sine and the cosine of one
+    argument share all but their last operation. fused: whether the target has fused multiply-adds.
     """
     numbers = (REDUCTIONS if fused else UNFUSED)[dtype]
 

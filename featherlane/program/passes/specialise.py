@@ -1,7 +1,7 @@
-"""Functions cloned by which of their parameters are numbers.
+"""Functions specialised to the set of their parameters that are numbers.
 
-In a chain, the step of the first link has a parent at rest: the same function as for others, but
-some operands are constants. A clone of its own has no memory for them to be read from, and
+In a chain, the step of the first link has a parent at rest: it is the same function as for other
+links, but some operands are constants. A clone for these calls reads no memory for them, and
 `propagate` may fold them.
 """
 

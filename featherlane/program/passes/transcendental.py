@@ -2,7 +2,7 @@
 
 As for sine and cosine (`passes.sincos`), each is a reduction to a short interval and a polynomial
 there, so that it fills vector lanes like all else and has the same bits on every backend. The
-exponent of a number is read and made by `exponent` and `power_of_two`; results are selected, not
+exponent of a number is read by `exponent` and set by `power_of_two`; results are selected, not
 branched to. The methods are those of Muller, Elementary Functions, 3rd edition, 2016, chapters 5
 and 6; the logarithm's is that of fdlibm. Errors and special values: docs/traces.md.
 """
@@ -20,8 +20,8 @@ Coefficients = tuple[float, ...]  # from the lowest
 
 
 class Numbers(NamedTuple):
-    """The numbers of one floating-point type, each of them exact in it. Pairs are a number rounded
-    and what is left of it.
+    """The numbers of one floating-point type, each of them exact in it. A pair is a rounded number
+    and the rest of it.
     """
 
     log2_e: float
@@ -227,7 +227,9 @@ class _Functions:
         return g.fma(k, g.constant(n.ln2[0]), g.sub(f, g.sub(square, low)))
 
     def _with_ends(self, g: Graph, x: int, value: int) -> int:
-        """The logarithm of x, given its value for positive numbers."""
+        """The logarithm of x, from its value for positive numbers: NaN, -infinity or infinity
+        else.
+        """
         zero, infinity = g.constant(0.0), g.constant(math.inf)
         below = g.select(g.less(x, zero), g.constant(math.nan), g.constant(-math.inf))
         above = g.select(g.less(x, infinity), value, x)
@@ -329,7 +331,7 @@ def _at_least(g: Graph, bound: float, x: int) -> int:
 
 
 def rules(dtype: np.dtype, fused: bool = True) -> dict[str, Rule]:
-    """The rules by which these functions are rewritten, for float64 or float32. fused: whether a
-    fused multiply-add will be one.
+    """The rewrite rules of these functions, for float64 or float32. fused: whether the target has
+    fused multiply-adds.
     """
     return _Functions((NUMBERS if fused else UNFUSED)[dtype]).rules()

@@ -214,8 +214,8 @@ class _Scheduler:
             spare=SPARE,
             ports=[(output,) for output in datapath.graph.outputs],
             runs=self.runs,
-            left=self._behind(kernel, turn),
-            scarce=functions,
+            tail=self._behind(kernel, turn),
+            limited=functions,
         )
         pipeline = with_late_inputs(pipeline)
         pipeline.verify()
