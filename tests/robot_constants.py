@@ -12,10 +12,10 @@ import numpy as np
 
 import featherlane as fl
 from featherlane.api.random_robots import random_rotation
-from featherlane.robot.editing.reroot import REVERSALS
 from featherlane.robot.tree_of import build_tree, tree_of
 
 ANGLES = (0.1, 1.57079632679, -2.4, 4.0)
+REVERSED = "revolute prismatic helical cylindrical universal translation spherical planar free"
 INERTIAL = (
     '<inertial><origin xyz="0.1 {x} -0.2" rpy="{x} 0.2 {y}"/><mass value="1.{k}"/>'
     '<inertia ixx="0.3" ixy="0.01" ixz="-0.02" iyy="0.4" iyz="0.03" izz="0.5"/></inertial>'
@@ -69,7 +69,7 @@ def edited():
     yield free.rerooted(free.body_names[-1])
     yield fl.load(urdf(), root="free").reduced({"j2": 0.83, "root_joint": None})
     yield fl.load("hyq").reduced(dict.fromkeys(fl.load("hyq").joint_names[:5], -0.77))
-    tree = fl.random_tree(9, joint_types=[*REVERSALS], seed=2, physics=True)
+    tree = fl.random_tree(9, joint_types=REVERSED.split(), seed=2, physics=True)
     where = {
         joint.name: np.linspace(0.2, 0.9, joint.kind.nq)
         for joint in tree.joints

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose
 
 import featherlane as fl
 from featherlane import algorithms, convert
-from featherlane.robot.joints import JOINT_TYPES, quaternion_product, quaternion_turn
+from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.model import IDENTITY
+from featherlane.robot.quaternions import quaternion_product, quaternion_turn
 
 LIBRARIES = ("mujoco", "drake", "isaac", "isaac_link", "rbdl", "pinocchio")
 LACKS = {

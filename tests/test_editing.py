@@ -13,8 +13,9 @@ from repetition import full, repeated
 import featherlane as fl
 from featherlane import convert, editing
 from featherlane.api.random_robots import random_rotation
-from featherlane.robot.joints import JOINT_TYPES, matrix_quaternion
+from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.model import WORLD, Body, Frame, Placement
+from featherlane.robot.quaternions import matrix_quaternion
 
 BATCH = 4
 EVERY = ("free", *(name for name in JOINT_TYPES if name != "free"), "free", "revolute")

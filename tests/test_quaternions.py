@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.robot.joints import quaternion_rotation
+from featherlane.robot.quaternions import quaternion_rotation
 
 ORDINARY = {np.float64: (-500, -60, 3, 500), np.float32: (-60, -7, 3, 60)}
 LOST = {np.float64: (-1060, -560, -540, 513, 1020), np.float32: (-140, -80, -70, 65, 124)}

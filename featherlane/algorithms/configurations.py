@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from featherlane.algorithms.common import Scalars
-from featherlane.robot.joints import JointType
+from featherlane.robot.joint_type import JointType
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, call
 

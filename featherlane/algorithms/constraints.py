@@ -20,7 +20,7 @@ from featherlane.robot.constraints import (
     CoupledJoints,
     FramePair,
 )
-from featherlane.robot.joints import quaternion_rotation
+from featherlane.robot.quaternions import quaternion_rotation
 from featherlane.robot.spatial import (
     Matrix,
     Rotation,

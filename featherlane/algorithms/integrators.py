@@ -14,7 +14,7 @@ from typing import Any
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.configurations import integrate
-from featherlane.robot.joints import JointType
+from featherlane.robot.joint_type import JointType
 from featherlane.robot.spatial import Vector, dot
 from featherlane.robot.tree import Tree
 from featherlane.scalar import COLUMN, Scalar, repeat

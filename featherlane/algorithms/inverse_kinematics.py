@@ -42,7 +42,7 @@ def bounded(tree: Tree, lower: Sequence[float], upper: Sequence[float]) -> list[
     return [
         Bounded(i + n, k + n, 0.5 * (low + high), 0.5 * (high - low))
         for kind, i, k in tree.coordinates
-        if kind.nq == kind.nv and kind.name != "planar"
+        if kind.has_plain_rates
         for n, (low, high) in enumerate(
             zip(lower[i : i + kind.nq], upper[i : i + kind.nq], strict=True)
         )

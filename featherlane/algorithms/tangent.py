@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from featherlane.algorithms.common import Scalars
-from featherlane.robot.joints import JointType
+from featherlane.robot.joint_type import JointType
 from featherlane.robot.model import Robot
 from featherlane.scalar import Scalar, call
 

@@ -15,15 +15,6 @@ from featherlane.program.graph import Graph
 from featherlane.robot.model import Joint
 
 ON_PAGE = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
-SLIDERS = {  # the units of q, of joint types whose q changes as fast as v says
-    "revolute": ("rad",),
-    "continuous": ("rad",),
-    "prismatic": ("m",),
-    "helical": ("rad",),
-    "cylindrical": ("rad", "m"),
-    "universal": ("rad", "rad"),
-    "translation": ("m", "m", "m"),
-}
 UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits
 
 
@@ -52,14 +43,15 @@ def facts(model: Model | None, name: str) -> dict[str, Any]:
 
 
 def _coordinates(model: Model, i: int) -> list[dict[str, Any]]:
-    """The entries of q of a joint that a slider can move."""
-    joint, found = model.joints[i], []
-    units = SLIDERS.get(joint.type, ())
-    for k, unit in enumerate(units):
+    """The entries of q of a joint that a slider can move: those that change as fast as v says."""
+    joint, kind = model.joints[i], model.types[i]
+    sliders = []
+    for k in range(kind.nq if kind.has_plain_rates else 0):
+        unit = kind.unit_of(k)
         low, high = _ends(joint, k, UNLIMITED[unit])
-        found.append(
+        sliders.append(
             {
-                "name": f"{joint.name} {k + 1}" if len(units) > 1 else joint.name,
+                "name": f"{joint.name} {k + 1}" if kind.nq > 1 else joint.name,
                 "unit": unit,
                 "q": model.first_q[i] + k,
                 "v": model.first_v[i] + k,
@@ -67,7 +59,7 @@ def _coordinates(model: Model, i: int) -> list[dict[str, Any]]:
                 "upper": high,
             }
         )
-    return found
+    return sliders
 
 
 def _ends(joint: Joint, k: int, unlimited: float) -> tuple[float, float]:

@@ -19,7 +19,6 @@ from featherlane.robot.rotations import rpy_rotation
 from featherlane.robot.spatial import cross, dot
 
 ORTHOGONAL = 1e-6  # by which R R^T may differ from 1, and an inertia from its transpose
-BUILDER_TYPES = ("fixed", *JOINT_TYPES)
 NON_NEGATIVE = ("mass", "armature", "damping", "friction", "stiffness", "velocity", "effort")
 UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
 Vector3 = Sequence[float] | np.ndarray
@@ -125,8 +124,8 @@ class ModelBuilder:
             array([[2.]])
         """
         where = f"joint {_name(name, 'name', 'a joint')!r}"
-        if type not in BUILDER_TYPES:
-            raise ValueError(f"type of {where} is {type!r}; {one_of(type, BUILDER_TYPES)}")
+        if type not in (types := ("fixed", *JOINT_TYPES)):
+            raise ValueError(f"type of {where} is {type!r}; {one_of(type, types)}")
         nq, nv = (JOINT_TYPES[type].nq, JOINT_TYPES[type].nv) if type != "fixed" else (0, 0)
         low, high = _each(lower, nq, "lower", where), _each(upper, nq, "upper", where)
         if any(a > b for a, b in zip(low, high, strict=False)):

@@ -9,6 +9,7 @@ from math import inf, isfinite
 from textwrap import wrap
 
 from featherlane.api.stable_steps import StableSteps, stable_steps
+from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.words import WARNING
 from featherlane.robot.model import WORLD, Floats, Joint, Robot
 
@@ -18,9 +19,8 @@ GROUND = "(ground)"
 NAME = 28  # characters of a body's name beside its frames; a longer one has a line of its own
 ROOT_TITLES = {
     "fixed": "the root link is the ground",
-    "free": "six degrees of freedom",
     "free-split": "a translation, then a spherical joint: six degrees of freedom",
-    "planar": "moves in the plane",
+    **{name: kind.root_title for name, kind in JOINT_TYPES.items()},
 }
 COLUMN_TITLES = ("", "joint", "type", "on body", "q", "v", "axis", "limits rad, m", "mass kg")
 RIGHT_ALIGNED = (0, 4, 5, 8)
@@ -154,7 +154,8 @@ def _row(model: Robot, i: int) -> tuple[str, ...]:
 
 def _type(joint: Joint) -> str:
     """Returns a joint's type, "continuous" for a revolute one without limits, as in URDF."""
-    return "continuous" if joint.type == "revolute" and _limits(joint) == "none" else joint.type
+    unlimited = joint.kind.unlimited_name if _limits(joint) == "none" else ""
+    return unlimited or joint.type
 
 
 def _aligned(cell: str, width: int, column: int) -> str:
@@ -169,8 +170,8 @@ def _span(first: int, count: int) -> str:
 def _axes(joint: Joint) -> str:
     if not joint.kind.axis:
         return "-"
-    second = f", {_axis(joint.axis2)}" if joint.type == "universal" else ""
-    pitch = f", {joint.pitch:.3g} m/rad" if joint.type == "helical" else ""
+    second = f", {_axis(joint.axis2)}" if joint.kind.chain else ""
+    pitch = f", {joint.pitch:.3g} m/rad" if joint.kind.of_pitch else ""
     return _shortened(_axis(joint.axis) + second + pitch, AXES)
 
 

@@ -253,9 +253,8 @@ class Compiled(model.Robot):
             CONFIGURATIONS | STEPS | ROLLOUTS | CONSTRAINED
         ):  # joint by joint, or of others
             return False
-        # Few links are never long. A first call from the cache needs no tree, which takes 25 ms;
-        # a universal joint is two of its links.
-        links = self.nbodies + sum(kind.name == "universal" for kind in self.types)
+        # Few links are never long. A first call from the cache needs no tree, which takes 25 ms.
+        links = sum(kind.links for kind in self.types)
         if links < LONG // 2 and variant.method not in LONG_FOR:
             return False
         tree = tree_of(self)

@@ -16,7 +16,7 @@ from featherlane.errors import instead
 from featherlane.functions.arguments import F32, F64
 from featherlane.functions.array_like import ArrayLike, Out, Threads
 from featherlane.functions.results import DifferenceDerivatives, IntegrateDerivatives
-from featherlane.robot.joints import JointType
+from featherlane.robot.joint_type import JointType
 
 Pair = tuple[np.ndarray, np.ndarray] | None
 FAR = 1e3  # m between the limits of a slide from which on 2 m within them are drawn

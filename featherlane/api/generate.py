@@ -17,11 +17,12 @@ from featherlane.errors import one_of
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.gpu import kernels_of
-from featherlane.functions.sources import MEANINGS, UNITS, about, code_size, source_program
+from featherlane.functions.sources import MEANINGS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.program.graph import Graph
 from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
+from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS
 
 if TYPE_CHECKING:
@@ -326,11 +327,11 @@ def _preface(name: str, model: Model | None, dtype: np.dtype) -> list[str]:
     lines = [f"{name}: functions in C99, {dtype}, by featherlane {featherlane.__version__}", ""]
     if model is None:
         return lines[:-1]
-    types = dict.fromkeys(kind.name for kind in model.types)
+    types = {kind.name: kind.units for kind in model.types}
     units = [
-        f"  {kind}: q {q}; v, a {v}; tau {tau}"
-        for kind, (q, v, tau) in UNITS.items()
-        if kind in types
+        f"  {name}: q {types[name].q}; v, a {types[name].v}; tau {types[name].tau}"
+        for name in JOINT_TYPES
+        if name in types
     ]
     order = "Entries of q and v (a and tau as v) stand in the table of joints. Units:"
     return [*lines, *portable_card(model).split("\n"), "", order, *units]

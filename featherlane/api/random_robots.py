@@ -99,9 +99,9 @@ def _joint(rng: np.random.Generator, i: int, kind: str, parent: int) -> Joint:
     placement = Placement.of(random_rotation(rng), rng.uniform(-0.5, 0.5, 3))
     axis = direction(rng.normal(size=3).tolist())
     joint = Joint(f"joint{i}", kind, parent, placement, floats(axis))
-    if kind == "helical":
+    if JOINT_TYPES[kind].of_pitch:
         return replace(joint, pitch=float(rng.uniform(-0.3, 0.3)))
-    if kind == "universal":  # at some angle, and never parallel
+    if JOINT_TYPES[kind].chain:  # at some angle, and never parallel
         across = direction(cross(axis, rng.normal(size=3).tolist()))
         return replace(joint, axis2=floats(direction(across + axis * rng.uniform(-1, 1))))
     return joint

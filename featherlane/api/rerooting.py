@@ -19,15 +19,15 @@ import numpy as np
 from featherlane.api.convert.change import State, state_of, times
 from featherlane.api.kinematics import Kinematics
 from featherlane.functions.array_like import ArrayLike
-from featherlane.robot.editing.reroot import REVERSALS, body_number, on_free_joint
-from featherlane.robot.joints import (
-    JointType,
+from featherlane.robot.editing.reroot import body_number, on_free_joint
+from featherlane.robot.joint_type import JointType
+from featherlane.robot.model import IDENTITY, Frame, Placement
+from featherlane.robot.quaternions import (
     matrix_quaternion,
     quaternion_product,
     quaternion_turn,
     unit_quaternion,
 )
-from featherlane.robot.model import IDENTITY, Frame, Placement
 from featherlane.robot.walk import path_to_root
 
 Array = np.ndarray
@@ -136,7 +136,7 @@ class Rerooting:
             if name == self.root:
                 coordinates = self._root_pose(here, q)
             elif name in self.reversed:
-                coordinates = REVERSALS[here.kind(name).name].q(coordinates)
+                coordinates = here.kind(name).reversal.q(coordinates)
             result[..., there.q(name)] = coordinates
         return result
 
@@ -161,7 +161,7 @@ class Rerooting:
         T = np.zeros((*q.shape[:-1], nv, nv), q.dtype)
         for name in here.joints:
             kind = here.kind(name)
-            how = REVERSALS[kind.name].v if name in self.reversed else "same"
+            how = kind.reversal.velocity if name in self.reversed else "same"
             block = np.eye(kind.nv, dtype=q.dtype)
             if how == "moved":
                 block = parent_velocity(kind, q[..., here.q(name)])

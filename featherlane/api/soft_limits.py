@@ -16,8 +16,7 @@ from featherlane.robot.tree_of import tree_of
 
 M = TypeVar("M", bound=Robot)
 RATE = 100.0  # 1/s: by default a joint alone swings on its stop at this angular frequency
-WIDTH = {"prismatic": 1e-3}  # m; else rad
-OTHER_WIDTH = 1e-2
+WIDTH = {"m": 1e-3, "rad": 1e-2}  # the default, by the unit of q
 
 
 def with_soft_limits(
@@ -91,5 +90,5 @@ def _stopped(
             joint,
             limit_stiffness=float(K[k] / share),
             limit_damping=float(b[k] / share),
-            limit_width=width or WIDTH.get(joint.type, OTHER_WIDTH),
+            limit_width=width or WIDTH[joint.kind.unit_of(0)],
         )

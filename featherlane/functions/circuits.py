@@ -22,9 +22,9 @@ from featherlane.program.graph import Graph, simplify
 from featherlane.program.node import Node
 from featherlane.program.passes.clamps import clamped
 from featherlane.program.trace import no_garbage, trace
-from featherlane.robot.joints import quaternion_rotation
 from featherlane.robot.mass_bounds import MassBounds, mass_bounds
 from featherlane.robot.model import Robot
+from featherlane.robot.quaternions import quaternion_rotation
 from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of

@@ -19,22 +19,6 @@ from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot
 
-UNITS = {  # of the joint types: q; v and a; tau
-    "revolute": ("rad", "rad/s, rad/s^2", "N m"),
-    "continuous": ("rad", "rad/s, rad/s^2", "N m"),
-    "prismatic": ("m", "m/s, m/s^2", "N"),
-    "helical": ("rad", "rad/s, rad/s^2", "N m"),
-    "cylindrical": ("rad, then m", "rad/s then m/s, and per s", "N m, then N"),
-    "universal": ("rad", "rad/s, rad/s^2", "N m"),
-    "spherical": ("quaternion x, y, z, w", "rad/s, rad/s^2, in the body's axes", "N m"),
-    "translation": ("m", "m/s, m/s^2", "N"),
-    "planar": ("m, m, rad", "m/s, m/s, rad/s, and per s, in the body's axes", "N, N, N m"),
-    "free": (
-        "x, y, z in m, quaternion x, y, z, w",
-        "linear m/s, then angular rad/s, and per s, in the body's axes",
-        "force N, then moment N m",
-    ),
-}
 ABOUT = {
     "inverse_dynamics": "Inverse dynamics: the joint torques that give an acceleration.",
     "forward_dynamics": "Forward dynamics: the acceleration that joint torques give.",

@@ -84,7 +84,7 @@ def _ends(model: Robot, body: int) -> Iterator[Any]:
     children = [joint for joint in model.joints if joint.parent == body]
     if body == WORLD:
         # A joint that may be anywhere has no bone to the ground
-        children = [joint for joint in children if joint.kind.name not in ("free", "translation")]
+        children = [joint for joint in children if not joint.kind.goes_anywhere]
     yield from (joint.placement.p for joint in children)
     if body != WORLD and not children:
         places = [frame.placement.p for frame in model.frames if frame.body == body]
@@ -116,9 +116,9 @@ def _joint(model: Robot, n: int, radius: float) -> Shape:
     """Returns a joint in the frame of the body that it moves."""
     joint = model.joints[n]
     place = Placement.of(_along(np.array(joint.axis)), np.zeros(3))
-    if joint.type == "prismatic":
+    if joint.kind.symbol == "box":
         mesh = trimesh.creation.box(extents=(1.4 * radius, 1.4 * radius, 2 * radius))
-    elif joint.kind.axis and joint.type != "planar":
+    elif joint.kind.symbol == "cylinder":
         mesh = trimesh.creation.cylinder(radius=radius, height=2.6 * radius, sections=40)
     else:
         mesh = trimesh.creation.icosphere(subdivisions=3, radius=1.3 * radius)

@@ -19,7 +19,8 @@ import numpy as np
 from featherlane.errors import nearest, one_of, shown
 from featherlane.robot.actuators import JointActuator
 from featherlane.robot.constants import rotated_matrix, total
-from featherlane.robot.joints import JOINT_TYPES, JointType, joint_type
+from featherlane.robot.joint_type import JointType
+from featherlane.robot.joints import JOINT_TYPES, joint_type
 from featherlane.robot.named_configurations import NamedConfiguration
 from featherlane.robot.spatial import dot, matmul, matvec, transpose
 

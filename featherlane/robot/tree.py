@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.robot.constants import departure
-from featherlane.robot.joints import JointType
+from featherlane.robot.joint_type import JointType
 from featherlane.robot.model import WORLD, Frame
 from featherlane.robot.spatial import (
     ZERO6,

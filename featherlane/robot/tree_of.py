@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.robot.constants import direction
-from featherlane.robot.joints import JointType, quaternion_rotation
+from featherlane.robot.joint_type import JointType
 from featherlane.robot.model import IDENTITY, WORLD, Floats, Joint, Robot
 from featherlane.robot.parameters import BASE
+from featherlane.robot.quaternions import quaternion_rotation
 from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO3,
@@ -114,9 +115,9 @@ def build_tree(
 
 
 def _turned_armature(body: _Body, armature: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """Returns a free joint's armature along its lines, () where there is none, or another joint."""
-    own = tuple(armature[k] for k in body.dofs[:3]) if body.kind.name == "free" else ()
-    return () if all(map(is_zero, own)) else own
+    """Returns the armature that turns with the body, along a free joint's lines; () if it is 0."""
+    figures = tuple(armature[body.dofs[k]] for k in body.kind.turning_armature)
+    return () if all(map(is_zero, figures)) else figures
 
 
 def _frictions(model: Robot, friction: Sequence[Scalar] | None) -> list[list[tuple[Scalar, float]]]:

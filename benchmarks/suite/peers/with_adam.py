@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.robot.joints import quaternion_turn
+from featherlane.robot.quaternions import quaternion_turn
 
 from . import reduced
 from .base import Arrays, Case, Unsupported

@@ -28,8 +28,9 @@ from featherlane.api.convert.forms import Convention
 from featherlane.errors import did_you_mean
 from featherlane.functions.arguments import alike, as_array, lead_of
 from featherlane.functions.array_like import ArrayLike
-from featherlane.robot.joints import JointType, quaternion_turn, unit_quaternion
+from featherlane.robot.joint_type import JointType
 from featherlane.robot.model import Robot
+from featherlane.robot.quaternions import quaternion_turn, unit_quaternion
 from featherlane.robot.spatial import skew
 
 Array = np.ndarray

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.robot.joints import quaternion_product
+from featherlane.robot.quaternions import quaternion_product
 
 Array = np.ndarray
 Map = Callable[[Array], Array]
@@ -38,6 +38,7 @@ class Library(NamedTuple):
     name: str
     conventions: Mapping[str, Convention]
     lacks: tuple[str, ...] = ()  # the joint types that it does not have
+    has_screws: bool = True  # joints of which one degree of freedom turns and slides
     parts: Mapping[str, tuple[str, ...]] = {}  # name suffixes of several joints that are one here
     breadth_first: bool = False  # its usual order of joints; else depth-first
     w_last: bool = False  # the w of all quaternions are at the end of q
@@ -98,7 +99,7 @@ MUJOCO = Library(
         "free": Convention(7, *FREE_WXYZ, turned=WORLD_LINEAR),
         "planar": PLANAR,
     },
-    lacks=("helical",),
+    has_screws=False,
     parts={"planar": ("_TX", "_TY", "_RZ")},  # as MuJoCo's reader of URDF names them
     model="an MjModel, or ",
 )
@@ -113,7 +114,8 @@ DRAKE = Library(
 ISAAC = Library(
     "Isaac Lab",
     {"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH, at_com=True)},
-    lacks=("helical", "spherical", "planar"),
+    lacks=("spherical", "planar"),
+    has_screws=False,
     breadth_first=True,
 )
 ISAAC_LINK = ISAAC._replace(conventions={"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH)})

@@ -49,7 +49,7 @@ def lay_out(
 
 def _convention(model: Robot, i: int, library: Library, continuous: Collection[str]) -> Convention:
     joint, kind = model.joints[i], model.types[i]
-    if kind.name in library.lacks:
+    if kind.name in library.lacks or (kind.is_screw and not library.has_screws):
         raise ValueError(f"joint {joint.name!r} is {kind.name}: {library.name} has no such joint")
     if kind.name == "revolute" and joint.name in continuous:
         return CONTINUOUS

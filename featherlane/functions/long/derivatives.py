@@ -27,8 +27,9 @@ AT = "forward_dynamics_derivatives_at"
 
 def _turns_armature(model: Robot, variant: Variant) -> bool:
     """Whether free joints have armature along their lines, or may get it with a call."""
-    free = any(kind.name == "free" for kind in model.types)
-    return any(tree_of(model).turned_armature) or (free and "armature" in variant.parameters)
+    if "armature" in variant.parameters:
+        return any(kind.turning_armature for kind in model.types)
+    return any(tree_of(model).turned_armature)
 
 
 def _parts(model: Robot, variant: Variant) -> list[list[tables.MaskedProduct]]:

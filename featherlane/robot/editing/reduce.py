@@ -11,10 +11,10 @@ import numpy as np
 from featherlane.robot.actuators import on_joints
 from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.constants import total
-from featherlane.robot.joints import near_unit
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Placement, Robot, joined
+from featherlane.robot.quaternions import near_unit
 from featherlane.robot.spatial import NO_TURN, ZERO3, Transform
 from featherlane.robot.tree_of import tree_of
 

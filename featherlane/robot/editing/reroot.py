@@ -1,27 +1,24 @@
 """Rerooting: a floating robot whose free joint carries another of its bodies.
 
-The joints on the path to the old root body are reversed: where a joint placed its body at P E(q) on
-the parent, it now places the parent at E(q)^-1 P^-1 on its body. E(q)^-1 is a joint of the same
-type. The frame of a body is that of the joint which carries it, so the frame of the old parent
-moves to P on that body.
+The joints on the path to the old root body are reversed (`robot.reversal`): a joint that placed its
+body at P E(q) on the parent now places the parent at E(q)^-1 P^-1 on its body. The frame of a body
+is that of the joint which carries it, so the frame of the old parent moves to P on that body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
 from featherlane.robot.editing.names import index
-from featherlane.robot.joints import conjugate, quaternion_turn, unit_quaternion
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.model import (
     IDENTITY,
     WORLD,
-    Floats,
     Frame,
     Joint,
     Placement,
@@ -32,80 +29,7 @@ from featherlane.robot.model import (
 from featherlane.robot.named_configurations import NamedConfiguration
 from featherlane.robot.walk import children, path_to_root
 
-Array = np.ndarray
 M = TypeVar("M", bound=Robot)
-
-
-def _negative(axis: Floats) -> Floats:
-    return tuple(0.0 - x for x in axis)
-
-
-def _same(q: Array) -> Array:
-    return q
-
-
-def _planar_inverse(q: Array) -> Array:
-    x, y, angle = np.moveaxis(q, -1, 0)
-    c, s = np.cos(angle), np.sin(angle)
-    return np.stack([-c * x - s * y, s * x - c * y, -angle], -1)
-
-
-def _free_inverse(q: Array) -> Array:
-    back = conjugate(unit_quaternion(q[..., 3:]))
-    return np.concatenate([-quaternion_turn(back, q[..., :3]), back], -1)
-
-
-def _other_axis(joint: Joint) -> Joint:
-    return replace(joint, axis=_negative(joint.axis))
-
-
-def _swapped(joint: Joint) -> Joint:
-    fields = ("lower", "upper", "armature", "damping", "friction")
-    swapped = {name: getattr(joint, name)[::-1] for name in fields}
-    return replace(joint, axis=_negative(joint.axis2), axis2=_negative(joint.axis), **swapped)
-
-
-def _mirrored(joint: Joint) -> Joint:
-    return replace(joint, lower=_negative(joint.upper), upper=_negative(joint.lower))
-
-
-def _unlimited(joint: Joint) -> Joint:
-    return replace(joint, lower=(), upper=())
-
-
-@dataclass(frozen=True)
-class Reversal:
-    """The reversal of a type of joint, in both directions.
-
-    joint: the new joint, but for parent and placement. q: its coordinates. v: "same", "swapped", or
-    "moved": -Ad_E v, the motion of the parent as seen from the body. keeps(name, figures): whether
-    the reversed joint has the same armature, damping or friction, as it does where these are the
-    same in all directions of its motion.
-    """
-
-    joint: Callable[[Joint], Joint]
-    q: Callable[[Array], Array] = _same
-    v: str = "same"
-    keeps: Callable[[str, Floats], bool] = lambda what, figures: True
-
-
-def _isotropic(what: str, figures: Floats) -> bool:
-    return what != "friction" and len(set(figures)) == 1
-
-
-def _none(what: str, figures: Floats) -> bool:
-    return False
-
-
-ONE_AXIS = ("revolute", "prismatic", "helical", "cylindrical")
-REVERSALS = {
-    **dict.fromkeys(ONE_AXIS, Reversal(_other_axis)),
-    "universal": Reversal(_swapped, lambda q: q[..., ::-1], "swapped"),
-    "translation": Reversal(_mirrored, np.negative, "moved"),
-    "spherical": Reversal(_unlimited, conjugate, "moved", _isotropic),
-    "planar": Reversal(_unlimited, _planar_inverse, "moved", _none),
-    "free": Reversal(_unlimited, _free_inverse, "moved", _none),
-}
 
 
 def on_free_joint(model: M, new: int) -> M:
@@ -144,12 +68,12 @@ def _reversed(
     """Returns the configuration with the coordinates of reversed joints, and without the free
     joint's, which carries another body now.
     """
-    kinds = {model.joints[j].name: model.joints[j].type for j in path[:-1]}
+    reversals = {model.joints[j].name: model.types[j].reversal for j in path[:-1]}
     root = model.joints[path[-1]].name
     joints = []
     for name, q in configuration.joints:
-        if name in kinds:
-            q = floats(REVERSALS[kinds[name]].q(np.array(q)))
+        if name in reversals:
+            q = floats(reversals[name].q(np.array(q)))
         joints += [(name, q)] if name != root else []
     return configuration._replace(joints=tuple(joints))
 
@@ -165,10 +89,13 @@ def _joints(
         if joint.parent != WORLD and shifts[joint.parent] != IDENTITY:
             joints[j] = replace(joint, placement=shifts[joint.parent].inverse() * joint.placement)
     for below, above in pairwise(path):
-        reversed_joint = REVERSALS[model.joints[below].type].joint(model.joints[below])
-        joints[below] = replace(reversed_joint, parent=below, placement=shifts[below].inverse())
+        joint = model.joints[below]
+        fields = joint.kind.reversal.fields(joint)
+        placement = shifts[below].inverse()
+        joints[below] = replace(joint, **fields, parent=below, placement=placement)
         carried[below] = above
-    joints[path[-1]], carried[path[-1]] = _unlimited(model.joints[path[-1]]), path[0]
+    joints[path[-1]] = replace(model.joints[path[-1]], lower=(), upper=())
+    carried[path[-1]] = path[0]
     return _depth_first([joint.parent for joint in joints], carried), carried, joints
 
 
@@ -196,7 +123,7 @@ def _check_root(model: Robot, path: Sequence[int]) -> None:
 def _check_physics(joint: Joint) -> None:
     for what in ("armature", "damping", "friction"):
         figures = getattr(joint, what)
-        if any(figures) and not REVERSALS[joint.type].keeps(what, figures):
+        if any(figures) and not joint.kind.reversal.keeps(what, figures):
             raise ValueError(
                 f"joint {quoted(joint.name)} is {joint.type} and has {what} {figures}, which "
                 "is not diagonal as seen from the other body: with_physics sets it to zero"
@@ -210,7 +137,7 @@ def _notes(model: Robot, path: Sequence[int]) -> Iterator[str]:
         joint.name
         for joint in (model.joints[j] for j in reversed(path))
         if np.any(np.isfinite((*joint.lower, *joint.upper)))
-        and REVERSALS[joint.type].joint is _unlimited
+        and not joint.kind.reversal.keeps_limits
     ]
     root = model.joints[path[-1]].name
     if any(root in dict(configuration.joints) for configuration in model.named_configurations):

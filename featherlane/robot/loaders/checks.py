@@ -54,7 +54,7 @@ def check_joint(spec: JointSpec) -> None:
 
 def _check_axes(spec: JointSpec) -> None:
     axes = {"axis": spec.axis} if JOINT_TYPES[spec.type].axis else {}
-    if spec.type == "universal":
+    if JOINT_TYPES[spec.type].chain:
         axes["axis2"] = spec.axis2
     for name, axis in axes.items():
         if len(axis) != 3 or not abs(hypot(*axis) - 1) < UNIT_NOISE:

@@ -31,7 +31,6 @@ URDF_TYPES = {
     "planar": "planar",
     "floating": "free",
 }
-WITH_AXIS = ("revolute", "prismatic", "planar")
 READ = {  # the child elements that are read; others are ignored and counted
     "robot": {"link", "joint"},
     "link": {"inertial"},
@@ -159,14 +158,15 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
         raise element.error(told + expansion_hint(urdf_type))
     kind = URDF_TYPES[urdf_type]
     lower, upper, velocity, effort = _limits(element, name, urdf_type, remarks)
-    damping, friction = _dynamics(element, JOINT_TYPES[kind].nv if kind != "fixed" else 0)
+    moving = JOINT_TYPES.get(kind)
+    damping, friction = _dynamics(element, moving.nv if moving else 0)
     return JointSpec(
         name,
         kind,
         parent=element.required("parent").text("link"),
         child=element.required("child").text("link"),
         placement=_origin(element),
-        axis=_axis(element, name, kind, remarks) if kind in WITH_AXIS else (0.0, 0.0, 1.0),
+        axis=_axis(element, name, kind, remarks) if moving and moving.axis else (0.0, 0.0, 1.0),
         mimic=_mimic(element, name, kind, remarks),
         lower=lower,
         upper=upper,
