@@ -22,7 +22,7 @@ Scalars = Sequence[Scalar]
 Rates = list[list[Scalar]]
 
 
-class Units(NamedTuple):
+class JointUnits(NamedTuple):
     """The units of a joint's entries of q, of v and a, and of tau, in words."""
 
     q: str
@@ -30,8 +30,8 @@ class Units(NamedTuple):
     tau: str
 
 
-ANGLE = Units("rad", "rad/s, rad/s^2", "N m")
-LENGTH = Units("m", "m/s, m/s^2", "N")
+ANGLE = JointUnits("rad", "rad/s, rad/s^2", "N m")
+LENGTH = JointUnits("m", "m/s, m/s^2", "N")
 
 
 def identity(v: Scalars) -> Matrix:
@@ -63,7 +63,7 @@ class JointType:
 
     name: str
     description: str
-    units: Units
+    units: JointUnits
     neutral: tuple[float, ...]
     S: tuple[Vector, ...]
     transform: Callable[[Scalars], Transform]

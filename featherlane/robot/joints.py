@@ -9,7 +9,7 @@ from __future__ import annotations
 from featherlane.robot import exponential
 from featherlane.robot import group_coordinates as group
 from featherlane.robot.group_coordinates import rotation_about_z
-from featherlane.robot.joint_type import ANGLE, LENGTH, JointType, Units
+from featherlane.robot.joint_type import ANGLE, LENGTH, JointType, JointUnits
 from featherlane.robot.quaternions import NO_ROTATION, quaternion_rotation
 from featherlane.robot.reversal import CONJUGATE, IN_THE_PLANE, MIRRORED, OF_A_POSE, SWAPPED_AXES
 from featherlane.robot.spatial import (
@@ -88,7 +88,7 @@ def helical(pitch: float) -> JointType:
 CYLINDRICAL = JointType(
     name="cylindrical",
     description="a turn about its axis, in radians, and a slide along it, in metres",
-    units=Units("rad, then m", "rad/s then m/s, and per s", "N m, then N"),
+    units=JointUnits("rad, then m", "rad/s then m/s, and per s", "N m, then N"),
     neutral=(0.0, 0.0),
     S=(TURN, SLIDE),
     transform=lambda q: Transform(rotation_about_z(q[0]), Vector((0.0, 0.0, q[1]))),
@@ -123,7 +123,7 @@ TRANSLATION = JointType(
 SPHERICAL = JointType(
     name="spherical",
     description="q = [qx qy qz qw], v = the angular velocity in the body's axes",
-    units=Units("quaternion x, y, z, w", "rad/s, rad/s^2, in the body's axes", "N m"),
+    units=JointUnits("quaternion x, y, z, w", "rad/s, rad/s^2, in the body's axes", "N m"),
     neutral=NO_ROTATION,
     S=(unit(0), unit(1), unit(2)),
     transform=lambda q: Transform(quaternion_rotation(*q), ZERO3),
@@ -145,7 +145,7 @@ PLANAR = JointType(
     description=(
         "q = [x, y, heading] in the parent's plane, v = [vx, vy, turn rate] in the body's axes"
     ),
-    units=Units("m, m, rad", "m/s, m/s, rad/s, and per s, in the body's axes", "N, N, N m"),
+    units=JointUnits("m, m, rad", "m/s, m/s, rad/s, and per s, in the body's axes", "N, N, N m"),
     neutral=(0.0, 0.0, 0.0),
     S=(unit(3), unit(4), unit(2)),
     transform=lambda q: Transform(rotation_about_z(q[2]), Vector((q[0], q[1], 0.0))),
@@ -165,7 +165,7 @@ PLANAR = JointType(
 FREE = JointType(
     name="free",
     description="q = [x y z, qx qy qz qw], v = [linear; angular] in the body's axes",
-    units=Units(
+    units=JointUnits(
         "x, y, z in m, quaternion x, y, z, w",
         "linear m/s, then angular rad/s, and per s, in the body's axes",
         "force N, then moment N m",
