@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from math import ceil
 
 import options
+from float32_errors import float32_errors
 
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.conditioning import ERROR
 from featherlane.tools.check import comparable
-from featherlane.tools.precision import float32_errors
 
 BUNDLED = ("double_pendulum", "hyq", "iiwa14", "mobile_arm", "panda", "quadruped_arm")
 SINGULAR = ("mobile_arm", "free")  # its own planar base on a free root

@@ -6,7 +6,9 @@ Writes docs/lathrop.svg; --png also writes pictures on a white and on a dark bac
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -17,11 +19,14 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 import featherlane as fl
-from featherlane.algorithms import lathrop
-from featherlane.program.analysis.path import critical_path
-from featherlane.program.analysis.schedule import ProcessingUnit, TaskSchedule, asap
-from featherlane.program.analysis.tasks import grouped
+from featherlane.algorithms.lathrop import linear
 from featherlane.tools.figures import INK
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from lathrop.arms import general_arm
+from lathrop.path import critical_path
+from lathrop.schedule import ProcessingUnit, TaskSchedule, asap
+from lathrop.tasks import grouped
 
 LINKS = 4
 FLOPS = {"MV": 3, "VC": 2, "VA": 1, "SV": 1}
@@ -45,7 +50,7 @@ LANE, GAP = 1.0, 0.75  # heights on the page, where a flop is 1 wide
 
 
 def schedule() -> TaskSchedule:
-    arm = lathrop.general_arm(lathrop.linear, "R" * LINKS)
+    arm = general_arm(linear, "R" * LINKS)
     units = {kind: ProcessingUnit(flops, flops) for kind, flops in FLOPS.items()}
     found = asap(grouped(fl.trace(*arm)), units)
     found.verify()

@@ -1,8 +1,10 @@
 """Tasks, paths and schedules of graphs, against their definitions on random graphs."""
 
+import sys
 from collections import Counter
 from dataclasses import replace
 from math import ceil, inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +14,11 @@ from repetition import examples
 
 import featherlane as fl
 from featherlane.functions.table import FUNCTIONS
-from featherlane.program.analysis.path import availability, critical_path
-from featherlane.program.analysis.schedule import (
-    ProcessingUnit,
-    TaskSchedule,
-    alap,
-    asap,
-    scheduled,
-)
-from featherlane.program.analysis.tasks import Tasks, grouped, tasks
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from lathrop.path import availability, critical_path
+from lathrop.schedule import ProcessingUnit, TaskSchedule, alap, asap, scheduled
+from lathrop.tasks import Tasks, grouped, tasks
 
 ONE = dict.fromkeys(("add", "mul", "div", "sqrt", "trig", "select"), 1)
 LATENCY = {"add": 1, "mul": 4, "div": 9}

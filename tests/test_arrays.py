@@ -1,6 +1,8 @@
 """Scans, subtree sums and block elimination of arrays: as on lists, and as in textbooks."""
 
+import sys
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from repetition import repeated
 
 from featherlane.algorithms.elimination import ELIMINATIONS
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
-from featherlane.api.arrays import ArrayElimination, ArrayScan, ArraySubtreeSum
 from featherlane.backends.cpu.steps.batching import allocate, assign_lanes
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from array_scans import ArrayElimination, ArrayScan, ArraySubtreeSum
 
 few = settings(max_examples=4, deadline=None)
 lengths = st.integers(2, 40)

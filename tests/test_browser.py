@@ -2,6 +2,7 @@
 
 import base64
 import importlib.util
+import runpy
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ MISSING = [
     if not there
 ]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)}: not there")
-DOCS = Path(__file__).parents[1] / "docs" / "browser" / "page.html"
+BUILD = Path(__file__).parents[1] / "docs" / "browser" / "build.py"
 TORQUES = "[...document.querySelectorAll('.joint output:nth-of-type(2)')].map(x => x.textContent)"
 DRAWN = "document.querySelector('#figure').toDataURL()"
 DROP = """([name, data]) => {
@@ -38,6 +39,14 @@ def browser():
         made = started.chromium.launch(executable_path=CHROMIUM)
         yield made
         made.close()
+
+
+@pytest.fixture(scope="module")
+def docs_page(tmp_path_factory):
+    """The page of docs/browser.md, as the site is built with it."""
+    path = tmp_path_factory.mktemp("docs") / "page.html"
+    path.write_text(runpy.run_path(str(BUILD))["built"](), encoding="utf-8")
+    return path
 
 
 @pytest.fixture
@@ -80,8 +89,8 @@ def test_a_page_of_your_robot(opened, tmp_path):
     assert np.allclose(shown, robot.gravity_torque([1.2, q[1]]), atol=0.02)
 
 
-def test_it_falls_when_it_is_let_go_and_rates_are_told(opened):
-    page = opened(DOCS)
+def test_it_falls_when_it_is_let_go_and_rates_are_told(opened, docs_page):
+    page = opened(docs_page)
     resting = page.evaluate(DRAWN)
     page.get_by_label("let go").check()
     page.wait_for_timeout(500)
@@ -94,11 +103,11 @@ def test_it_falls_when_it_is_let_go_and_rates_are_told(opened):
     assert all(rate.endswith(("million", "thousand")) for rate in rates)
 
 
-def test_dropped_files(opened, tmp_path):
+def test_dropped_files(opened, docs_page, tmp_path):
     """A robot with a free root takes the place of the first one; what is no robot is told."""
     robot = fl.load("double_pendulum", root="free")
     made = fl.generate(robot, tmp_path, ["mass_matrix"], target="wasm", name="free", dtype="f4")
-    page = opened(DOCS)
+    page = opened(docs_page)
     page.evaluate(DROP, ["free.wasm", base64.b64encode(made[0].read_bytes()).decode()])
     page.wait_for_function("document.querySelector('#status').textContent.startsWith('free.wasm:')")
     assert page.locator(".joint").count() == 2
@@ -111,8 +120,8 @@ def test_dropped_files(opened, tmp_path):
     assert page.locator(".joint").count() == 2
 
 
-def test_plain_javascript_where_there_are_no_vectors(opened):
-    page = opened(DOCS, before="WebAssembly.validate = () => false")
+def test_plain_javascript_where_there_are_no_vectors(opened, docs_page):
+    page = opened(docs_page, before="WebAssembly.validate = () => false")
     assert "plain JavaScript runs" in page.inner_text("#status")
     page.get_by_label("let go").check()
     drawn = page.evaluate(DRAWN)
@@ -123,8 +132,8 @@ def test_plain_javascript_where_there_are_no_vectors(opened):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
-def test_nothing_is_wider_than_the_screen(width, scheme, opened):
-    page = opened(DOCS, width, scheme)
+def test_nothing_is_wider_than_the_screen(width, scheme, opened, docs_page):
+    page = opened(docs_page, width, scheme)
     page.select_option("#robots", "atlas")
     page.wait_for_function("document.querySelectorAll('.joint').length > 20")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -4,11 +4,13 @@ FEATHERLANE_SEEDS=1000 tries so many robots instead of the six of a usual run.
 """
 
 import os
+import sys
 from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
+from documents import ROOT
 from exact import condition_of, exact
 from near_singular import FAMILIES, robot, state
 from repetition import repeated
@@ -21,7 +23,9 @@ from featherlane.functions.table import DIVIDES, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.conditioning import ERROR, NEARLY, conditioning
 from featherlane.tools.check import NOISE, comparable
-from featherlane.tools.precision import float32_errors
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from float32_errors import float32_errors
 
 SEEDS = int(os.environ.get("FEATHERLANE_SEEDS", "6"))
 FUNCTIONS = (

@@ -1,7 +1,6 @@
 """The examples: each does what it says, on a smaller scale."""
 
 import runpy
-import sys
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ from repetition import full
 
 import featherlane as fl
 
-FOLDER = ROOT / "examples"
-sys.path.insert(0, str(FOLDER))  # as for scripts: one reads another
-LONG = {"identify_iiwa.py"}  # a document goes through it
+FOLDER = ROOT / "examples"  # `documents` adds it to the path: one example reads another
+LONG = {"identify_iiwa.py", "array_scans.py"}  # documents go through them
 
 
 def example(name, *packages):

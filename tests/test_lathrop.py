@@ -5,6 +5,10 @@ from math import ceil, log2
 import numpy as np
 import pytest
 from documents import ROOT, blocks
+from lathrop.arms import general_arm, general_node
+from lathrop.path import availability, critical_path
+from lathrop.schedule import ProcessingUnit, asap
+from lathrop.tasks import grouped, tasks
 
 import featherlane as fl
 from featherlane.algorithms import lathrop
@@ -12,16 +16,13 @@ from featherlane.algorithms.lathrop import linear, logarithmic
 from featherlane.algorithms.lathrop.linear import FrameMotion, frame_motion
 from featherlane.algorithms.lathrop.operations import ArmLink, PipelineNode
 from featherlane.api.random_robots import random_rotation
-from featherlane.program.analysis.path import availability, critical_path
-from featherlane.program.analysis.schedule import ProcessingUnit, asap
-from featherlane.program.analysis.tasks import grouped, tasks
 from featherlane.robot.tree_of import build_tree
 
 FORMS = pytest.mark.parametrize("form", [linear, logarithmic])
 
 
 def graph(form, joints, **given):
-    return fl.trace(*lathrop.general_arm(form, joints, **given))
+    return fl.trace(*general_arm(form, joints, **given))
 
 
 def numbers(inputs, seed):
@@ -36,7 +37,7 @@ def numbers(inputs, seed):
 
 
 def evaluate(form, joints, values):
-    function, inputs = lathrop.general_arm(form, joints)
+    function, inputs = general_arm(form, joints)
     found = function(*[values[name].tolist() for name in inputs])
     return np.array(found["f"]), np.array(found["n"])
 
@@ -56,7 +57,7 @@ def test_both_forms_are_inverse_dynamics(form, n, types):
 
 @pytest.mark.parametrize("joints", ["R", "T", "RT", "TRR", "RRTRTTR", "RRRRRRRR"])
 def test_the_forms_agree_on_a_moving_base_with_a_loaded_tip(joints):
-    values = numbers(lathrop.general_arm(linear, joints)[1], len(joints))
+    values = numbers(general_arm(linear, joints)[1], len(joints))
     serial, joined = evaluate(linear, joints, values), evaluate(logarithmic, joints, values)
     np.testing.assert_allclose(joined, serial, rtol=1e-11, atol=1e-10)
 
@@ -65,10 +66,10 @@ def test_the_forms_agree_on_a_moving_base_with_a_loaded_tip(joints):
 def test_an_arm_can_be_cut_in_two(form):
     """What is beyond a joint moves on the first half as its base, and pulls at it as at its tip."""
     joints, k = "RRRTTR", 3
-    values = numbers(lathrop.general_arm(linear, joints)[1], 1)
+    values = numbers(general_arm(linear, joints)[1], 1)
     f, n = evaluate(linear, joints, values)
     outward = lambda link, before: frame_motion(PipelineNode(""), link, before)._asdict()
-    function, inputs = lathrop.general_node(outward, link=ArmLink, before=FrameMotion)
+    function, inputs = general_node(outward, link=ArmLink, before=FrameMotion)
     per_link = [name.removeprefix("link.") for name in inputs if name.startswith("link.")]
     at = [values["w0"], values["dw0"], values["a0"]]
     for i in range(k):
@@ -105,7 +106,7 @@ def test_a_body_whose_mass_is_regrouped_is_refused():
 @pytest.mark.parametrize("joints", ["", "RX", "r"])
 def test_joints_are_letters(joints):
     with pytest.raises(ValueError, match="'R' or 'T'"):
-        lathrop.general_arm(linear, joints)
+        general_arm(linear, joints)
 
 
 # Table 1
@@ -148,7 +149,7 @@ def test_translational_joints_are_no_deeper(joints):
 @pytest.fixture(scope="module")
 def table4():
     """What the document defines for its table."""
-    names = {"fl": fl, "lathrop": lathrop, "tasks": tasks, "availability": availability}
+    names = {"fl": fl, "general_node": general_node, "tasks": tasks, "availability": availability}
     (code,) = [c for _, c, _ in blocks(ROOT / "docs" / "lathrop.md") if "OUTWARD = {" in c]
     exec(code, names)
     return names

@@ -1,4 +1,5 @@
-"""Writes the page of docs/browser.md, docs/browser/page.html: python docs/browser/build.py
+"""The page of docs/browser.md: the site is built with it, and `python docs/browser/build.py` writes
+it into this folder, to look at.
 
 Robots of the package on one page that needs nothing else. Scripts in plain JavaScript, with which
 WebAssembly is compared, come with the small ones only.
@@ -7,7 +8,9 @@ WebAssembly is compared, come with the small ones only.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import featherlane as fl
 from featherlane.backends.wasm.files import Shown, page
@@ -25,6 +28,19 @@ def shown(name: str, scripted: bool) -> Shown:
         return Shown(name, texts[f"{name}.wasm"].read_bytes(), script)
 
 
+def built(robots: Mapping[str, bool] = ROBOTS) -> str:
+    """The page of robots; True for a robot adds its script in plain JavaScript."""
+    return page([shown(*each) for each in robots.items()])
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the page to the site: a hook of MkDocs."""
+    from mkdocs.structure.files import File
+
+    files.append(File.generated(config, "browser/page.html", content=built()))
+    return files
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page([shown(*each) for each in ROBOTS.items()]), encoding="utf-8")
+    PAGE.write_text(built(), encoding="utf-8")
     print(f"{PAGE}: {PAGE.stat().st_size / 1e6:.2f} MB")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from featherlane.program.analysis.tasks import Tasks
+from lathrop.tasks import Tasks
 
 
 class ProcessingUnit(NamedTuple):

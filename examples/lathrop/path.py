@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from featherlane.program.analysis.tasks import Tasks
+from lathrop.tasks import Tasks
 
 Latency = Mapping[str, float]
 STEPS: Latency = {"mul": 1, "add": 1}  # a multiplication and an addition take one step each
