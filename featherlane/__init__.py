@@ -1,6 +1,4 @@
-"""Featherstone's algorithms, in lanes: rigid-body dynamics of robots for thousands of states at
-once.
-"""
+"""Rigid-body dynamics of robots, and exact derivatives, for thousands of states in one call."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

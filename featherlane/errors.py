@@ -21,9 +21,10 @@ from featherlane.field_names import (
 
 
 class ModelError(ValueError):
-    """A robot description that cannot be used: says which file, line and element, and why.
+    """A robot description cannot be used. The message names the file, line and element, and says
+    why.
 
-    The message is one printable line, whatever stands in the file.
+    The message is one printable line, whatever the file contains.
 
     Examples:
         >>> fl.load("<robot name='x'><link name='a'/><link name='b'/></robot>")
@@ -37,7 +38,7 @@ class ModelError(ValueError):
 
 
 class CompileError(RuntimeError):
-    """A graph that no backend can turn into code, or an illegal graph found between two passes.
+    """A graph cannot be compiled by the backend, or was found to be illegal between two passes.
 
     Examples:
         >>> b = fl.ModelBuilder("cart")
@@ -52,7 +53,7 @@ class CompileError(RuntimeError):
 
 
 class DeviceError(RuntimeError):
-    """A GPU that cannot be used: its driver is missing or reports an error. The CPU still works.
+    """A GPU cannot be used: its driver is missing or reports an error. The CPU still works.
 
     Examples:
         >>> arm.function("inverse_dynamics", device="cuda:99")(q, v, a)

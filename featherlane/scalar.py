@@ -62,9 +62,9 @@ def sine_cosine(x: float) -> tuple[float, float]:
     return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
 
 
-def _told(name: str, what: str, arguments: str) -> str:
+def _documentation(name: str, what: str, arguments: str) -> str:
     """The documentation of a function of scalars."""
-    return f"""The {what}; of scalars of any kind: floats, arrays, what `trace` traces.
+    return f"""Returns the {what}, for scalars of any kind: floats, arrays and traced scalars.
 
     Examples:
         >>> x = np.array([0.25, 0.5])
@@ -82,17 +82,17 @@ def _by_method(name: str, what: str, of_number: Any, of_array: Any) -> Any:
         return of_array(x) if method is None else method()
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _told(name, what, "x")
+    function.__doc__ = _documentation(name, what, "x")
     return function
 
 
 sin = _by_method("sin", "sine of an angle in rad", lambda x: sine_cosine(x)[0], np.sin)
 cos = _by_method("cos", "cosine of an angle in rad", lambda x: sine_cosine(x)[1], np.cos)
-sqrt = _by_method("sqrt", "square root", np.sqrt, np.sqrt)
-rint = _by_method("rint", "nearest whole number, of two the even one", np.rint, np.rint)
-exp = _by_method("exp", "exponential function", np.exp, np.exp)
-log = _by_method("log", "natural logarithm", np.log, np.log)
-tanh = _by_method("tanh", "hyperbolic tangent", np.tanh, np.tanh)
+sqrt = _by_method("sqrt", "square root of x", np.sqrt, np.sqrt)
+rint = _by_method("rint", "whole number nearest to x, the even one of two", np.rint, np.rint)
+exp = _by_method("exp", "exponential of x", np.exp, np.exp)
+log = _by_method("log", "natural logarithm of x", np.log, np.log)
+tanh = _by_method("tanh", "hyperbolic tangent of x", np.tanh, np.tanh)
 asin = _by_method("asin", "angle in rad, -pi/2 to pi/2, of a sine", np.arcsin, np.arcsin)
 acos = _by_method("acos", "angle in rad, 0 to pi, of a cosine", np.arccos, np.arccos)
 floor = _by_method("floor", "largest whole number that is not above x", np.floor, np.floor)
@@ -107,15 +107,13 @@ def _of_two(name: str, what: str, reflected: str, of_arrays: Any) -> Any:
         return of_arrays(x, y)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _told(name, what, "x, 0.25 + x")
+    function.__doc__ = _documentation(name, what, "x, 0.25 + x")
     return function
 
 
-atan2 = _of_two(
-    "atan2", "angle in rad, -pi to pi, whose sine is to its cosine as x to y", "ratan2", np.arctan2
-)
-minimum = _of_two("minimum", "smaller one of two", "minimum", np.minimum)
-maximum = _of_two("maximum", "larger one of two", "maximum", np.maximum)
+atan2 = _of_two("atan2", "angle in rad, -pi to pi, of the point (y, x)", "ratan2", np.arctan2)
+minimum = _of_two("minimum", "smaller of x and y", "minimum", np.minimum)
+maximum = _of_two("maximum", "larger of x and y", "maximum", np.maximum)
 
 
 def scale_to_one(x: Scalar) -> Scalar:
@@ -131,7 +129,7 @@ def is_zero(x: Scalar) -> bool:
 
 
 def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
-    """a where the condition (of two scalars, `x < y`) holds, else b; both are computed.
+    """Returns a where the condition (of two scalars, `x < y`) holds, else b; both are computed.
 
     Examples:
         >>> fl.compile(lambda x: fl.select(x < 0, 0.0, x), {"x": ()})([-1.0, 2.0])

@@ -121,7 +121,7 @@ class Compiled(model.Robot):
 
     @property
     def tree(self) -> Tree:
-        """The robot in the form that algorithms read, for your own functions that call them."""
+        """The robot in the form that the algorithms read, for functions of yours that call them."""
         return tree_of(self)
 
     def _actuation(self, actuation: Actuated) -> Actuation | None:

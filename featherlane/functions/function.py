@@ -73,20 +73,21 @@ class Form(NamedTuple):
 
 
 class Function:
-    """A batched function of arrays, compiled for a dtype at the first call with it.
+    """A batched function of arrays, compiled for a dtype at the first call with that dtype.
 
     f(*arrays, out=None, threads=None): arrays, by position or by name, have the core shapes of
     `inputs` after up to 32 leading dimensions, which broadcast as in NumPy. Results are arrays with
-    the core shapes of `outputs`, in a tuple or the named tuple `collect` if there are several.
-    float32 inputs give float32 results, all others float64. Arrays of torch, JAX and other packages
-    give results of that package, and are computed where they live: on the CPU, or on a GPU without
-    waiting for it (docs/gpu.md). `out`: arrays for the results.
-    `threads`: the most threads. The results of a state are bit-identical in every batch, at every
-    position, with any number of threads, except for inverse dynamics of long chains, where
-    `method="auto"` chooses by the number of states.
+    the core shapes of `outputs`; several results are returned in a tuple or the named tuple
+    `collect`. float32 inputs give float32 results, all others float64. Arrays of PyTorch, JAX and
+    other packages give results of that package, computed where the arrays live: on the CPU, or on a
+    GPU without waiting for it (docs/gpu.md). `out`: arrays for the results. `threads`: the largest
+    number of threads. The results for a state are bit-identical in every batch, at every position
+    and with any number of threads, except for inverse dynamics of long chains, where
+    `method="auto"` depends on the number of states.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected, and
-    MemoryError if there is no memory to work in. Functions of models and of graphs can be pickled.
+    MemoryError if there is no memory for workspaces. Functions of models and of graphs can be
+    pickled.
 
     Examples:
         >>> f = arm.function("inverse_dynamics")

@@ -12,7 +12,8 @@ import numpy as np
 
 
 class InverseDynamicsDerivatives(NamedTuple):
-    """Derivatives of ID(q, v, a), each (..., nv, nv), columns in the tangent space; dtau/da = M.
+    """Derivatives of ID(q, v, a), each (..., nv, nv), with columns in the tangent space; dtau/da =
+    M.
 
     Examples:
         >>> dtau_dq, dtau_dv = arm.inverse_dynamics_derivatives(q, v, a)
@@ -23,7 +24,7 @@ class InverseDynamicsDerivatives(NamedTuple):
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
-    """Derivatives of FD(q, v, tau), each (..., nv, nv), columns in the tangent space.
+    """Derivatives of FD(q, v, tau), each (..., nv, nv), with columns in the tangent space.
 
     Examples:
         >>> da_dq, da_dv, da_dtau = arm.forward_dynamics_derivatives(q, v, tau)
@@ -37,8 +38,9 @@ class ForwardDynamicsDerivatives(NamedTuple):
 class InverseDynamicsSecondDerivatives(NamedTuple):
     """Derivatives of the first derivatives of tau = ID(q, v, a), each (..., nv, nv, nv).
 
-    d2tau_dxdy[..., i, j, k] is the derivative by y_k of dtau_i/dx_j, both in the tangent space for
-    q: where a joint has a quaternion or a heading, d2tau_dqdq is not symmetric in j and k.
+    d2tau_dxdy[..., i, j, k] is the derivative of dtau_i/dx_j with respect to y_k, both in the
+    tangent space for q. Where a joint has a quaternion or a heading, d2tau_dqdq is not symmetric in
+    j and k.
     """
 
     d2tau_dqdq: np.ndarray
@@ -65,8 +67,8 @@ def results_of(names: tuple[str, ...], values: Iterable[Any]) -> Any:
 
 
 class IntegrateDerivatives(NamedTuple):
-    """Derivatives of the configuration integrate(q, v), in its tangent space, by q in the tangent
-    space of q and by v: each (..., nv, nv).
+    """Derivatives of the configuration integrate(q, v), in its tangent space, with respect to q, in
+    the tangent space of q, and v: each (..., nv, nv).
     """
 
     dq_next_dq: np.ndarray
@@ -74,7 +76,7 @@ class IntegrateDerivatives(NamedTuple):
 
 
 class DifferenceDerivatives(NamedTuple):
-    """Derivatives of difference(q0, q1) by q0 and q1, in their tangent spaces, each
+    """Derivatives of difference(q0, q1) with respect to q0 and q1, in their tangent spaces, each
     (..., nv, nv).
     """
 
@@ -90,8 +92,8 @@ class Step(NamedTuple):
 
 
 class LinearStep(NamedTuple):
-    """The state after a step, and its derivatives by x = [dq; dv] in the tangent space, A (..., 2
-    nv, 2 nv), and by the controls, B (..., 2 nv, nu).
+    """The state after a step, and its derivatives: A (..., 2 nv, 2 nv) with respect to x = [dq; dv]
+    in the tangent space, and B (..., 2 nv, nu) with respect to the controls.
     """
 
     q: np.ndarray
@@ -102,7 +104,7 @@ class LinearStep(NamedTuple):
 
 class ReducedStep(NamedTuple):
     """The state after a step, and the derivatives of the acceleration in it, each (..., nv, nv) or
-    (..., nv, nu), which A and B consist of.
+    (..., nv, nu), of which A and B consist.
     """
 
     q: np.ndarray
@@ -120,7 +122,9 @@ class Direction(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """The gradients by the state before a step, in its tangent space, and by the controls."""
+    """The gradients with respect to the state before a step, in its tangent space, and the
+    controls.
+    """
 
     q: np.ndarray
     v: np.ndarray
@@ -134,7 +138,7 @@ def first_not_finite(*arrays: np.ndarray) -> np.ndarray:
 
 
 class Trajectory(NamedTuple):
-    """The states of a rollout, the first one included: q (..., T + 1, nq), v (..., T + 1, nv)."""
+    """The states of a rollout, including the first: q (..., T + 1, nq), v (..., T + 1, nv)."""
 
     q: np.ndarray
     v: np.ndarray
@@ -159,8 +163,8 @@ class PolicyTrajectory(NamedTuple):
 
 
 class RolloutGradient(NamedTuple):
-    """The gradients by the first state of a rollout, each (..., nv), and by all controls (..., T,
-    nu).
+    """The gradients with respect to the first state of a rollout, each (..., nv), and to all
+    controls (..., T, nu).
     """
 
     q: np.ndarray
@@ -171,7 +175,7 @@ class RolloutGradient(NamedTuple):
 class InverseKinematics(NamedTuple):
     """Configurations for targets: q (..., nq); converged (...), whether all frames are within the
     tolerance; the largest errors of the frames, (...) in m and in rad (0 for points); iterations
-    (...), the steps that were made from all starts.
+    (...), the number of steps from all starts.
     """
 
     q: np.ndarray
@@ -182,15 +186,16 @@ class InverseKinematics(NamedTuple):
 
 
 class ConstrainedForwardDynamics(NamedTuple):
-    """The acceleration a (..., nv) with constraints, and their forces (..., rows)."""
+    """The acceleration a (..., nv) under constraints, and the constraint forces (..., rows)."""
 
     a: np.ndarray
     force: np.ndarray
 
 
 class ConstrainedForwardDynamicsDerivatives(NamedTuple):
-    """Acceleration a (..., nv) and forces (..., rows) with constraints, and the derivatives of both
-    by q, v and tau: (..., nv, nv) and (..., rows, nv), those by q in the tangent space.
+    """The acceleration a (..., nv) and forces (..., rows) under constraints, and the derivatives of
+    both with respect to q, v and tau: (..., nv, nv) and (..., rows, nv), for q in the tangent
+    space.
     """
 
     a: np.ndarray
@@ -212,7 +217,7 @@ class Impulse(NamedTuple):
 
 class ImpulseDerivatives(NamedTuple):
     """The velocity v (..., nv) after an impact and the impulses (..., rows), and the derivatives of
-    both by q and by v before: (..., nv, nv) and (..., rows, nv).
+    both with respect to q and to v before the impact: (..., nv, nv) and (..., rows, nv).
     """
 
     v: np.ndarray
@@ -224,15 +229,15 @@ class ImpulseDerivatives(NamedTuple):
 
 
 class ConstrainedInverseDynamics(NamedTuple):
-    """Joint forces tau (..., nv) and forces of constraints (..., rows)."""
+    """The joint forces tau (..., nv) and constraint forces (..., rows)."""
 
     tau: np.ndarray
     force: np.ndarray
 
 
 class ClosedConfiguration(NamedTuple):
-    """Configurations q (..., nq) that constraints allow; converged (...), whether all errors are
-    within the tolerance; the largest of them (...), m or rad.
+    """Configurations q (..., nq) that satisfy the constraints; converged (...), whether all errors
+    are within the tolerance; the largest of them (...), m or rad.
     """
 
     q: np.ndarray

@@ -66,13 +66,14 @@ OPERATIONS: dict[str, Any] = {  # operations of graphs that CasADi spells in ano
 def to_casadi(
     source: Graph | Model, function: str | None = None, *, name: str | None = None, **options: Any
 ) -> Any:
-    """A casadi.Function with the inputs and outputs of a graph, or of a function of a model.
+    """Returns a casadi.Function with the inputs and outputs of a graph, or of a function of a
+    model.
 
-    function, options: as in `Model.graph`, where source is a model. Jacobians come from the graph's
-    derivatives, or from analytic ones where the package has them; those of Jacobians are CasADi's.
-    q counts by its nq entries.
-    Arrays of more than two dimensions become columns in C order. Raises CompileError, with the name
-    of the operation, for a graph with one that CasADi lacks.
+    function, options: as in `Model.graph`, if source is a model. Jacobians are derivatives of the
+    graph, or analytic derivatives where the package has them; Jacobians of Jacobians are CasADi's.
+    Derivatives with respect to q are with respect to its nq entries. Arrays of more than two
+    dimensions become columns in C order. Raises CompileError, with the name of the operation, for
+    a graph with an operation that CasADi lacks.
 
     Examples:
         >>> from featherlane.interop.casadi import to_casadi

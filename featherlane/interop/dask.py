@@ -23,10 +23,11 @@ dask, da = required("dask", "dask"), required("dask.array", "dask")
 
 
 def wrap(model: Model, *, threads: int = 1) -> WrappedModel[Any]:
-    """The functions of a model on Dask arrays, whose leading dimensions may be chunked in any way.
+    """Returns the functions of a model on Dask arrays, whose leading dimensions may be chunked in
+    any way.
 
-    Arrays of Zarr and h5py, NumPy's and numbers are taken too. threads: of the kernel in each
-    chunk; 1 leaves the cores to Dask, which computes a chunk on each of its own threads.
+    Arrays of Zarr, h5py and NumPy, and numbers, are also accepted. threads: the threads of the
+    kernel in each chunk; 1 leaves the cores to Dask, which computes a chunk on each of its threads.
 
     Examples:
         >>> import dask.array as da
@@ -41,12 +42,12 @@ def wrap(model: Model, *, threads: int = 1) -> WrappedModel[Any]:
 
 
 def apply(function: Function, *arrays: Any, threads: int = 1) -> Any:
-    """A compiled function, of `featherlane.compile` or `model.function`, on Dask arrays.
+    """Applies a compiled function, from `featherlane.compile` or `model.function`, to Dask arrays.
 
-    arrays: of its inputs, by their order, with leading dimensions that broadcast. Returns a lazy
-    array, or the function's tuple of several.
+    arrays: the inputs in their order, with leading dimensions that broadcast. Returns a lazy array,
+    or the function's tuple if it has several results.
 
-    Raises TypeError for another number of arrays, and for what is no compiled function.
+    Raises TypeError for another number of arrays, and for anything but a compiled function.
 
     Examples:
         >>> import dask.array as da

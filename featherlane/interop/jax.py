@@ -33,8 +33,9 @@ evaluate.multiple_results = True
 
 
 def wrap(model: Model) -> WrappedModel[Array]:
-    """The functions of a model on JAX arrays, on the CPU or a GPU, differentiable by all of them (q
-    by its nq entries). float32 unless JAX has 64 bits enabled.
+    """Returns the functions of a model on JAX arrays, on the CPU or a GPU, differentiable with
+    respect to all of their arrays (for q, its nq entries). Results are float32 unless 64 bits are
+    enabled in JAX.
 
     Examples:
         >>> from featherlane.interop import jax as interop

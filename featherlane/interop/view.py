@@ -1,4 +1,4 @@
-"""A robot to look at, in a browser: `show` draws a configuration, or plays a rollout, with viser.
+"""A viewer in the browser: `show` draws a configuration, or plays a rollout, with viser.
 
 pip install 'featherlane[view]'. The page has sliders for the joints, or for the time of a rollout.
 """
@@ -243,17 +243,18 @@ def show(
     host: str = "localhost",
     port: int = 8080,
 ) -> View:
-    """Draws a robot on a page of this process, at the URL of the result, until the process ends.
+    """Draws a robot on a page that this process serves, at the URL of the result, until the process
+    ends.
 
     q: a configuration (nq,), by default the neutral one, moved into the limits; or configurations
-    (T, nq), or what `model.rollout` gave for one state, which are played with `dt` seconds from one
-    to the next. source: the URDF or MJCF file whose visuals are drawn, by default the one that the
-    model was loaded from; without visuals, bones from joint to joint. xacro_args,
-    packages: those that the model was loaded with. host: who may look, by default this machine
-    alone; port: the first one that is tried.
+    (T, nq), or the result of `model.rollout` for one state, which are played with `dt` seconds from
+    one to the next. source: the URDF or MJCF file whose visuals are drawn, by default the file from
+    which the model was loaded; without visuals, bones are drawn from joint to joint. xacro_args,
+    packages: those with which the model was loaded. host: the address to serve, by default this
+    machine only. port: the first port to try.
 
     Raises ImportError without the extra `view`, ValueError for a q of another shape or with NaN,
-    and for what is no address, ModelError for a file that cannot be read.
+    and for an invalid address, ModelError for a file that cannot be read.
 
     Examples:
         >>> from featherlane.interop import view

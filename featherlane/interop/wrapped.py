@@ -45,14 +45,14 @@ def required(module: str, extra: str) -> Any:
 
 
 class WrappedModel(Generic[Array]):
-    """A model whose attributes are all functions of `functions.table.BY_NAME`, by their names.
+    """A model whose attributes are the functions of the model for arrays of another package.
 
-    Each takes the arguments of `model.function(name)`: arrays with leading dimensions that
+    Each function takes the arguments of `model.function(name)`: arrays with leading dimensions that
     broadcast, and f_ext, f_ext_frame, params, frame, reference, wrt and method like the model's
     methods. It returns one array, or the function's tuple.
 
-    It and its functions can be pickled and copied, for spawned workers of a loader and for modules
-    that hold it. The model goes along, compiled code does not.
+    The wrapped model and its functions can be pickled and copied, for spawned workers of a data
+    loader and for modules that hold them. The copy contains the model, but no compiled code.
     """
 
     if TYPE_CHECKING:  # `__init__` sets them

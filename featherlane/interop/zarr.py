@@ -106,18 +106,18 @@ def map_store(
     """Computes a function for all states of a Zarr group in a folder, into a new group.
 
     function: a name as in `Model.compile` ("forward_dynamics_derivatives", "step:rk4",
-    "rollout:32"). source: a group with an array (B, ...) for each input of the function, by its
-    name; one without the B is the same for all states. f_ext and parameters (`Model.parameters`)
-    are read if they are there and the function takes them. target: gets an array (B, ...) for each
-    output, uncompressed; one that an interrupted run has left is finished, one that another run is
-    writing is refused. dtype: float32 or float64, by default that of the arrays. chunk: states of a
-    chunk, by default those of a chunk of the source if that is not too large. workers: threads or
-    processes, by default all physical cores. scheduler: "threads", "processes", the address of a
-    Dask scheduler, or a `distributed.Client`.
-    progress: is told how far the run is.
+    "rollout:32"). source: a group with an array (B, ...) for each input of the function, under the
+    name of the input; an array without the dimension B holds for all states. f_ext and parameters
+    (`Model.parameters`) are read if they exist and the function takes them. target: the new group,
+    which gets an uncompressed array (B, ...) for each output. A target that an interrupted run has
+    left is completed; one that another run is writing is refused. dtype: float32 or float64, by
+    default that of the arrays. chunk: the number of states in a chunk, by default that of the
+    source if it is not too large. workers: the number of threads or processes, by default all
+    physical cores. scheduler: "threads", "processes", the address of a Dask scheduler, or a
+    `distributed.Client`. progress: a function that is called with the progress of the run.
 
-    Raises ValueError or TypeError that names the array or argument, for numbers that are not
-    finite too, and RuntimeError that says which chunk of a store cannot be read or written.
+    Raises ValueError or TypeError that names the array or argument, also for numbers that are not
+    finite, and RuntimeError that says which chunk of a store cannot be read or written.
 
     Examples:
         >>> import zarr

@@ -477,12 +477,12 @@ def traced_array(name: str, value: Any) -> np.ndarray:
 
 
 def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
-    """The graph of `function`, which is called once on arrays of symbolic scalars.
+    """Returns the graph of `function`, which is called once on arrays of symbolic scalars.
 
     inputs: the name and shape of each argument, `{"q": 7, "A": (3, 3), "s": ()}`; the function gets
-    arrays in this order, and a scalar for (). What NumPy's functions and operators do with them is
-    in docs/traces.md. The function returns an array, a scalar or nested lists, called "out", or a
-    dict or named tuple of these by name.
+    arrays in this order, and a scalar for (). docs/traces.md lists the functions and operators of
+    NumPy that work on them. The function returns an array, a scalar or nested lists, which become
+    the output "out", or a dict or named tuple of these, which become outputs by name.
 
     Raises TypeError or ValueError if the function branches on a value or returns anything else.
 

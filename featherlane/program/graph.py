@@ -24,13 +24,13 @@ class Output(NamedTuple):
 
 
 class Graph:
-    """Nodes by number; node k may use nodes before k only.
+    """A dataflow graph: numbered nodes, of which node k uses nodes before k only.
 
-    op[k] names its row of the table, args[k] its operands, value[k] the number of a constant, the
-    (name, position) of an input entry, the number of the function of a call or of a result among
-    those of its call; tag[k] says where in the algorithm it was first computed. The results of a
-    call are the nodes after it. facts[k], for some nodes, are bounds that the algorithm states
-    (`scalar.within`); copies may leave them out.
+    op[k] names the operation of node k, a row of the table, and args[k] its operands. value[k] is
+    the number of a constant, the (name, position) of an input entry, the number of the function of
+    a call, or the number of a result among those of its call. tag[k] says where in the algorithm
+    the node was first computed. The results of a call are the nodes after it. facts[k], for some
+    nodes, are bounds that the algorithm states (`scalar.within`); copies may leave them out.
 
     Examples:
         >>> graph = fl.trace(lambda x: x @ x, {"x": 3})

@@ -12,11 +12,11 @@ UNLIMITED = (-INF, INF)
 
 @dataclass(frozen=True)
 class JointActuator:
-    """An actuator of the robot's file that acts on one joint of one degree of freedom.
+    """An actuator of the robot's file that acts on one joint with one degree of freedom.
 
-    A control u makes the joint force gear * f, where f = gain u + bias[0] + bias[1] gear q +
-    bias[2] gear v. Before, u is clipped to control_range; afterwards, f to force_range. This is
-    MuJoCo's law of actuators without activation.
+    A control u causes the joint force gear * f, where f = gain u + bias[0] + bias[1] gear q +
+    bias[2] gear v. u is clipped to control_range, and f to force_range. This is MuJoCo's law of
+    actuators without activation.
 
     Examples:
         >>> servo = fl.JointActuator("knee", "knee", gain=60.0, bias=(0.0, -60.0, -2.0))

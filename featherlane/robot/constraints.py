@@ -25,8 +25,8 @@ TRIPLE: tuple[Floats, ...] = tuple(floats(unit(k, 3)) for k in range(3))
 
 @dataclass(frozen=True)
 class Pin:
-    """A point contact or a ball joint: the origin of a frame does not move, seen from `to` (the
-    world if None), along some of the axes of `to`. One to three rows, forces in N.
+    """A point contact or a ball joint: the origin of a frame does not move relative to `to` (the
+    world if None), along some of the axes of `to`. It has one to three rows, with forces in N.
 
     Examples:
         >>> fl.Pin("link2", axes="z").rows
@@ -45,8 +45,8 @@ class Pin:
 
 @dataclass(frozen=True)
 class Weld:
-    """A flat foot or a glued joint: a frame neither moves nor turns, seen from `to` (the world if
-    None). Six rows: three forces, N, then three moments, N m.
+    """A flat foot or a glued joint: a frame neither moves nor rotates relative to `to` (the world
+    if None). It has six rows: three forces, N, then three moments, N m.
 
     Examples:
         >>> fl.Weld("link2").rows
@@ -61,8 +61,8 @@ class Weld:
 @dataclass(frozen=True)
 class Hinge:
     """A revolute joint that closes a loop: the origins of two frames coincide, and so does an axis,
-    whose entries are the same in both frames. Five rows: three forces, N, then the two moments
-    across the axis, N m.
+    whose entries are the same in both frames. It has five rows: three forces, N, then the two
+    moments perpendicular to the axis, N m.
 
     Examples:
         >>> fl.Hinge("link2", "base", axis=(0, 0, 1)).rows
@@ -77,8 +77,8 @@ class Hinge:
 
 @dataclass(frozen=True)
 class Rod:
-    """A massless rod between the origins of two frames, whose length (m) does not change. One row,
-    the force that pushes them apart, N.
+    """A massless rod of constant length (m) between the origins of two frames. It has one row, the
+    force that pushes them apart, N.
 
     Examples:
         >>> fl.Rod("link2", "base", length=0.5).rows
@@ -94,8 +94,8 @@ class Rod:
 @dataclass(frozen=True)
 class Coupling:
     """A joint that follows another: q = c0 + c1 q_leader + c2 q_leader^2 + ..., in rad or m, or,
-    without a leader, q = c0. One row, the force on the joint, N m or N. A `Mimic` joint, which has
-    no entry of q, is the cheaper way to say the same where the law is a straight line.
+    without a leader, q = c0. It has one row, the force on the joint, N m or N. Where the law is
+    linear, a `Mimic` joint, which has no entry of q, is cheaper.
 
     Examples:
         >>> fl.Coupling("joint2", "joint1", (0.0, -1.0)).rows
@@ -137,7 +137,7 @@ class CoupledJoints(NamedTuple):
 class Constraints:
     """Constraints of one robot, from `model.constraints`: hashable, printable.
 
-    kp (1/s^2) and kd (1/s) of each constraint pull errors of position and velocity back, see
+    kp (1/s^2) and kd (1/s) of each constraint correct errors of position and velocity, see
     `model.constraints`. print(constraints) shows the rows of each, and the rank of all rows at a
     random configuration.
 

@@ -43,7 +43,8 @@ def rows3(A: Any) -> Rows3:
 
 
 class Placement(NamedTuple):
-    """The pose of a frame in another: R takes its coordinates to the other's, p is its origin.
+    """The pose of a frame in a reference frame: R maps coordinates to the reference, p is the
+    origin.
 
     Examples:
         >>> quarter = fl.Placement.of([[0, -1, 0], [1, 0, 0], [0, 0, 1]], [1, 0, 0])
@@ -131,7 +132,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Body:
-    """A link and all links fixed to it, which move with one joint; in the first link's frame.
+    """A link and all links fixed to it, which move with one joint, in the frame of the first link.
 
     Examples:
         >>> arm.bodies[0].name, arm.bodies[0].mass
@@ -282,7 +283,7 @@ class Robot:
 
     @property
     def nbodies(self) -> int:
-        """The number of moving bodies, and of joints: bodies[i] moves with joints[i]."""
+        """The number of moving bodies, which is the number of joints: joints[i] moves bodies[i]."""
         return len(self.joints)
 
     @cached_property
@@ -302,12 +303,14 @@ class Robot:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """The names of the moving joints, parents first; `first_q` and `dofs` say where each is."""
+        """Names of the moving joints, parents first; `first_q` and `dofs` give their entries."""
         return tuple(joint.name for joint in self.joints)
 
     @property
     def body_names(self) -> tuple[str, ...]:
-        """The names of the moving bodies, each that of its first link; `f_ext` is in this order."""
+        """The names of the moving bodies, in the order of `f_ext`; a body is named after its first
+        link.
+        """
         return tuple(body.name for body in self.bodies)
 
     @property
@@ -317,7 +320,9 @@ class Robot:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that the algorithms read: models that differ only in names share it."""
+        """A hash of all data that the algorithms read; models that differ only in names have the
+        same.
+        """
         from hashlib import sha256  # loads OpenSSL
 
         joints = [
@@ -364,7 +369,7 @@ class Robot:
 
     @cached_property
     def independent(self) -> tuple[int, ...]:
-        """The joints that have entries of q and v to themselves: all but mimic joints."""
+        """The joints that have entries of q and v: all except mimic joints."""
         return tuple(i for i, joint in enumerate(self.joints) if joint.mimic is None)
 
     def _first(self, sizes: list[int]) -> tuple[int, ...]:
@@ -410,8 +415,8 @@ class Robot:
         return frame
 
     def joint(self, name: str) -> Joint:
-        """Returns the joint of this name, at the place of `joint_names` that says where its entries
-        of q and v begin (`first_q`, `dofs`). Raises ValueError, which lists the nearest names.
+        """Returns the joint of this name. At its index in `joint_names`, `first_q` and `dofs` say
+        where its entries of q and v are. Raises ValueError, which lists the nearest names.
 
         Examples:
             >>> arm.joint("joint1").axis
@@ -456,37 +461,42 @@ class Robot:
 
     @cached_property
     def armature(self) -> np.ndarray:
-        """(nv,), kg m^2 or kg: the reflected inertia of motors and gears, on M's diagonal. A free
-        joint's along its lines is like bodies without weight at its origin: docs/conventions.md.
+        """The reflected inertia of motors and gears (nv,), kg m^2 or kg, on the diagonal of M.
+        Linear armature of a free joint acts like bodies without weight at its origin
+        (docs/conventions.md).
         """
         return self._per_dof("armature", 2)
 
     @cached_property
     def damping(self) -> np.ndarray:
-        """(nv,), N m s/rad or N s/m: the viscous friction that resists v."""
+        """The viscous friction (nv,), N m s/rad or N s/m, which resists v."""
         return self._per_dof("damping", 2)
 
     @cached_property
     def friction(self) -> np.ndarray:
-        """(nv,), N m or N: Coulomb friction, smoothed as `friction_velocity` says.
+        """The Coulomb friction (nv,), N m or N, smoothed at low speed (see `friction_velocity`).
 
-        A mimic joint adds to its leader's friction, but is smoothed at its own velocity.
+        A mimic joint adds to the friction of its leader, but is smoothed by the velocity of the
+        mimic joint.
         """
         return self._per_dof("friction", 1)
 
     @cached_property
     def stiffness(self) -> np.ndarray:
-        """(nv,), N m/rad or N/m, of the joints' springs: torques stiffness (spring_reference - q).
+        """The stiffness of joint springs (nv,), N m/rad or N/m, whose torque on the joint is
+        stiffness (spring_reference - q).
 
-        Joints of several degrees of freedom have none.
+        Joints with several degrees of freedom have no springs.
         """
         return self._per_dof("stiffness", 2)
 
     @cached_property
     def spring_reference(self) -> np.ndarray:
-        """(nv,), rad or m: where springs are relaxed, those of mimic joints added to the leader's.
+        """The positions (nv,), rad or m, at which springs are relaxed, including springs of mimic
+        joints.
 
-        A follower at m q + b with a spring of K about r is one of m^2 K about (r - b) / m.
+        A mimic joint at m q + b with a spring of stiffness K about r adds one of stiffness m^2 K
+        about (r - b) / m to its leader.
         """
         references, torques = np.zeros(self.nv), np.zeros(self.nv)
         for joint, dofs in zip(self.joints, self.dofs, strict=True):
