@@ -49,26 +49,30 @@ class FunctionsByName(Configurations):
         format: str | None = None,
         ranges: Mapping[str, Any] | None = None,
     ) -> Function:
-        """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method
-        of `Kinematics`) as a `Function` of plain arrays.
+        """Returns one of the functions (a key of `featherlane.FUNCTIONS`, or the name of a method)
+        as a `Function` of plain arrays.
 
         f_ext: None, or the axes ("body" or "world") of an additional input f_ext (nbodies, 6).
-        params: parameters that follow as inputs, see `parameters`. frame, reference: for functions
-        of a frame. wrt: the parameter of a derivative. method: the name of an algorithm (a key of
-        `functions.table.METHODS[name]`), by default the one with the fewest operations. integrator,
-        actuation, by_wrenches, steps, policy, every: of functions in discrete time, see `step`,
-        `actuation`, `linearize_step`, `rollout` and `policy`. constraints, active, anchors: those
-        of `constraints`, and whether arrays of these names are inputs. width:
-        lanes of a vector, by default the processor's most; results do not depend on it. device:
-        "cuda", or "cuda:1" of several, copies NumPy arrays to a GPU and results back; arrays that
-        live on a GPU need none. mapping: of the work to the threads of a GPU, "lanes", "team:4" or,
-        for long robots, "links:8" (docs/gpu.md), by default the one expected to be the fastest.
-        backend: "fixed" computes what a circuit would, in fixed point, in format "q16.16" or alike,
-        "proved" or "fitted" (with other numbers of bits than 32, or 27 and 18 for constants, sines
-        and cosines: "proved24", "fitted24/16"), and ranges, (low, high) of inputs by name: by
-        default the limits of q and v (without one, 8 rad or m, and per s), 16 rad/s^2 or m/s^2 for
-        a, 128 N or N m for f_ext, and twice what samples of these have for tau and minv
-        (docs/fpga.md).
+        params: parameters that are further inputs, see `parameters`. frame, reference: of functions
+        of a frame. wrt: the parameter of a derivative. method: the name of an algorithm, by default
+        the one with the fewest operations. integrator, actuation, by_wrenches, steps, policy,
+        every: of functions in discrete time, see `step`, `actuation`, `linearize_step`, `rollout`
+        and `policy`. constraints, active, anchors: the constraints, from `constraints`, and whether
+        arrays of these names are inputs. width: the lanes of a vector, by default as many as the
+        processor has; results do not depend on it.
+
+        device: "cuda", or "cuda:1" if there are several, copies NumPy arrays to a GPU and results
+        back; arrays that live on a GPU need no device. mapping: how the work is mapped to threads
+        of a GPU: "lanes", "team:4" or, for long robots, "links:8" (docs/gpu.md); by default the
+        mapping expected to be the fastest.
+
+        backend: "fixed" computes in fixed point, as a circuit would. format: a uniform format such
+        as "q16.16", or "proved" or "fitted"; "proved24" and "fitted24/16" set other numbers of bits
+        than 32, or 27 and 18 for constants, sines and cosines. ranges: (low, high) of inputs by
+        name. The defaults are the limits of q and v (without limits, 8 rad or m, and per s), 16
+        rad/s^2 or m/s^2 for a, 128 N or N m for f_ext, and for tau and minv twice the values of
+        samples of these (docs/fpga.md).
+
         Raises ValueError naming the argument.
 
         Examples:
@@ -124,8 +128,8 @@ class FunctionsByName(Configurations):
         active: bool = False,
         anchors: bool = False,
     ) -> Graph:
-        """Returns the dataflow graph of a function as traced from the algorithm; `graph.cost()`
-        counts its operations. For the arguments see `function`.
+        """Returns the dataflow graph of a function, as traced from the algorithm; `graph.cost()`
+        counts its operations. The arguments are those of `function`.
 
         Examples:
             >>> arm.graph("inverse_dynamics")
