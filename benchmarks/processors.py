@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
+from object_file import assembly
 from processors_cases import LONG, ROBOTS, Case, all_cases, case, filled, jobs, long_case
 from processors_run import EMULATED, Emulated, InProcess, Job, Kernel
 from robots import DTYPES, SHORT, machine_lines, table
 
-from featherlane.backends.cpu.object_file import assembly
 from featherlane.backends.llvm.targets import TARGETS, Processor
 
 Maker = Callable[[Sequence[Kernel]], InProcess | Emulated]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from object_file import standalone
 
 from featherlane.backends.cpu.linked import linked
-from featherlane.backends.cpu.object_file import standalone
 from featherlane.backends.cpu.steps.encode import StepProgram
 from featherlane.backends.llvm.targets import TARGETS, Processor, runs_here
 

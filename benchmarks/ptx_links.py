@@ -23,6 +23,8 @@ from featherlane.backends.cuda import rounds
 from featherlane.backends.cuda.stages import Kernels
 from featherlane.functions.long.on_gpu import long_kernels, long_program
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.program.call_list import call_list
+from featherlane.program.program import Program
 
 ALONE, MANY = 1, 1_000_000  # states of a call
 CASES = (
@@ -49,11 +51,30 @@ def row(links: int, variant: Variant, states: int, dtype: str, arch: str) -> dic
         "method": variant.method or "",
         "dtype": dtype,
         "states, threads": f"{shape.states}, {shape.threads}",
-        **rounds.predicted(program, dtype, shape)._asdict(),
+        **predicted(program, dtype, shape),
         "shared, kB": made.launches[0].shared / 1024,
         "text, kB": len(made.text) // 1000,
         "made, s": seconds,
         **_assembled(made, variant.name, dtype, arch),
+    }
+
+
+def predicted(program: Program, dtype: str, shape: rounds.Shape) -> dict[str, int]:
+    """Rounds, operations that a thread computes one after the other with the search for them,
+    operations of all calls, and bytes of memory of a state.
+    """
+    calls = call_list(program)
+    graphs = rounds.arithmetic(calls, dtype)
+    scheduled = rounds.scheduled(calls, graphs, shape)
+    costs = [*map(rounds.operations, graphs)]
+    numbers = rounds.memory(calls, scheduled, shape.states).size // shape.states
+    return {
+        "rounds": len(scheduled),
+        "in_turn": rounds.cost(scheduled, costs, shape.lanes),
+        "operations": sum(
+            len(f.results) * cost for f, cost in zip(calls.functions, costs, strict=True)
+        ),
+        "memory": numbers * np.dtype(dtype).itemsize,
     }
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "examples"))  # some documents go through an example
+sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "benchmarks")]  # what documents go through
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

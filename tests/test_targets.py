@@ -17,7 +17,6 @@ from featherlane.backends import reference
 from featherlane.backends.cpu import scratch
 from featherlane.backends.cpu.addresses import with_table
 from featherlane.backends.cpu.graphs import kernel as cpu
-from featherlane.backends.cpu.object_file import assembly, object_code, standalone
 from featherlane.backends.llvm.targets import TARGETS, host, host_target, machine_code, runs_here
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import FUNCTIONS, Variant
@@ -26,6 +25,7 @@ from featherlane.program.lower import lower
 from featherlane.program.program import Program
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from object_file import assembly, object_code, standalone
 from processors_cases import case, filled, jobs, long_case
 from processors_run import EMULATED, Emulated, InProcess, Job, Kernel, held
 

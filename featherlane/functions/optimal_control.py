@@ -30,7 +30,6 @@ from featherlane.program.program import Program
 from featherlane.robot.model import Robot
 
 Array = Any  # traced
-Shapes = Mapping[str, tuple[int, ...]]
 GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
 EULER = ("semi_implicit", "implicit_damping", "euler")
 OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost

@@ -218,10 +218,6 @@ class Body:
         shown = (x for entries in self.stage.shown.values() for x, _ in entries)
         return [*dict.fromkeys((*self.read, *shown))]
 
-    @property
-    def uses_scratch(self) -> bool:
-        return bool(self.stage.slots or self.stage.operands or self.stage.stores)
-
     def write(self, text: Text, thread: Thread, arrays: Mapping[Key, Array | Slots]) -> None:
         """Writes the instructions. arrays: where those that are used begin."""
         self.text, self.thread, self.warp = text, thread, thread.warp

@@ -14,7 +14,6 @@ from featherlane.backends.cuda import rows
 from featherlane.backends.cuda.ptx import WARP, Text, function
 
 TILE = 4  # rows and columns whose sums are made together
-MATRIX = ("w", "r")  # kinds of registers: where it begins, the numbers from row to row
 
 
 class _Function:

@@ -19,7 +19,7 @@ import numpy as np
 
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.errors import CompileError
-from featherlane.program.call_list import CallList, FunctionCalls, call_list
+from featherlane.program.call_list import CallList, FunctionCalls
 from featherlane.program.graph import Graph
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
@@ -265,31 +265,6 @@ def records(function: FunctionCalls, order: Sequence[int], numbers: np.ndarray) 
 def arithmetic(calls: CallList, dtype: Any) -> list[Graph]:
     """The graphs of all functions, lowered."""
     return [lower(Program(f.graph), "cuda", dtype).main for f in calls.functions]
-
-
-class Prediction(NamedTuple):
-    """What a kernel takes: rounds; operations that a thread computes in turn, with what it takes to
-    find them; operations of all calls; bytes of memory of a state.
-    """
-
-    rounds: int
-    in_turn: int
-    operations: int
-    memory: int
-
-
-def predicted(program: Program, dtype: Any, shape: Shape) -> Prediction:
-    """What the kernel of a program in a shape takes."""
-    calls = call_list(program)
-    graphs = arithmetic(calls, dtype)
-    rounds, costs = scheduled(calls, graphs, shape), [*map(operations, graphs)]
-    numbers = memory(calls, rounds, shape.states).size // shape.states
-    return Prediction(
-        len(rounds),
-        cost(rounds, costs, shape.lanes),
-        sum(len(f.results) * cost for f, cost in zip(calls.functions, costs, strict=True)),
-        numbers * np.dtype(dtype).itemsize,
-    )
 
 
 def scheduled(calls: CallList, graphs: Sequence[Graph], shape: Shape) -> list[Round]:

@@ -386,13 +386,6 @@ def vjp(graph: Graph, of: Names, wrt: Names) -> Graph:
     )
 
 
-def gradient(graph: Graph, of: str, wrt: str) -> Graph:
-    """The `jacobian` of a scalar output, in reverse mode: output "d{of}_d{wrt}", as `wrt`."""
-    if of in graph.outputs and (shape := graph.outputs[of].shape):
-        raise ValueError(f"output {of!r} has shape {shape}: a gradient wants a scalar")
-    return jacobian(graph, of, wrt, mode="reverse")
-
-
 def directional(graph: Graph, of: str, wrt: str) -> Graph:
     """The Jacobian times a new input "{wrt}_direction", as `wrt`: output "{of}_direction"."""
     g, result, variables = _prepare(graph, of, wrt)

@@ -7,7 +7,7 @@ evaluating the segments one after the other gives the values of the flat graph t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
@@ -156,9 +156,3 @@ def entered_anew(into: Graph, op: str, args: Sequence[int], value: Any) -> int:
     into.value.append(value)
     into.tag.append(into.current_tag)
     return len(into) - 1
-
-
-def flow(parts: Sequence[GraphSegment]) -> Mapping[Hashable, set[Hashable]]:
-    """Returns for each segment the segments that it reads from."""
-    producer = {k: part.name for part in parts for k in part.gives}
-    return {part.name: {producer[k] for k in part.reads if k in producer} for part in parts}
