@@ -96,7 +96,7 @@ class InProcess:
             parts = kernel.work.arrays(dtype) if kernel.work else None
             if parts:
                 words = parts.addresses()
-                (ctypes.c_int64 * len(words)).from_address(code.place("loop_work"))[:] = words
+                (ctypes.c_int64 * len(words)).from_address(code.address_of("loop_work"))[:] = words
             places = [held.view.ctypes.data for held in job.arrays]
             word = ctypes.c_int64
             loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(code.address)
@@ -107,7 +107,7 @@ class InProcess:
                 None,
             )
             if parts:
-                ctypes.CFUNCTYPE(None)(code.place("loop_forget"))()
+                ctypes.CFUNCTYPE(None)(code.address_of("loop_forget"))()
 
 
 class Machine(NamedTuple):

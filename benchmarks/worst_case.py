@@ -106,7 +106,7 @@ def loop() -> tuple[MachineCode, Any]:
     code = loaded_text(LOOP, ("measure",))
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kind = ctypes.PYFUNCTYPE(None, pointer, pointer, number, pointer, number, pointer)
-    return code, kind(code.place("measure"))
+    return code, kind(code.address_of("measure"))
 
 
 class Clocked:

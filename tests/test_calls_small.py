@@ -509,12 +509,12 @@ class Watched:
         true = host.symbols()
         spy = re.sub(r"ADDRESS\((\w+)\)", lambda name: address(name[1]), SPY)
         self.spy = linked(machine_code(expanded(spy)), (*COUNTED, "counts", "left"))
-        ours = {name: self.spy.place(name) for name in COUNTED}
+        ours = {name: self.spy.address_of(name) for name in COUNTED}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
         self.code = linked(machine_code(vectorcall.source()), ("call",))
         monkeypatch.setattr("featherlane.functions.fast_path._entry_point", lambda: self.code)
-        self._counts = (ctypes.c_int64 * len(COUNTED)).from_address(self.spy.place("counts"))
-        self._left = ctypes.c_int64.from_address(self.spy.place("left"))
+        self._counts = (ctypes.c_int64 * len(COUNTED)).from_address(self.spy.address_of("counts"))
+        self._left = ctypes.c_int64.from_address(self.spy.address_of("left"))
 
     def counts(self, call):
         """How often a call asked the interpreter for each thing."""

@@ -62,14 +62,14 @@ def answers(monkeypatch):
 
 def leave_it_to_workers(monkeypatch):
     """This process waits for the workers as long as they work."""
-    left = workers._Workers.left
+    left = workers._Workers.next_here
 
-    def only_what_failed(self, jobs, told):
+    def only_what_failed(self, jobs, report):
         with self.changed:
             self.changed.wait_for(lambda: all(job.image or job.failed for job in jobs), 60)
-        return left(self, jobs, told)
+        return left(self, jobs, report)
 
-    monkeypatch.setattr(workers._Workers, "left", only_what_failed)
+    monkeypatch.setattr(workers._Workers, "next_here", only_what_failed)
 
 
 # Pieces
@@ -214,14 +214,14 @@ def test_a_worker_that_is_killed_leaves_its_work_to_this_process(ir, image, answ
 
 def leave_it_to_workers_until(events, monkeypatch):
     """This process does nothing until something has happened to a worker."""
-    left = workers._Workers.left
+    left = workers._Workers.next_here
 
-    def later(self, jobs, told):
+    def later(self, jobs, report):
         with self.changed:
             self.changed.wait_for(lambda: events, 60)
-        return left(self, jobs, told)
+        return left(self, jobs, report)
 
-    monkeypatch.setattr(workers._Workers, "left", later)
+    monkeypatch.setattr(workers._Workers, "next_here", later)
 
 
 @posix
@@ -278,11 +278,11 @@ IN_A_PROCESS = """
         n = np.arange(2.0)[None]
         return sha256(model.forward_dynamics_derivatives(n, n, n).da_dq.tobytes()).hexdigest()
     class Waits:
-        def left(self, jobs, told):
+        def next_here(self, jobs, report):
             with self.changed:
                 self.changed.wait_for(lambda: all(job.image or job.failed for job in jobs), 60)
-            return left(self, jobs, told)
-    left, workers._Workers.left = workers._Workers.left, Waits.left
+            return left(self, jobs, report)
+    left, workers._Workers.next_here = workers._Workers.next_here, Waits.next_here
 """
 
 

@@ -184,7 +184,7 @@ def test_an_entry_point_that_is_wrong_is_found(right, wrong):
     if right not in text:
         pytest.fail(f"there is no {right!r} any more")
     code = linked.loaded_text(text.replace(right, wrong), ("call",))
-    assert bool(selftest.mismatch(code.place("call"))) == (right != wrong)
+    assert bool(selftest.mismatch(code.address_of("call"))) == (right != wrong)
 
 
 def test_a_pool_that_is_wrong_is_found(monkeypatch):

@@ -48,7 +48,7 @@ class Outside:
         text = "".join(COUNTING.format(name=name, place=true[name]) for name in self.names)
         names = [*self.names, *(f"count_{name}" for name in self.names)]
         self.code = jit.MachineCode(jit.machine_code(text), names)
-        ours = {name: self.code.place(name) for name in self.names}
+        ours = {name: self.code.address_of(name) for name in self.names}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
         front = host.linked(host.machine_code(vectorcall.source()), ("call",))
         monkeypatch.setattr(fast_path, "_entry_point", lambda: front)
@@ -58,7 +58,7 @@ class Outside:
 
     def counts(self):
         """How often each function has been called, if it has."""
-        places = {name: self.code.place(f"count_{name}") for name in self.names}
+        places = {name: self.code.address_of(f"count_{name}") for name in self.names}
         found = {name: ctypes.c_int64.from_address(x).value for name, x in places.items()}
         return {name: count for name, count in found.items() if count}
 

@@ -1,12 +1,12 @@
-"""The cache of compiled code on disk. An entry that is damaged, truncated, made from other facts or
-may come from another user is compiled again, never executed.
+"""The cache of compiled code on disk. An entry that is damaged, truncated, compiled from other
+facts or may come from another user is compiled again, never executed.
 
-The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder. Without a folder that
-can be written, code is compiled anew in each process and nothing else changes;
-FEATHERLANE_CACHE=off does the same on purpose.
+The folder is $FEATHERLANE_CACHE, or `featherlane` in the user's cache folder. Without a writable
+folder, code is compiled anew in each process and nothing else changes; FEATHERLANE_CACHE=off does
+the same on purpose.
 
-An entry begins with a line that holds its key and all facts that code depends on besides: the text
-of this package, the versions of Python, NumPy and the compiler. Reading compares the whole line.
+An entry begins with a line that holds its key and all other facts that code depends on: the text of
+this package, the versions of Python, NumPy and the compiler. Reading compares the whole line.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def folder() -> Path | None:
 
 @cache
 def facts() -> dict[str, str]:
-    """All that compiled code depends on besides its key."""
+    """The facts that compiled code depends on besides its key."""
     from featherlane.backends.package_text import package_hash  # after the package's own import
 
     return {
@@ -73,7 +73,7 @@ def facts() -> dict[str, str]:
 
 
 def _version(package: str) -> str:
-    """The version that a package has of itself: its metadata take 20 ms to read."""
+    """The attribute __version__ of a package: reading its metadata takes 20 ms."""
     return str(getattr(import_module(package), "__version__", "unknown"))
 
 
@@ -85,8 +85,8 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
 
 
 def fetch_result(key: str, make: Callable[[], bytes]) -> bytes:
-    """The result of a tool of others, whose key holds all that it depends on: it is the same
-    whatever the package's text is.
+    """The result of an external tool. Its key holds everything that it depends on: the text of this
+    package has no influence.
     """
     return make() if folder() is None else _fetched(key, {}, make, lambda: True)
 
@@ -109,7 +109,7 @@ def _fetched(
 
 
 def is_replaced() -> bool:
-    """Whether the package on disk may be another one than the package that was imported."""
+    """Whether the package on disk may differ from the package that was imported."""
     from featherlane.backends.package_text import last_change  # after the package's own import
 
     return last_change() > _IMPORTED
@@ -117,7 +117,7 @@ def is_replaced() -> bool:
 
 @cache
 def _was_replaced() -> bool:
-    """Whether it may be when `facts` takes its hash: another package's code is not ours."""
+    """Whether the package had been replaced when `facts` took its hash: then no entry is read."""
     facts()
     return is_replaced()
 
@@ -178,7 +178,7 @@ class StoredFile(NamedTuple):
 
 class _Folder:
     """The folder of the cache, held open. On POSIX its files are reached through its descriptor, so
-    that nobody can put another folder in its place between a check and what follows.
+    that nobody can exchange the folder between a check and the access after it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -219,14 +219,14 @@ class _Folder:
     def read_code(self, name: str, header: bytes) -> bytes | None:
         """The code of an entry, None if there is none that can be trusted."""
         try:
-            magic, found, digest, code = (self.read(name) or b"").split(b"\n", 3)
+            magic, entry_header, digest, code = (self.read(name) or b"").split(b"\n", 3)
         except (OSError, ValueError):
             return None
-        known = magic == MAGIC and found == header
+        known = magic == MAGIC and entry_header == header
         return code if known and digest == _seal(header, code) else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file by renaming a finished one; none is left behind if that fails."""
+        """Writes a file by renaming a finished one; a failure leaves no file behind."""
         part = f"{name}.{os.urandom(8).hex()}{PART}"
         try:
             with open(self._open(part, WRITE), "wb") as file:
@@ -243,16 +243,16 @@ class _Folder:
             os.unlink(self._at(name), dir_fd=self.descriptor)
 
     def files(self, ending: str) -> list[StoredFile]:
-        """The files with an ending, the last used first."""
+        """The files with an ending, the most recently used first."""
         where = self.path if self.descriptor is None else self.descriptor
-        found = []
+        files = []
         with os.scandir(where) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):  # another process has deleted it meanwhile
                     if entry.name.endswith(ending):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(StoredFile(entry.name, status.st_mtime, status.st_size))
-        return sorted(found, key=lambda file: file.used, reverse=True)
+                        files.append(StoredFile(entry.name, status.st_mtime, status.st_size))
+        return sorted(files, key=lambda file: file.used, reverse=True)
 
     def limit(self) -> int:
         """The size that all entries together may have, in bytes."""
@@ -262,7 +262,9 @@ class _Folder:
             return MOST_BYTES
 
     def prune_if_due(self, size: int) -> None:
-        """Prunes if much was written, or nobody did for long; size: bytes written just now."""
+        """Prunes if much was written since, or the last time is long ago. size: bytes just
+        written.
+        """
         global _written
         _written += size
         try:
@@ -287,7 +289,7 @@ class _Folder:
                 self.delete(file.name)
 
     def headers(self) -> Iterator[tuple[StoredFile, bytes]]:
-        """The entries, with the lines that they begin with."""
+        """The entries, each with its first line."""
         for file in self.files(ENTRY):
             with contextlib.suppress(OSError), open(self._open(file.name, READ), "rb") as entry:
                 magic, header = entry.readline(100), entry.readline(1 << 20)
@@ -296,7 +298,7 @@ class _Folder:
 
 class Summary(NamedTuple):
     """The contents of a cache in figures. size, limit: in bytes; current: entries that this
-    installation can use, the others were made by other versions.
+    installation can use. Other entries are of other versions.
     """
 
     folder: Path
@@ -315,10 +317,10 @@ def summary() -> Summary | None:
         return Summary(directory, 0, 0, 0, MOST_BYTES)
     ours = tuple(b'"facts": ' + _line(x) + b"}" for x in (facts(), {}))
     with _Folder(directory) as opened:
-        found = [*opened.headers()]
-        current = sum(header.endswith(ours) for _, header in found)
-        size = sum(file.size for file, _ in found)
-        return Summary(directory, len(found), current, size, opened.limit())
+        entries = [*opened.headers()]
+        current = sum(header.endswith(ours) for _, header in entries)
+        size = sum(file.size for file, _ in entries)
+        return Summary(directory, len(entries), current, size, opened.limit())
 
 
 def clear() -> int:
@@ -335,7 +337,7 @@ def clear() -> int:
 
 
 def set_limit(size: int) -> None:
-    """Keeps a limit in bytes for all entries together, from now on. Raises OSError if the folder
+    """Sets the limit in bytes of all entries together. Raises OSError if the folder
     cannot be written.
     """
     directory = folder()

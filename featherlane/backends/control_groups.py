@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path("/")  # of the system's files: another one in tests
+ROOT = Path("/")  # the root of the system's files; tests set another one
 
 
 def folders(controller: str) -> Iterator[Path]:
-    """The folders of each control group of this process and each one above it that may limit what
-    a controller counts ("cpu", "memory"), of both versions of control groups.
+    """The folders of the control groups of this process and their ancestors, in both versions of
+    control groups, that may have limits of a controller ("cpu", "memory").
     """
     for mount, group in _groups(controller):
         yield from (mount / part for part in (group, *group.parents))
@@ -18,8 +18,8 @@ def folders(controller: str) -> Iterator[Path]:
 
 
 def _groups(controller: str) -> Iterator[tuple[Path, Path]]:
-    """Where control groups are mounted, and this process's there. In a container the path may be
-    that of the host, which is not there: then the mount itself counts.
+    """Yields each mount of control groups and the group of this process in it. In a container the
+    group may be a path of the host, which does not exist there: then the mount itself counts.
     """
     for line in text(ROOT / "proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)

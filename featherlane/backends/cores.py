@@ -45,7 +45,7 @@ def _quotas() -> Iterator[int]:
 
 
 def _quota_v2(folder: Path) -> tuple[int, int]:
-    """Microseconds of time, in how many; 0 if there is no limit."""
+    """The quota and the period in microseconds, both 0 without a limit."""
     words = text(folder / "cpu.max").split()
     return (int(words[0]), int(words[1])) if len(words) == 2 and words[0].isdecimal() else (0, 0)
 
@@ -56,14 +56,14 @@ def _quota_v1(folder: Path) -> tuple[int, int]:
 
 
 def _of_macos() -> int:
-    """The fast cores: work is shared in equal parts, for which slow ones would be waited."""
+    """The performance cores: threads get equal parts, so all would wait for efficiency cores."""
     library = ctypes.CDLL(None)
     for name in (b"hw.perflevel0.physicalcpu", b"hw.physicalcpu"):
         count, size = ctypes.c_int(), ctypes.c_size_t(4)
-        found = library.sysctlbyname(
+        status = library.sysctlbyname(
             name, ctypes.byref(count), ctypes.byref(size), None, ctypes.c_size_t(0)
         )
-        if found == 0 and count.value > 0:
+        if status == 0 and count.value > 0:
             return count.value
     return os.cpu_count() or 1
 

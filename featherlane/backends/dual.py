@@ -2,8 +2,8 @@
 
 Dual numbers x + x' e with e^2 = 0 carry a derivative through each operation by the chain rule, so
 that it is exact but for rounding: there is no step to choose (Griewank and Walther 2008, chapter
-3). RULES are for numbers and share nothing with those of `program.derivatives`, which make graphs:
-one tests the other.
+3). RULES are for numbers and share nothing with the rules of `program.derivatives` for graphs:
+each tests the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rule = Callable[[Sequence[Array], Sequence[Array]], Array]
 
 
 class Dual(NamedTuple):
-    """A number and its derivative, which is None where nothing that moves enters it."""
+    """A number and its derivative, which is None where the number depends on no direction."""
 
     value: Array
     rate: Array | None = None
@@ -38,7 +38,7 @@ def evaluate(
     directions, all in float64.
 
     values: an array (batch, *shape) for each input of the program. directions: arrays
-    (..., batch, *shape) for the inputs that move, with the same leading dimensions.
+    (..., batch, *shape) for the inputs that vary, with the same leading dimensions.
     """
     whole = program if isinstance(program, Program) else Program(program)
     entries = {
@@ -52,9 +52,9 @@ def evaluate(
     results = iter(_run(whole.main, entries, whole.functions, wanted))
     value, rate = {}, {}
     for name, out in whole.outputs.items():
-        found = [next(results) for _ in out.nodes]
-        value[name] = _stacked([dual.value for dual in found], batch, out.shape)
-        rates = [0.0 if dual.rate is None else dual.rate for dual in found]
+        duals_of_output = [next(results) for _ in out.nodes]
+        value[name] = _stacked([dual.value for dual in duals_of_output], batch, out.shape)
+        rates = [0.0 if dual.rate is None else dual.rate for dual in duals_of_output]
         rate[name] = _stacked(rates, moving, out.shape)
     return value, rate
 

@@ -1,8 +1,8 @@
 """The layout of values in memory while generated code of a graph runs: C, WebAssembly, JavaScript.
 
-The operations are cut into blocks, each a function of its own, so that compilers need neither much
-time nor much stack. What one block computes and another reads, and what calls read, lies in
-the workspace, whose slots are used again.
+The operations are cut into blocks, each of which becomes a function, so that compilers need neither
+much time nor much stack. Values that one block computes and another reads, and operands and results
+of calls, are in the workspace, whose slots are reused after the last read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from featherlane.program.op import CONDITIONS
 # Operations of a block: compilers need time that grows faster than the length of a function
 # (docs/c.md, "Code size")
 BLOCK = 1000
-LEAVES = {"input", "constant", "result", *CONDITIONS}  # nodes without a statement of their own
+LEAVES = {"input", "constant", "result", *CONDITIONS}  # nodes without a statement
 
 
 class Stage(NamedTuple):
@@ -28,7 +28,7 @@ class Stage(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """stages: in the order in which they run; slots: of the nodes that lie in the workspace;
+    """The stages of a graph in the order in which they run. slots: of each node in the workspace;
     fetched: inputs that are copied there first; size: slots of the workspace.
     """
 
@@ -39,14 +39,14 @@ class Layout(NamedTuple):
 
 
 class _Slots:
-    """The workspace: free pieces, and how much was ever used."""
+    """The allocator of the workspace: its free ranges, and the most slots ever in use."""
 
     def __init__(self) -> None:
-        self.free: list[tuple[int, int]] = []  # (first, count), by place
+        self.free: list[tuple[int, int]] = []  # (first, count), by slot
         self.size = 0
 
     def take(self, count: int) -> int:
-        """The first of `count` free neighbours."""
+        """Allocates `count` consecutive slots; returns the first."""
         for n, (first, free) in enumerate(self.free):
             if free >= count:
                 rest = [(first + count, free - count)] if free > count else []
@@ -56,7 +56,7 @@ class _Slots:
         self.size += count
         return first
 
-    def give_back(self, slot: int) -> None:
+    def release(self, slot: int) -> None:
         insort(self.free, (slot, 1))
         n = self.free.index((slot, 1))
         for left in (n, n - 1):  # joined with its right neighbour, then with its left one
@@ -66,8 +66,8 @@ class _Slots:
 
 
 def operands(graph: Graph, k: int) -> Iterator[int]:
-    """The numbers that the statement of a node reads; a condition is written out where it is used,
-    so that its two sides are read there.
+    """The numbers that the statement of a node reads. A condition is written out where it is used,
+    so its two operands are read there.
     """
     for a in graph.args[k]:
         yield from graph.args[a] if graph.op[a] in CONDITIONS else (a,)
@@ -87,7 +87,7 @@ def _stages(graph: Graph, block: int) -> list[Stage]:
 
 
 def _last_reads(graph: Graph, stages: list[Stage]) -> dict[int, int]:
-    """The nodes that lie in the workspace, each with the last node that reads it there."""
+    """The nodes in the workspace, each with the last node that reads it."""
     stage_of = {k: n for n, stage in enumerate(stages) for k in stage.nodes}
     last: dict[int, int] = {}
     for n, stage in enumerate(stages):
@@ -102,25 +102,25 @@ def _last_reads(graph: Graph, stages: list[Stage]) -> dict[int, int]:
 
 
 def layout(graph: Graph, block: int = BLOCK) -> Layout:
-    """The blocks of a graph, and the slots of what lies in the workspace."""
+    """The blocks of a graph, and the slots of its values in the workspace."""
     stages = _stages(graph, block)
     last = _last_reads(graph, stages)
     ending: dict[int, list[int]] = {}
     for a, k in last.items():
         ending.setdefault(k, []).append(a)
-    slots, place = _Slots(), dict[int, int]()
+    allocator, slots = _Slots(), dict[int, int]()
     fetched = [a for a in last if graph.op[a] == "input"]
-    place |= {a: slots.take(1) for a in fetched}
+    slots |= {a: allocator.take(1) for a in fetched}
     for k in (k for stage in stages for k in stage.nodes):
         for a in ending.get(k, ()):
-            slots.give_back(place[a])
+            allocator.release(slots[a])
         if graph.op[k] == "call":
             results = graph.results(k)
-            first = slots.take(len(results))
-            place |= {r: first + n for n, r in enumerate(results)}
+            first = allocator.take(len(results))
+            slots |= {r: first + n for n, r in enumerate(results)}
             for r in results:
                 if r not in last:
-                    slots.give_back(place[r])
+                    allocator.release(slots[r])
         elif k in last:
-            place[k] = slots.take(1)
-    return Layout(stages, place, fetched, slots.size)
+            slots[k] = allocator.take(1)
+    return Layout(stages, slots, fetched, allocator.size)

@@ -1,4 +1,6 @@
-"""A hash of this package's own text, by which compiled code knows the package that made it."""
+"""A hash of this package's text, which identifies the package that compiled an entry of the
+cache.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def package_hash() -> str:
 
 
 def last_change() -> float:
-    """When a file of the package was last written, in seconds since 1970; 0 if it has no files."""
+    """The last time that a file of the package was written, in seconds since 1970; 0 without
+    files.
+    """
     spec = find_spec("featherlane")
     if spec is None:
         return 0.0
@@ -37,8 +41,8 @@ def last_change() -> float:
         for path, folders, names in os.walk(folder):
             folders[:] = [name for name in folders if name != "__pycache__"]
             files += [os.path.join(path, name) for name in names if name.endswith((".py", ".pyc"))]
-    found = [os.stat(file) for file in files]
-    return max((max(status.st_mtime, status.st_ctime) for status in found), default=0.0)
+    statuses = [os.stat(file) for file in files]
+    return max((max(status.st_mtime, status.st_ctime) for status in statuses), default=0.0)
 
 
 def _modules(spec: ModuleSpec | None) -> Iterator[ModuleSpec]:
@@ -47,12 +51,12 @@ def _modules(spec: ModuleSpec | None) -> Iterator[ModuleSpec]:
         raise ImportError("a module of featherlane cannot be found")
     yield spec
     below = pkgutil.iter_modules(spec.submodule_search_locations or (), spec.name + ".")
-    for found in sorted(below, key=lambda module: module.name):
-        yield from _modules(found.module_finder.find_spec(found.name, None))  # type: ignore[call-arg]
+    for module_info in sorted(below, key=lambda module: module.name):
+        yield from _modules(module_info.module_finder.find_spec(module_info.name, None))  # type: ignore[call-arg]
 
 
 def _text(spec: ModuleSpec) -> bytes:
-    """The text of a module; where it was shipped without, its code."""
+    """The text of a module, or its byte code where it was shipped without text."""
     loader: Any = spec.loader
     with contextlib.suppress(OSError):
         if spec.origin and spec.origin.endswith(".py"):
@@ -67,7 +71,9 @@ def _of_code(code: CodeType) -> bytes:
 
 
 def _of_constant(x: object) -> object:
-    """A constant with the same text in each process: sets have no order of their own."""
+    """A constant with the same text in each process: the order of sets differs between
+    processes.
+    """
     return (
         _of_code(x)
         if isinstance(x, CodeType)

@@ -1,8 +1,8 @@
-"""What a compilation is doing, for the log, the terminal and the command line.
+"""Progress of compilations, for the log, the terminal and the command line.
 
-A compilation that takes more than a second writes to the logger "featherlane", at level INFO: what
-is compiled and how far it is, again every few seconds, and when it is done. Where Python runs
-interactively on a terminal, a line of stderr says the same meanwhile and is then cleared.
+A compilation that takes more than a second writes its subject and its present step to the logger
+"featherlane", at level INFO, every few seconds and when it is done. Where Python runs interactively
+on a terminal, a line of stderr says the same meanwhile and is then cleared.
 FEATHERLANE_PROGRESS=off, or a level above WARNING for that logger, switches the line off.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """The logger "featherlane"."""
     from logging import Logger
 
-SLOW = 1.0  # seconds after which a compilation is worth a word
+SLOW = 1.0  # seconds after which a compilation is reported
 AGAIN = 5.0  # seconds between two lines of the log
 CLEAR = "\r\x1b[K"  # empties the line of the terminal
 OFF = ("off", "no", "none", "false", "0")
@@ -30,7 +30,9 @@ _listeners: list[Callable[[str], None]] = []
 
 
 class _Compilation:
-    """What is compiled, since when, and when that was last told."""
+    """A compilation in progress: its subject, its start, and the time of its last line in the
+    log.
+    """
 
     def __init__(self, what: str) -> None:
         self.what, self.began, self.shown = what, time.monotonic(), False
@@ -42,11 +44,11 @@ class _Compilation:
         now = time.monotonic()
         if now - self.began < SLOW:
             return
-        told = log()
+        logger = log()
         if now - self.logged > AGAIN:
             self.logged = now
-            told.info("compiling %s, %.1f s so far: %s", self.what, now - self.began, doing)
-        if self.shown or _shows_line(told):
+            logger.info("compiling %s, %.1f s so far: %s", self.what, now - self.began, doing)
+        if self.shown or _shows_line(logger):
             self.shown = True
             _write(f"{CLEAR}compiling {self.what}: {doing}")
 
@@ -79,7 +81,7 @@ def _write(text: str) -> None:
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Inside, steps are those of the compilation of `what`; of several inside each other, of the
+    """Within the context, steps belong to the compilation of `what`; of nested contexts, to the
     innermost.
     """
     token = _current.set(_Compilation(what))
@@ -93,14 +95,14 @@ def compiling(what: str) -> Iterator[None]:
 
 
 def step(doing: str) -> None:
-    """Says what this thread's compilation, if any, does now."""
+    """Reports the present step of this thread's compilation, if there is one."""
     if (compilation := _current.get()) is not None:
         compilation.step(doing)
 
 
 @contextmanager
 def listening(listen: Callable[[str], None]) -> Iterator[None]:
-    """Inside, `listen` gets each step of all compilations, in place of the line."""
+    """Within the context, `listen` gets each step of all compilations, instead of the line."""
     _listeners.append(listen)
     try:
         yield

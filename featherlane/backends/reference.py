@@ -1,4 +1,6 @@
-"""The interpreter: what a graph means, to the bit. Every other backend is tested against it."""
+"""The interpreter: it defines the results of a graph, to the bit. All backends are tested against
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
-    given: np.dtype[Any] = np.dtype(dtype)
-    if given not in DTYPES:
-        raise TypeError(f"dtype is {given}: wanted float64 or float32")
-    return given
+    kind: np.dtype[Any] = np.dtype(dtype)
+    if kind not in DTYPES:
+        raise TypeError(f"dtype is {kind}: wanted float64 or float32")
+    return kind
 
 
 def _check_names(graph: Graph, inputs: Mapping[str, Any]) -> None:
@@ -58,9 +60,9 @@ def _batch(entries: Mapping[str, Array]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*batches.values())
     except ValueError:
-        given = ", ".join(f"{batch} of {name!r}" for name, batch in batches.items())
+        batches_of_inputs = ", ".join(f"{batch} of {name!r}" for name, batch in batches.items())
         wrong = "the leading dimensions of the inputs do not broadcast"
-        raise ValueError(f"{wrong}: {given}") from None
+        raise ValueError(f"{wrong}: {batches_of_inputs}") from None
 
 
 def _called(
@@ -76,7 +78,9 @@ def _called(
 def _nodes(
     graph: Graph, entries: Mapping[str, Array], dtype: np.dtype[Any], functions: Functions
 ) -> Iterator[tuple[int, list[Array]]]:
-    """Each node's number in turn with the values so far, of which the user may drop some."""
+    """Yields each node's number with the list of values so far, which the caller may drop entries
+    of.
+    """
     known: list[Array] = []
     for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
         if op == "constant":
@@ -85,8 +89,8 @@ def _nodes(
             name, position = value
             known.append(entries[name][..., position])
         elif op == "call":
-            given = np.broadcast_arrays(*(known[a] for a in args)) if args else []
-            known.append(_called(functions, value, given, dtype))
+            operands = np.broadcast_arrays(*(known[a] for a in args)) if args else []
+            known.append(_called(functions, value, operands, dtype))
         elif op == "result":
             known.append(known[args[0]][value])
         else:
@@ -123,13 +127,13 @@ def evaluate(
         name: np.empty((*batch, len(out.nodes)), dtype) for name, out in graph.outputs.items()
     }
     last_use = {a: k for k, args in enumerate(graph.args) for a in args}
-    places: dict[int, list[Array]] = {}
+    entries_of: dict[int, list[Array]] = {}
     for name, out in graph.outputs.items():
         for i, k in enumerate(out.nodes):
-            places.setdefault(k, []).append(results[name][..., i : i + 1])
+            entries_of.setdefault(k, []).append(results[name][..., i : i + 1])
     for k, known in _nodes(graph, entries, dtype, functions):
-        for place in places.get(k, ()):
-            place[..., 0] = known[k]
+        for entry in entries_of.get(k, ()):
+            entry[..., 0] = known[k]
         for a in graph.args[k]:
             if last_use[a] == k:
                 known[a] = None

@@ -1,4 +1,4 @@
-"""XLA's foreign function interface: what its handlers for CPUs and for GPUs share, from XLA's
+"""XLA's foreign function interface: constants that handlers for CPUs and for GPUs share, from XLA's
 public header xla/ffi/api/c_api.h. Structures only grow at their ends, and each says its size.
 """
 
@@ -23,8 +23,8 @@ def versions(header: Path) -> tuple[int, int] | None:
         text = header.read_text()
     except OSError:
         return None
-    found = [re.search(rf"#define XLA_FFI_API_{x} (\d+)", text) for x in ("MAJOR", "MINOR")]
-    major, minor = (int(x[1]) if x else -1 for x in found)
+    matches = [re.search(rf"#define XLA_FFI_API_{x} (\d+)", text) for x in ("MAJOR", "MINOR")]
+    major, minor = (int(x[1]) if x else -1 for x in matches)
     return (major, minor) if min(major, minor) >= 0 else None
 
 

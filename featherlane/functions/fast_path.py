@@ -137,14 +137,14 @@ def machine_code_call(
     unlocked = -(-WORTH_UNLOCKING // max(function.numbers, 1))
     for loops in function.loops():
         single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
-        share = pool.code.place("share") if loops.task and isinstance(pool, ThreadPool) else 0
+        share = pool.code.address_of("share") if loops.task and isinstance(pool, ThreadPool) else 0
         most = _most(function, loops.batch)
         call = cpython.CallSpec(
             single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task
         )
         pass_on = cpython.callable_of(
             call,
-            _entry_point().place("call"),
+            _entry_point().address_of("call"),
             pass_on,
             function.packed,
             name=function.name,
@@ -172,7 +172,7 @@ def _tested() -> str:
     """The reason why this interpreter's calls cannot be taken; empty if they can."""
     if not cpython.available():
         return "objects of this interpreter do not lie in memory as machine code expects"
-    return selftest.mismatch(_entry_point().place("call"))
+    return selftest.mismatch(_entry_point().address_of("call"))
 
 
 @cache

@@ -172,7 +172,7 @@ class Function:
             return xla.Handler(kernel, *shapes)
         pool.grow(physical_cores())
         task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
-        return xla.Handler(kernel, *shapes, pool.code.place("share"), task)
+        return xla.Handler(kernel, *shapes, pool.code.address_of("share"), task)
 
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
         """The kernels for GPUs in one dtype."""

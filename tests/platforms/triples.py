@@ -65,14 +65,14 @@ class Unloaded:
     def __init__(self, names):
         self._data = {"slots", "work"}.intersection(names)
 
-    def place(self, name):
+    def address_of(self, name):
         if name in self._data:
             return ctypes.addressof(self.words)
         return ctypes.cast(self.nothing, ctypes.c_void_p).value
 
     @property
     def address(self):
-        return self.place("loop")
+        return self.address_of("loop")
 
 
 class System:

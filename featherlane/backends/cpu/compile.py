@@ -39,7 +39,7 @@ class Kernel:
     @cached_property
     def slots(self) -> int:
         """Kept in the code: a cached one has no program to count."""
-        return ctypes.c_int64.from_address(self.code.place(SLOTS)).value
+        return ctypes.c_int64.from_address(self.code.address_of(SLOTS)).value
 
 
 # One text is made at a time: under the interpreter's lock two would both be done late, where the

@@ -89,7 +89,7 @@ def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
     if not addresses.is_used(image):
         return jit.MachineCode(image, names)
     code, found = jit.MachineCode(image, (*names, addresses.TABLE)), symbols()
-    table = (ctypes.c_void_p * len(addresses.NAMES)).from_address(code.place(addresses.TABLE))
+    table = (ctypes.c_void_p * len(addresses.NAMES)).from_address(code.address_of(addresses.TABLE))
     table[:] = [found[name] for name in addresses.NAMES]
     return code
 

@@ -41,9 +41,9 @@ class LoadedLoop:
     ) -> None:
         self.dtype = dtype
         self.code = code = loaded(f"{key} {dtype}", source, ("loop", "work", "forget"))
-        (ctypes.c_int64 * len(work)).from_address(code.place("work"))[:] = list(work)
+        (ctypes.c_int64 * len(work)).from_address(code.address_of("work"))[:] = list(work)
         self.ufunc, self._alive = gufunc("loop", code.address, dtype, inputs, outputs)
-        free = ctypes.CFUNCTYPE(None)(code.place("forget"))
+        free = ctypes.CFUNCTYPE(None)(code.address_of("forget"))
         weakref.finalize(self, lambda free, code: free(), free, code)  # code: must be there still
 
 

@@ -107,7 +107,7 @@ def _functions(lines: list[str], signatures: dict[str, Any]) -> dict[str, Callab
     code = linked(machine_code("\n".join(lines)), tuple(signatures))
 
     def function(name: str) -> Callable[..., None]:
-        call = signatures[name](code.place(name))
+        call = signatures[name](code.address_of(name))
         return lambda *arguments, alive=code: call(*arguments)
 
     return {name: function(name) for name in signatures}

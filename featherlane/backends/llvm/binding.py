@@ -1,5 +1,5 @@
 """The binding of LLVM, loaded when its first name is used: it takes as long to import as half of
-this package, and whoever only loads robots, traces or writes C never needs it.
+this package, and programs that only load robots, trace or write C do not need it.
 """
 
 from __future__ import annotations

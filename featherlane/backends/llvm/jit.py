@@ -27,22 +27,22 @@ def target() -> str:
 
 
 def machine_code(ir: str) -> bytes:
-    """Compiles LLVM IR for the host, a large one in pieces and on several cores: to an object file,
-    or several that are joined.
+    """Compiles LLVM IR for the host to an object file. Large texts are compiled in pieces on
+    several cores, and the object files are joined.
     """
     from featherlane.backends.llvm import workers  # loads llvmlite
 
     texts = pieces.cut(ir)
-    told = lambda done: progress.step(f"code, {done} of {len(texts)} pieces")
-    return pieces.joined(workers.object_files(texts, told))
+    report = lambda done: progress.step(f"code, {done} of {len(texts)} pieces")
+    return pieces.joined(workers.object_files(texts, report))
 
 
-LIBRARIES = 16  # of one session
+LIBRARIES = 16  # libraries that one session links
 
 
 class _Session:
-    """LLVM's linker in memory, for some libraries. llvmlite frees the code of a library that is no
-    longer used, but the library itself (9 kB) only with its session: so there are several.
+    """A session of LLVM's linker in memory. llvmlite frees the code of a library that is no longer
+    used, but the library itself (9 kB) only with its session: so each links a few libraries.
     """
 
     _newest: _Session | None = None
@@ -55,15 +55,15 @@ class _Session:
         # the code: 1 to 6 % faster, and large code loads 2.5 times faster (docs/performance.md,
         # "What else was tried"). On Windows RuntimeDyld links, which may place them far apart.
         self.jit = llvm.create_lljit_compiler(use_jit_link=os.name != "nt")
-        self.left = LIBRARIES
+        self.remaining = LIBRARIES
 
     @classmethod
     def newest(cls) -> _Session:
         """The session that the next library is linked in."""
         with cls._lock:
-            if cls._newest is None or not cls._newest.left:
+            if cls._newest is None or not cls._newest.remaining:
                 cls._newest = cls()
-            cls._newest.left -= 1
+            cls._newest.remaining -= 1
             return cls._newest
 
     def link(self, builder: llvm.JITLibraryBuilder) -> llvm.ResourceTracker:
@@ -77,7 +77,7 @@ def _locks() -> list[Any]:
 
 
 def _before_fork() -> None:
-    """Waits until no thread is in LLVM: in the forked process it would be in there for ever."""
+    """Waits until no thread is in LLVM: a lock held at the fork would never be released there."""
     for lock in _locks():
         lock.__enter__()
 
@@ -96,8 +96,8 @@ if hasattr(os, "register_at_fork"):
 class MachineCode:
     """Object files loaded into memory, where they stay as long as this object lives.
 
-    image: as `machine_code` gives it. names: the symbols whose addresses are wanted. Functions of
-    the C library that LLVM calls on its own, such as memcpy, are looked up in the process.
+    image: the result of `machine_code`. names: the symbols whose addresses are looked up. Functions
+    of the C library that LLVM itself calls, such as memcpy, are those of the process.
     """
 
     def __init__(self, image: bytes, names: Sequence[str]) -> None:
@@ -108,14 +108,14 @@ class MachineCode:
         for name in names:
             builder = builder.export_symbol(name)
         self._library = session.link(builder)
-        self._session = session  # goes with its last library
-        self._places = {name: int(self._library[name]) for name in names}
+        self._session = session  # freed with its last library
+        self._addresses = {name: int(self._library[name]) for name in names}
 
-    def place(self, name: str) -> int:
-        """The address of one of the wanted symbols."""
-        return self._places[name]
+    def address_of(self, name: str) -> int:
+        """The address of one of the symbols `names`."""
+        return self._addresses[name]
 
     @property
     def address(self) -> int:
         """The address of the inner loop."""
-        return self._places["loop"]
+        return self._addresses["loop"]

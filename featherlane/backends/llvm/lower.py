@@ -1,7 +1,7 @@
 """Graphs lowered to LLVM IR, shared by every LLVM target: each value is a vector that holds the
 same scalar of `width` states.
 
-The text is made once, here, from a checked graph. No fast-math flag is ever set: every operation is
+The text is written once, from a checked graph. No fast-math flag is ever set: every operation is
 rounded as the reference rounds it, so that results have the same bits for every width, lane and
 machine.
 """
@@ -139,8 +139,8 @@ def _power_of_two(t: Lanes, to: str, k: str) -> list[str]:
 
 
 def _exponent(t: Lanes, to: str, a: str) -> list[str]:
-    """The bits of the exponent as the low bits of 2^m + exponent + bias: no conversion of integers,
-    which AVX2 has for 32 bits alone.
+    """The exponent, from its bits as the low bits of 2^m + exponent + bias. AVX2 converts integers
+    of 32 bits only, so no conversion of integers is used.
     """
     v, i, (fraction, bias) = t.vector, t.integers, t.exponents
     whole = bias + fraction << fraction  # the bits of 2^m
@@ -190,8 +190,8 @@ def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
     ]
 
 
-# Moves between lanes, of packed graphs alone (`program/passes/pack`): they take the value of their
-# node too
+# Moves between lanes, in packed graphs alone (`program/passes/pack`): their last argument is the
+# value of the node
 MOVES: dict[str, Callable[..., list[str]]] = {"shuffle": _shuffle, "flip": _flip}
 INTRINSICS = {
     "fabs": 1,
@@ -283,14 +283,14 @@ def straight_line(
 ) -> list[str]:
     """The instructions of a graph, or of its `nodes`, in order.
 
-    load(node, name) gives the lines that bring an input entry, or a node before `nodes`, into
-    `name`; None stands for a node that is computed again. store(node, name) is asked once for each
-    node, as soon as its value is there.
+    load(node, name) returns the lines that load an input entry, or a node before `nodes`, into
+    `name`, or None for a node to be computed again. store(node, name) is called once for each node,
+    as soon as its value is computed.
 
     The code is cut into basic blocks, for two reasons that show in the assembly: inputs are loaded
     again in each block that needs them instead of being spilled and reloaded, and LLVM's time for a
-    block grows with the square of its length. LLVM would merge blocks that merely follow each
-    other, so each ends with a branch on %stop, which never holds, to the label %leave.
+    block grows with the square of its length. LLVM would merge consecutive blocks, so each ends
+    with a branch on %stop, which never holds, to the label %leave.
     """
     nodes = range(len(graph)) if nodes is None else nodes
     outputs = {k for out in graph.outputs.values() for k in out.nodes}
@@ -299,7 +299,7 @@ def straight_line(
         if graph.args[k]:
             code.compute(k)
         elif k in outputs:
-            code.bring(k)
+            code.load_leaf(k)
         if graph.args[k] or k in outputs:
             code.lines += store(k, code.name[k])
         if code.count == BASIC_BLOCK:
@@ -308,17 +308,19 @@ def straight_line(
 
 
 class _StraightLine:
-    """Straight-line code in the making: names of values, what the basic block has loaded."""
+    """Straight-line code under construction: names of values, and inputs the basic block has
+    loaded.
+    """
 
     def __init__(self, graph: Graph, t: Lanes, load: Load, first: int) -> None:
-        self.graph, self.t, self.load, self.first = graph, t, load, first
+        self.graph, self.t, self.load_node, self.first = graph, t, load, first
         self.name: dict[int, str] = {}
         self.lines: list[str] = []
         self.count = self._block = 0
         self._loaded: set[int] = set()
         self._constants = itertools.count()
 
-    def bring(self, a: int) -> None:
+    def load_leaf(self, a: int) -> None:
         """Makes a value that these nodes do not compute available in the current basic block."""
         graph, t = self.graph, self.t
         if graph.op[a] == "constant":
@@ -329,17 +331,17 @@ class _StraightLine:
         elif (graph.op[a] == "input" or a < self.first) and a not in self._loaded:
             self._loaded.add(a)
             name = self.name[a] = f"%x{a}.{self._block}"
-            lines = self.load(a, name)
+            lines = self.load_node(a, name)
             if lines is None:
                 for b in graph.args[a]:
-                    self.bring(b)
+                    self.load_leaf(b)
                 lines = LOWER[graph.op[a]](t, name, *[self.name[b] for b in graph.args[a]])
             self.lines += lines
 
     def compute(self, k: int) -> None:
         op, args = self.graph.op[k], self.graph.args[k]
         for a in args:
-            self.bring(a)
+            self.load_leaf(a)
         operands = [self.name[a] for a in args]
         self.name[k] = f"%x{k}"
         if op in MOVES:

@@ -1,17 +1,17 @@
-"""LLVM IR with a few more instructions, for functions that are written by hand.
+"""LLVM IR with macros for common sequences of instructions, for functions written by hand.
 
-| written                       | meaning                                                       |
+| macro                         | meaning                                                       |
 | ----------------------------- | ------------------------------------------------------------- |
 | ... $(instruction) ...        | the value of an instruction, which runs before the line       |
 | item T %list %k               | element k of a list of T, eight bytes each                    |
 | put T %x %list %k             | stores element k of such a list                               |
-| field T %base n               | the T that lies n bytes behind a pointer                      |
-| at %base n                    | the address n bytes behind a pointer                          |
+| field T %base n               | the T at an offset of n bytes from a pointer                  |
+| at %base n                    | the address at an offset of n bytes from a pointer            |
 | word %list %k                 | the address of word k of a list                               |
 | record %list %k n             | the address of record k of a list whose records are n words   |
-| need %test                    | goes on if the test holds, else to the label %no              |
-| when %test: label             | goes to the label if the test holds, else on                  |
-| when %test: yes, no           | goes to one of two labels                                     |
+| need %test                    | continues if the test holds, else branches to the label %no   |
+| when %test: label             | branches to the label if the test holds, else continues       |
+| when %test: yes, no           | branches to one of two labels                                 |
 | return T %x when %test        | returns if the test holds                                     |
 | each %k %first %end           | a loop over first <= k < end, closed by `again %k`            |
 | repeat %k                     | a loop over 0 <= k < n, run at least once, closed by          |
@@ -25,8 +25,8 @@ from __future__ import annotations
 import re
 
 _MACROS = [
-    (re.compile(pattern), written.lstrip("\n"))
-    for pattern, written in {
+    (re.compile(pattern), expansion.lstrip("\n"))
+    for pattern, expansion in {
         r"(%\S+) = item (\S+) (\S+) (\S+)": """
   {0}.at = getelementptr inbounds {1}, ptr {2}, i64 {3}
   {0} = load {1}, ptr {0}.at, align 8""",
@@ -86,34 +86,34 @@ _MACROS = [
 {0}.done:""",
     }.items()
 ]
-_USED = re.compile(
+_MACRO = re.compile(
     r"\$\(|^(need|when|return|each|again|repeat|put)\b|= (item|field|at|word|record)\b"
 )
 _COMPARISON = re.compile(r"(need|when|return \S+ \S+ when) (?=[a-z])(.*?)(: \S+(?:, \S+)?)?")
 
 
 def expanded(text: str) -> str:
-    """The text with every macro replaced by the LLVM IR that it stands for."""
+    """The text with every macro replaced by its LLVM IR."""
     lines = enumerate(text.splitlines())
     return "\n".join(_instructions(line.strip(), f"t{number}") for number, line in lines)
 
 
 def _instructions(line: str, name: str) -> str:
-    """A line as LLVM IR. name: the beginning of the names of its temporaries."""
-    if not _USED.search(line):
+    """A line as LLVM IR. name: the prefix of the names of its temporaries."""
+    if not _MACRO.search(line):
         return line
     if match := _COMPARISON.fullmatch(line):
         line = f"{match[1]} $(icmp {match[2]}){match[3] or ''}"
     before, line = _hoisted(line, name)
-    for pattern, written in _MACROS:
+    for pattern, expansion in _MACROS:
         if match := pattern.fullmatch(line):
-            line = written.format(*match.groups(), name=name)
+            line = expansion.format(*match.groups(), name=name)
             break
     return "\n".join([*before, line])
 
 
 def _hoisted(line: str, name: str) -> tuple[list[str], str]:
-    """The instructions in $( ) of a line, and the line with their values in place of them."""
+    """The instructions in $( ) of a line, and the line with their values instead of them."""
     before: list[str] = []
     while (start := line.find("$(")) >= 0:
         end, depth = start + 2, 1

@@ -1,8 +1,9 @@
-"""LLVM IR cut into modules that are compiled apart, and the object files of such modules as one.
+"""LLVM IR cut into modules that are compiled separately, and their object files joined into one
+image.
 
 LLVM compiles one function after another, and a large kernel is many functions that only read and
-write memory: its blocks. They become functions of modules of their own. The cut depends on the text
-alone, so that the code is the same whoever compiles the modules, in whatever order.
+write memory: its blocks. They are moved to separate modules. The cut depends on the text alone, so
+that the code does not depend on which processes compile the modules, and in which order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _MAGIC = b"featherlane objects\n"
 
 
 def cut(ir: str) -> list[str]:
-    """The modules that LLVM IR is cut into, of which the first has all that cannot be moved."""
+    """The modules that LLVM IR is cut into. Functions that cannot be moved stay in the first
+    one.
+    """
     if len(ir) < 2 * PIECE:
         return [ir]
     lines, functions = _parts(ir)
@@ -63,13 +66,13 @@ def _head(function: str) -> str:
 def _copied(line: str) -> str | None:
     """The name that a line declares or defines, if every module can have such a line."""
     if line.startswith("declare ") or " = private unnamed_addr constant " in line:
-        found = _NAME.search(line)
-        return found and found[1]
+        name = _NAME.search(line)
+        return name and name[1]
     return None
 
 
 def _can_move(function: str, shared: dict[str, str]) -> bool:
-    """Whether a function is large and refers to nothing but what each module can have."""
+    """Whether a function is large and refers only to globals that every module can declare."""
     if len(function) < MOVED or not function.startswith("define internal "):
         return False
     head = _head(function)

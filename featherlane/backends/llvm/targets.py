@@ -1,8 +1,8 @@
-"""The processors that code can be made for, as a table, and LLVM IR compiled for one of them.
+"""The table of processors that there is code for, and LLVM IR compiled for one of them.
 
-A kernel is text for vectors of some width; which instructions it becomes is decided here alone. The
-host is one more row. The other rows serve object files for other programs, and show that results
-have the same bits everywhere.
+A kernel is text for vectors of some width; only this module decides which instructions it becomes.
+The host is a further row. The other rows serve object files for other programs, and tests that
+results have the same bits everywhere.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # workers do without NumPy
     import numpy as np
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
-# An attribute of functions with workspaces on the stack: each page is touched in turn, so that a
-# stack that is too short ends in its guard page and not behind it
+# An attribute of functions with workspaces on the stack: they touch page after page, so that a
+# stack overflow hits the guard page and not memory beyond it
 PROBED = '"probe-stack"="inline-asm"'
 WHOLE_VECTORS = "-prefer-256-bit"  # LLVM halves vectors of 512 bits where it expects a lower clock
 
@@ -124,10 +124,10 @@ _NEXT_BLOCK = re.compile(r"br i1 %stop, label %leave, label %block(\d+)")
 
 
 def _unmergeable(ir: str) -> str:
-    """Gives each branch between the basic blocks of straight-line code a condition of its own.
+    """Gives each branch between the basic blocks of straight-line code a different condition.
 
     LLVM's code generator for Arm drops a branch on a condition that was tested before, and merges
-    the blocks: the one block that is left takes seven times as long to compile and a fifth more
+    the blocks: the single block takes seven times as long to compile and a fifth more
     instructions. On x86 it keeps them apart.
     """
     lines: list[str] = []

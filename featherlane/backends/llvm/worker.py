@@ -1,8 +1,8 @@
 """The program of a worker: LLVM IR from stdin to object files on stdout, until stdin ends.
 
-A message is a line with its length and then its bytes. The worker's first message says what it
-compiles with; a reply of no bytes says that a text could not be compiled. A worker imports nothing
-but llvmlite and `targets`, which takes a third of the time of importing this package.
+A message is a line with its length and then its bytes. The worker's first message is `identity()`;
+an empty reply says that a text could not be compiled. A worker imports nothing but llvmlite and
+`targets`, which takes a third of the time of importing this package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from featherlane.backends.llvm import targets
 
 
 def identity() -> bytes:
-    """What code depends on besides its text."""
+    """The versions and the processor that code depends on besides its text."""
     from llvmlite import __version__
 
     return f"{__version__} {targets.host()}".encode()
@@ -31,7 +31,7 @@ def send(stream: BinaryIO, message: bytes) -> None:
 
 
 def receive(stream: BinaryIO) -> bytes:
-    """Reads a message. Raises EOFError if there is no whole one."""
+    """Reads a message. Raises EOFError if it is incomplete."""
     size = b""
     while not size.endswith(b"\n"):
         byte = stream.read(1)
@@ -48,10 +48,10 @@ def receive(stream: BinaryIO) -> bytes:
 
 
 def main() -> None:
-    """Compiles until there is nothing more to read."""
+    """Compiles texts until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that waits
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what else writes to stdout must not come between replies
+    os.dup2(2, 1)  # other output to stdout must not come between replies
     send(replies, identity())
     while True:
         try:
@@ -60,6 +60,6 @@ def main() -> None:
             return
         try:
             image = targets.machine_code(ir, targets.host())
-        except Exception:  # whoever asked compiles it again and sees the error
+        except Exception:  # the parent compiles it again and sees the error
             image = b""
         send(replies, image)

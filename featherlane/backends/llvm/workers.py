@@ -1,11 +1,10 @@
-"""LLVM IR compiled on all cores: by this process, and by workers, which are processes of their own
-since llvmlite lets one thread of a process into LLVM at a time.
+"""LLVM IR compiled on all cores: by this process, and by worker processes, since llvmlite lets one
+thread of a process into LLVM at a time.
 
-Nothing depends on workers. This process compiles beside them, and compiles what they could not:
+Nothing depends on workers. This process compiles at the same time, and compiles what they did not:
 where they cannot be started, are killed, have no memory, or do not answer. They start when there is
-much to compile, wait for more for some seconds, and end with this process.
-FEATHERLANE_WORKERS=N sets their number, by default one less than there are cores; 0 or off starts
-none.
+much to compile, stay idle for some seconds, and end with this process. FEATHERLANE_WORKERS=N sets
+their number, by default one less than there are cores; 0 or off starts none.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from featherlane.backends.progress import log
 from featherlane.errors import shown
 
 MOST = 15  # workers: each takes some 100 MB, and there are about 16 pieces
-IDLE = 10.0  # seconds that a worker waits for more
+IDLE = 10.0  # seconds that a worker waits for a further text
 PATIENCE = 30.0  # seconds without an answer after which this process compiles a piece itself
 OFF = ("off", "none", "no", "false")
 
@@ -47,8 +46,8 @@ main()
 
 
 def python_of(module: str) -> list[str]:
-    """The command that runs `main` of a module of this package, in a process that imports nothing
-    but what that module does.
+    """The command that runs `main` of a module of this package, in a process that imports only what
+    that module imports.
     """
     llvmlite_folder = os.path.dirname(os.path.dirname(os.path.abspath(llvmlite.__file__)))
     path = [*sys.modules["featherlane"].__path__]
@@ -57,7 +56,7 @@ def python_of(module: str) -> list[str]:
 
 
 def wanted() -> int:
-    """The number of workers that this process may have."""
+    """The number of workers that this process may start."""
     asked = os.environ.get("FEATHERLANE_WORKERS", "").strip().lower()
     count = physical_cores() - 1
     if asked.isdecimal() or asked in OFF:
@@ -69,24 +68,25 @@ def wanted() -> int:
 
 @lru_cache  # once for each value
 def _complain(asked: str) -> None:
-    """Says in the log that a value means nothing."""
+    """Logs that a value of FEATHERLANE_WORKERS has no meaning."""
     wanted = "wanted a whole number from 0 on, or off; the default is taken"
     log().warning("FEATHERLANE_WORKERS is %s: %s", shown(asked), wanted)
 
 
 def _can_start() -> bool:
-    """Whether sys.executable is a Python that can start workers with this package: not a frozen
-    program, nor one that Python is a part of, which would start itself.
+    """Whether sys.executable is a Python that can start workers with this package. A frozen
+    program, or one that embeds Python, would start itself instead.
     """
     name = os.path.basename(sys.executable or "").lower()
     if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
         return False
-    # Processors without fused multiply-adds need more modules; another package's code is not ours
+    # Processors without fused multiply-adds need more modules than a worker imports. Workers would
+    # import the package on disk, which must be the one that this process has imported
     return targets.host().fused and not cache.is_replaced()
 
 
 class _Worker:
-    """A worker process. Raises OSError or EOFError if it cannot be had."""
+    """A worker process. Raises OSError or EOFError if it cannot be started."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -98,8 +98,8 @@ class _Worker:
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
 
-    def meet(self) -> None:
-        """Waits until it is there."""
+    def await_identity(self) -> None:
+        """Waits until it has started. Raises OSError if it would compile other code."""
         if worker.receive(cast(Any, self.process.stdout)) != worker.identity():
             raise OSError("a worker compiles with something else")
 
@@ -119,20 +119,20 @@ class _Worker:
 
 
 class _Job:
-    """A text to compile, and the object file once it is there."""
+    """A text to compile, and its object file once it is compiled."""
 
     def __init__(self, ir: str) -> None:
         self.ir, self.image, self.failed = ir, b"", False
 
 
 class _Workers:
-    """The workers of this process, each with a thread that gives it what waits to be compiled."""
+    """The workers of this process, each with a thread that sends it the next waiting job."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.waiting: deque[_Job] = deque()
         self.threads, self.alive = 0, list[_Worker]()
-        self.own: _Job | None = None  # what this process compiles
+        self.compiling: _Job | None = None  # the job of this process
 
     def start(self, count: int) -> None:
         """Starts workers until there are so many, without waiting for them."""
@@ -153,7 +153,7 @@ class _Workers:
         try:
             one = _Worker()
             self.alive.append(one)
-            one.meet()
+            one.await_identity()
             while (job := self._next()) is not None:
                 self._run(job, one)
         except (OSError, EOFError, ValueError) as error:
@@ -166,7 +166,7 @@ class _Workers:
                 one.end()
 
     def _next(self) -> _Job | None:
-        """What waits, or None after some time with nothing to do."""
+        """The next waiting job, or None after some idle time."""
         with self.changed:
             self.changed.wait_for(lambda: self.waiting, IDLE)
             return self.waiting.popleft() if self.waiting else None
@@ -188,16 +188,17 @@ class _Workers:
 
     def withdraw(self, jobs: Sequence[_Job]) -> None:
         with self.changed:
-            if self.own in jobs:
-                self.own = None
+            if self.compiling in jobs:
+                self.compiling = None
             for job in jobs:
                 if job in self.waiting:
                     self.waiting.remove(job)
 
-    def left(self, jobs: Sequence[_Job], told: Callable[[int], None]) -> _Job | None:
-        """One of some jobs for this thread: one that waits, that a worker failed at or does not
-        answer to; None if all are done. One thread at a time has such a job, since llvmlite lets
-        only one into LLVM: what others had taken would wait there. told: is told how many are done.
+    def next_here(self, jobs: Sequence[_Job], report: Callable[[int], None]) -> _Job | None:
+        """The next of some jobs for this thread: one that waits, that a worker failed at or does
+        not answer to; None if all are done. One thread at a time takes a job, since llvmlite lets
+        only one into LLVM: jobs of other threads would wait there. report: gets the number of jobs
+        done.
         """
         since = time.monotonic()
         while True:
@@ -206,21 +207,21 @@ class _Workers:
                 mine = [job for job in missing if job.failed or job in self.waiting]
                 if not mine and time.monotonic() - since > PATIENCE:
                     mine = missing
-                own = mine[0] if mine and self.own is None else None
-                if own is not None:
-                    self.own = own
-                    if own in self.waiting:
-                        self.waiting.remove(own)
+                job_here = mine[0] if mine and self.compiling is None else None
+                if job_here is not None:
+                    self.compiling = job_here
+                    if job_here in self.waiting:
+                        self.waiting.remove(job_here)
                 elif missing:
                     self.changed.wait(1.0)
-            told(len(jobs) - len(missing))
-            if own is not None or not missing:
-                return own
+            report(len(jobs) - len(missing))
+            if job_here is not None or not missing:
+                return job_here
 
     def done(self, job: _Job, image: bytes) -> None:
-        """Takes what this process has compiled: no bytes if it could not."""
+        """Stores what this process has compiled: no bytes if it could not."""
         with self.changed:
-            self.own, job.image = None, job.image or image
+            self.compiling, job.image = None, job.image or image
             self.changed.notify_all()
 
     def end(self) -> None:
@@ -232,12 +233,12 @@ _workers = _Workers()
 
 
 def prepare() -> None:
-    """Starts workers for what will soon be compiled: they need 0.2 s until they can."""
+    """Starts workers ahead of a compilation: they need 0.2 s to start."""
     _workers.start(wanted())
 
 
-def object_files(irs: Sequence[str], told: Callable[[int], None]) -> list[bytes]:
-    """Compiles LLVM IR to object files for the host. told: is told how many are done."""
+def object_files(irs: Sequence[str], report: Callable[[int], None]) -> list[bytes]:
+    """Compiles LLVM IR to object files for the host. report: gets the number of files done."""
     jobs = [_Job(ir) for ir in irs]
     if (len(jobs) > 1 or _workers.alive) and (count := wanted()):
         _workers.start(min(count, len(jobs) - 1))
@@ -246,19 +247,19 @@ def object_files(irs: Sequence[str], told: Callable[[int], None]) -> list[bytes]
         for job in jobs:
             job.failed = True  # there are no workers
     try:
-        while (own := _workers.left(jobs, told)) is not None:
+        while (job_here := _workers.next_here(jobs, report)) is not None:
             image = b""
             try:
-                image = targets.machine_code(own.ir, targets.host())
+                image = targets.machine_code(job_here.ir, targets.host())
             finally:
-                _workers.done(own, image)
+                _workers.done(job_here, image)
     finally:
         _workers.withdraw(jobs)
     return [job.image for job in jobs]
 
 
 def _after_fork() -> None:
-    """The workers are those of the parent: the forked process starts its own."""
+    """Forgets the workers of the parent process: the forked process starts others."""
     global _workers
     for one in _workers.alive:
         one.forget()

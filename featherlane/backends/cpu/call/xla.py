@@ -230,9 +230,9 @@ class Handler:
         sizes = [ArrayTable(len(s), math.prod(s), math.prod(s) * size) for s in shapes]
         self._table = ctypes.create_string_buffer(packed([*head, *chain(*sizes), *inner]))
         self._code = loaded_text(source(), ("handler", "featherlane_handler_table"))
-        place = self._code.place("featherlane_handler_table")
+        place = self._code.address_of("featherlane_handler_table")
         ctypes.c_void_p.from_address(place).value = ctypes.addressof(self._table)
-        self.address = self._code.place("handler")
+        self.address = self._code.address_of("handler")
 
 
 def _strides(shape: Shape, size: int) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ def compile_plan(
     key = f"{key} {cache.digest(repr(plan).encode())}"
     text = lambda: _source(plan, parts, dtype, 1 if single else _together(plan, width, dtype))
     code = loaded(f"{key} {dtype} {width} {single}", text, ("loop", SLOTS, "kernels"))
-    addresses = (ctypes.c_int64 * len(parts)).from_address(code.place("kernels"))
+    addresses = (ctypes.c_int64 * len(parts)).from_address(code.address_of("kernels"))
     addresses[:] = [part.code.address for part in parts]
     return Kernel(code, dtype, width, tuple(parts))
 

@@ -75,7 +75,7 @@ class ThreadPool:
         self.most = max(physical_cores(), MOST)
         self.code = loaded_text(pool_ir.source(), ("share", "serve", "dismiss", "pauses"))
         number, pointer = ctypes.c_int64, ctypes.c_void_p
-        of = lambda name, *kinds: ctypes.CFUNCTYPE(None, *kinds)(self.code.place(name))
+        of = lambda name, *kinds: ctypes.CFUNCTYPE(None, *kinds)(self.code.address_of(name))
         self._share, self._serve = of("share", *[pointer] * 4), of("serve", pointer, number)
         self._dismiss, self._pauses = of("dismiss", pointer), of("pauses", number)
         self._words = aligned((pool_ir.memory(self.most - 1),), np.dtype(np.int64))
