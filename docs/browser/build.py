@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import featherlane as fl
-from featherlane.backends.wasm.files import Shown, page
+from featherlane.backends.wasm.files import RobotOnPage, page
 
 PAGE = Path(__file__).parent / "page.html"
 ROBOTS = {"iiwa14": True, "double_pendulum": True, "panda": False, "hyq": False, "atlas": False}
 
 
-def shown(name: str, scripted: bool) -> Shown:
+def shown(name: str, scripted: bool) -> RobotOnPage:
     """A bundled robot as `generate` writes it, with the functions that the page calls."""
     with tempfile.TemporaryDirectory() as folder:
         files = fl.generate(fl.load(name), folder, ["mass_matrix"], target="wasm", name=name)
         texts = {file.name: file for file in files}
         script = texts[f"{name}_fallback.mjs"].read_text(encoding="utf-8") if scripted else ""
-        return Shown(name, texts[f"{name}.wasm"].read_bytes(), script)
+        return RobotOnPage(name, texts[f"{name}.wasm"].read_bytes(), script)
 
 
 def built(robots: Mapping[str, bool] = ROBOTS) -> str:

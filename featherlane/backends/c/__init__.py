@@ -1,6 +1,6 @@
 """Programs as C99 for any compiler and processor: one header, one source, no dependencies but
-`math.h`, no memory of its own.
+`math.h`, no allocated memory.
 
-`layout` says where each value lies, `code` writes the functions of a program, `library` the files.
-`arithmetic` is what C has no exact operator for.
+`backends.layout` assigns each value to memory, `code` writes the functions of a program, `library`
+the files. `arithmetic` defines the operations that C has no exact operator for.
 """

@@ -62,7 +62,7 @@ static void fl_write_matrix(const double *values, int rows, int columns, void *a
 
 
 class Dynamics(NamedTuple):
-    """A function that stands in the library as NAME_fun and NAME_fun_jac, with its sizes."""
+    """A function of the library, with functions NAME_fun and NAME_fun_jac, and its sizes."""
 
     name: str
     x: int
@@ -88,19 +88,19 @@ def _called(name: str, f: Dynamics, jac: bool) -> str:
 
 
 def _function(name: str, f: Dynamics, jac: bool) -> str:
-    own, rows = f"{name}_{f.name}_{'fun_jac' if jac else 'fun'}", f.u + f.x
+    wrapped, rows = f"{name}_{f.name}_{'fun_jac' if jac else 'fun'}", f.u + f.x
     vectors = [(k, n) for k, n in (("x", f.x), ("u", f.u)) if n]
     jacobian = jac and rows > 0
     local = [f"{k}[{n}]" for k, n in [*vectors, ("fun", f.fun)]]
     local += [f"jac[{rows * f.fun}]"] if jacobian else []
-    given = [k for k, _ in vectors] + (["(const double *)params"] if f.p else [])
+    arguments = [k for k, _ in vectors] + (["(const double *)params"] if f.p else [])
     results = ["fun", *(["jac"] if jacobian else [])]
     unused = [] if f.p else ["(void)params;"]
     body = [
         *unused,
-        f"double {', '.join(local)}, work[{own.upper()}_WORK + 1];",
+        f"double {', '.join(local)}, work[{wrapped.upper()}_WORK + 1];",
         *[f"fl_read(in[{'xu'.index(k)}], {n}, {k});" for k, n in vectors],
-        f"{own}({', '.join([*given, *results, 'work'])});",
+        f"{wrapped}({', '.join([*arguments, *results, 'work'])});",
         f"fl_write(fun, {f.fun}, out[0]);",
         *([f"fl_write_matrix(jac, {rows}, {f.fun}, out[1]);"] if jacobian else []),
         "return 0;",

@@ -16,8 +16,8 @@ class CType(NamedTuple):
     """A floating-point type of C.
 
     suffix: of its numbers and of the functions of math.h; bits: of a number; fraction: bits after
-    the leading one; fma: the macro with which a compiler tells that it has the instruction; arm:
-    the bit of __ARM_FP for processors that compute with the type.
+    the leading one; fma: the macro that a compiler defines if it has the instruction; arm: the bit
+    of __ARM_FP for processors that compute with the type.
     """
 
     name: str
@@ -388,11 +388,11 @@ VECTOR = {
     "exponent": EXPONENT_V,
     "copysign": COPYSIGN_V,
 }
-NEEDS = {"round": ("select", "abs")}  # other definitions for vectors
+NEEDS = {"round": ("select", "abs")}  # the definitions that a definition for vectors uses
 
 
 def helpers(t: CType, operations: set[str], batch: bool) -> str:
-    """The definitions that code with these operations needs, for vectors too if `batch`."""
+    """The definitions that code with these operations uses, for vectors too if `batch`."""
     exponents = t.bits - t.fraction - 1
     middle = (1 << (exponents - 1)) - 1  # the exponent of 1
     fills = {
@@ -426,8 +426,8 @@ def helpers(t: CType, operations: set[str], batch: bool) -> str:
         "drop": 63 - t.fraction,
     }
     middle_part = FUSED_64 if t.bits == 64 else FUSED_32
-    own_fma = (UNPACK + "\n" + FUSED_HEAD).format(**fills, **exact) + middle_part
-    fills["exact"] = own_fma + PACK.format(**fills, **exact)
+    exact_fma = (UNPACK + "\n" + FUSED_HEAD).format(**fills, **exact) + middle_part
+    fills["exact"] = exact_fma + PACK.format(**fills, **exact)
     parts = [text.format(**fills) for op, text in SCALAR.items() if op in operations]
     if batch:
         needed = operations | {x for op in operations for x in NEEDS.get(op, ())}

@@ -88,21 +88,23 @@ def program(name: str, written: Sequence[Written], t: CType, dtype: np.dtype, la
             )
     calls = "".join(f"  failures += {test}();\n" for test in tests)
     text = 'printf("%s\\n", failures ? "FAILED" : "all functions agree");'
-    told = 'if (!unfused()) printf("products and sums are fused, or not rounded: see above\\n");'
+    note = 'if (!unfused()) printf("products and sums are fused, or not rounded: see above\\n");'
     parts.append(
-        f"int main(void) {{\n  int failures = 0;\n{calls}  {told}\n  {text}\n"
+        f"int main(void) {{\n  int failures = 0;\n{calls}  {note}\n  {text}\n"
         "  return failures != 0;\n}\n"
     )
     return "\n".join(parts)
 
 
 def _arrays(each: Written) -> list[tuple[str, int]]:
-    """The C names of the arguments, and their sizes: none is 0, which C does not allow."""
+    """The C names of the arguments, and their sizes, at least 1: C has no arrays of size 0."""
     return [(name, max(size, 1)) for name, size in each.sizes.items()]
 
 
 def _members(arrays: Sequence[tuple[str, int]], t: CType, size: str) -> list[str]:
-    """The arrays as a structure, so that they may have any names. size: with {} for their own."""
+    """The arrays as a structure, so that they may have any names. size: a text with {} for
+    entries.
+    """
     return [
         "struct {",
         *[f"  {t.name} {x}{size.replace('{}', str(entries))};" for x, entries in arrays],
@@ -111,7 +113,7 @@ def _members(arrays: Sequence[tuple[str, int]], t: CType, size: str) -> list[str
 
 
 def _values(each: Written, t: CType, dtype: np.dtype, n: int, states: int) -> str:
-    """The inputs and the outputs that are wanted, as constants of the program."""
+    """The inputs and the expected outputs, as constants of the program."""
     f = each.function
     inputs = {x: np.asarray(f.inputs[x], dtype) for x in f.program.inputs}
     with np.errstate(all="ignore"):  # infinities are values like others
@@ -129,19 +131,19 @@ def _values(each: Written, t: CType, dtype: np.dtype, n: int, states: int) -> st
     return "\n".join([*lines, "};"]) + "\n"
 
 
-def _room(each: Written, name: str, t: CType, states: int = 0) -> list[str]:
-    """Room for the results, and for what the function works with. states: 0 for the function of
-    one state.
+def _buffers(each: Written, name: str, t: CType, states: int = 0) -> list[str]:
+    """Buffers for the results, the workspace and, for many states, the inputs. states: 0 for the
+    function of one state.
     """
     arrays = _arrays(each)
     many, suffix = (f" * {states}", "_batch") if states else ("", "")
     inputs, outputs = arrays[: len(each.function.program.inputs)], each.renamed.values()
     lines = [f"static {t.name} work[{work_constant(name, each, suffix)} + 1];"]
-    rooms = [([a for a in arrays if a[0] in outputs], "out")]
-    rooms += [(inputs, "in")] if suffix and inputs else []
-    for held, what in rooms:
-        first, *rest = _members(held, t, f"[{{}}{many}]")
-        lines += [f"static {first}", *rest[:-1], f"}} {what};"]
+    buffers = [([a for a in arrays if a[0] in outputs], "out")]
+    buffers += [(inputs, "in")] if suffix and inputs else []
+    for members, variable in buffers:
+        first, *rest = _members(members, t, f"[{{}}{many}]")
+        lines += [f"static {first}", *rest[:-1], f"}} {variable};"]
     return [f"  {line}" for line in lines]
 
 
@@ -149,7 +151,7 @@ def _single(name: str, each: Written, t: CType, n: int) -> str:
     f, values = each.function, f"values_{n}"
     passed = [f"{values}.{x}[i]" for x in f.program.inputs]
     passed += [f"out.{x}" for x in each.renamed.values()]
-    lines = [f"static int check_{n}(void) {{", *_room(each, name, t), "  int n = 0;"]
+    lines = [f"static int check_{n}(void) {{", *_buffers(each, name, t), "  int n = 0;"]
     lines.append("  for (int i = 0; i < STATES; ++i) {")
     lines.append(f"    {name}_{f.name}({', '.join([*passed, 'work'])});")
     for x, out in each.renamed.items():
@@ -160,7 +162,7 @@ def _single(name: str, each: Written, t: CType, n: int) -> str:
 
 def _batch(name: str, each: Written, t: CType, n: int, states: int) -> str:
     f, values, sizes = each.function, f"values_{n}", each.sizes
-    lines = [f"static int check_{n}_batch(void) {{", *_room(each, name, t, states)]
+    lines = [f"static int check_{n}_batch(void) {{", *_buffers(each, name, t, states)]
     most = max(1, *(sizes[x] for x in each.renamed.values()))
     lines += [f"  static {t.name} one[{most}];", "  int n = 0;"]
     lines.append(f"  for (int i = 0; i < {states}; ++i) {{")

@@ -1,4 +1,4 @@
-"""The C functions of one program: its blocks, the functions that it calls, and what runs them."""
+"""The C code of one program: functions of its blocks and of its calls, and the loop over calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CForm(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The type of what is computed."""
+        """The type of computed values."""
         return "fl_v" if self.batch else self.type.name
 
     @property
@@ -87,7 +87,7 @@ class CForm(NamedTuple):
         return ["stride"] if self.batch else []
 
 
-OWN = ("work", "shared", "operands", "results")  # arrays of values; others are the caller's
+VALUE_ARRAYS = ("work", "shared", "operands", "results")  # of computed values, not the caller's
 
 
 class Array(NamedTuple):
@@ -97,13 +97,13 @@ class Array(NamedTuple):
     written: bool = False
 
     def declared(self, form: CForm) -> str:
-        kind = form.value if self.name in OWN else form.type.name
+        kind = form.value if self.name in VALUE_ARRAYS else form.type.name
         return f"{'' if self.written else 'const '}{kind} *FL_RESTRICT {self.name}"
 
 
 class CCode(NamedTuple):
-    """The C of a program. definitions: static functions and tables; body: the statements of the
-    function that the caller sees; workspace: values.
+    """The C code of a program. definitions: static functions and tables; body: the statements of
+    the public function; workspace: the number of values in it.
     """
 
     definitions: list[str]
@@ -131,32 +131,34 @@ class _BlockCode:
 
     def statements(self, nodes: Iterable[int]) -> list[str]:
         form, graph, nodes = self.form, self.graph, list(nodes)
-        own, lines = set(nodes), list[str]()
+        computed, lines = set(nodes), list[str]()
         for k in nodes:
-            operands = [self._operand(a, own) for a in graph.args[k]]
+            operands = [self._operand(a, computed) for a in graph.args[k]]
             value = form.expressions[graph.op[k]].format(*operands, f=form.type.suffix)
             lines.append(f"const {form.value} t{k} = {value};")
-            lines += [place.format(f"t{k}") for place in self.names.stored.get(k, ())]
+            lines += [store.format(f"t{k}") for store in self.names.stored.get(k, ())]
             if k in self.plan.slots:
                 lines.append(f"work[{self.plan.slots[k]}] = t{k};")
         return lines
 
-    def _operand(self, a: int, own: Container[int]) -> str:
+    def _operand(self, a: int, computed: Container[int]) -> str:
         graph = self.graph
         op, value = graph.op[a], graph.value[a]
         if op in CONDITIONS:
-            return EXPRESSIONS[op].format(*(self._operand(b, own) for b in graph.args[a]))
+            return EXPRESSIONS[op].format(*(self._operand(b, computed) for b in graph.args[a]))
         if op == "constant":
             return self.form.number(float(value))
         if op == "input":
             return self.names.read(value)
-        return f"t{a}" if a in own else f"work[{self.plan.slots[a]}]"
+        return f"t{a}" if a in computed else f"work[{self.plan.slots[a]}]"
 
     def copies(self) -> list[str]:
-        """Stores what no block computes: outputs that are inputs, numbers or results of calls."""
-        own = {k for stage in self.plan.stages if not stage.calls for k in stage.nodes}
-        rest = {k: places for k, places in self.names.stored.items() if k not in own}
-        return [at.format(self._operand(k, ())) for k, places in rest.items() for at in places]
+        """Stores the outputs that no block computes: inputs, numbers and results of calls."""
+        computed = {k for stage in self.plan.stages if not stage.calls for k in stage.nodes}
+        rest = {k: stores for k, stores in self.names.stored.items() if k not in computed}
+        return [
+            store.format(self._operand(k, ())) for k, stores in rest.items() for store in stores
+        ]
 
     def fetches(self) -> list[str]:
         """Copies the inputs that calls read into the workspace."""
@@ -164,7 +166,7 @@ class _BlockCode:
         return [f"work[{slots[k]}] = {self.names.read(value[k])};" for k in self.plan.fetched]
 
     def block(self, lines: list[str]) -> list[str]:
-        """Makes a function of the lines; the statement that calls it."""
+        """Defines a function of the lines; returns the statement that calls it."""
         if not lines:
             return []
         name = f"{self.prefix}_{len(self.definitions) + 1}{self.form.suffix}"
@@ -176,7 +178,9 @@ class _BlockCode:
         return [f"{name}({', '.join([*stride, *[a.name for a in used]])});"]
 
     def whole(self) -> list[str]:
-        """The statements of a graph without calls: a short one needs no functions of its own."""
+        """The statements of a graph without calls: calls of its blocks, or the single block
+        itself.
+        """
         fetches, *blocks, copies = self.pieces()
         if len(blocks) <= 1:
             return [*fetches, *(blocks or [[]])[0], *copies]
@@ -220,11 +224,11 @@ def _stores(graph: Graph, entry: Callable[[str, int], str]) -> dict[int, list[st
 
 
 def code(prefix: str, program: Program, form: CForm, renamed: Mapping[str, str]) -> CCode:
-    """The C of a program. prefix: of the names of its static functions; renamed: the names of
+    """The C code of a program. prefix: of the names of its static functions; renamed: the names of
     outputs in C.
     """
     graph = program.main
-    plan, groups = layout(graph), {own.function: own for own in calls_of(graph)}
+    plan, groups = layout(graph), {group.function: group for group in calls_of(graph)}
     arrays = [Array(name) for name in graph.inputs]
     arrays += [Array(renamed[name], True) for name in graph.outputs] + [Array("work", True)]
     stored = _stores(graph, lambda name, i: form.stored(renamed[name], i))
@@ -242,11 +246,12 @@ def code(prefix: str, program: Program, form: CForm, renamed: Mapping[str, str])
 
 
 class _CallTable:
-    """The functions of a program, the table of its calls, and the loop that goes through it.
+    """The functions of a program, the table of its calls, and the loop over the table.
 
     An entry of the table is the number of a function, the slot of its results, and its operands:
-    constants come first, then the slots of the workspace. What all calls of a function have in
-    common is copied once, before the first of them, by an entry of its own.
+    numbers below the count of constants are constants, the others slots of the workspace. Operands
+    that all calls of a function share are copied once, before the first of them, by a separate
+    entry.
     """
 
     def __init__(
@@ -255,16 +260,16 @@ class _CallTable:
         self.prefix, self.program, self.form = prefix, program, form
         self.plan, self.groups = plan, groups
         self.size, self.shared = plan.size, dict[int, int]()
-        for f, own in groups.items():
-            if own.shared:
-                self.shared[f] = self._reserve(len(own.shared))
-        self.operands = self._reserve(max(len(own.varying) for own in groups.values()))
+        for f, group in groups.items():
+            if group.shared:
+                self.shared[f] = self._reserve(len(group.shared))
+        self.operands = self._reserve(max(len(group.varying) for group in groups.values()))
         self.scratch = self.size
         self.entries = {f: n for n, f in enumerate(groups)}
         self.copies = {f: len(groups) + n for n, f in enumerate(self.shared)}
         self.constants = self._constants()
-        self.place = {a: n for n, a in enumerate(self.constants)}  # of operands
-        self.place |= {a: len(self.constants) + slot for a, slot in plan.slots.items()}
+        self.operand_number = {a: n for n, a in enumerate(self.constants)}  # of operands
+        self.operand_number |= {a: len(self.constants) + slot for a, slot in plan.slots.items()}
         self.words: list[int] = []
 
     def _reserve(self, count: int) -> int:
@@ -275,38 +280,38 @@ class _CallTable:
     def _constants(self) -> list[int]:
         """The constants that calls read."""
         graph = self.program.main
-        read = (a for own in self.groups.values() for k in own.nodes for a in graph.args[k])
+        read = (a for group in self.groups.values() for k in group.nodes for a in graph.args[k])
         return [a for a in dict.fromkeys(read) if graph.op[a] == "constant"]
 
     def run(self, stage: Stage) -> list[str]:
-        """Enters the calls of a stage into the table; the statement that runs them."""
+        """Enters the calls of a stage into the table; returns the statement that runs them."""
         graph, begin = self.program.main, len(self.words)
         for k in stage.nodes:
-            f, own = graph.value[k], self.groups[graph.value[k]]
-            if f in self.shared and k == own.nodes[0]:
-                shared = [self.place[a] for a in own.shared.values()]
+            f, group = graph.value[k], self.groups[graph.value[k]]
+            if f in self.shared and k == group.nodes[0]:
+                shared = [self.operand_number[a] for a in group.shared.values()]
                 self.words += [self.copies[f], self.shared[f], *shared]
-            operands = [self.place[graph.args[k][i]] for i in own.varying]
+            operands = [self.operand_number[graph.args[k][i]] for i in group.varying]
             self.words += [self.entries[f], self.plan.slots[k + 1], *operands]
         return [f"{self.prefix}_run{self.form.suffix}({begin}, {len(self.words)}, work);"]
 
     def text(self) -> list[str]:
         """All definitions, once every stage has been entered."""
         functions, calls = [], {}
-        for f, own in self.groups.items():
-            texts, calls[f] = self._function(f, own)
+        for f, group in self.groups.items():
+            texts, calls[f] = self._function(f, group)
             functions += texts
         return [*functions, *self._tables(), self._loop(calls)]
 
-    def _function(self, f: int, own: Calls) -> tuple[list[str], str]:
+    def _function(self, f: int, group: Calls) -> tuple[list[str], str]:
         """The C functions of one function of the program, and the statement that calls it."""
         graph, form = self.program.functions[f].graph, self.form
         name = f"{self.prefix}_step{self.entries[f]}"
         arrays = [Array("shared"), Array("operands"), Array("results", True), Array("work", True)]
-        place = {i: f"shared[{n}]" for n, i in enumerate(own.shared)}
-        place |= {i: f"operands[{n}]" for n, i in enumerate(own.varying)}
+        parameter = {i: f"shared[{n}]" for n, i in enumerate(group.shared)}
+        parameter |= {i: f"operands[{n}]" for n, i in enumerate(group.varying)}
         stored = _stores(graph, lambda _, i: f"results[{i}] = {{0}};")
-        names, plan = Names(lambda value: place[value[1]], stored, arrays), layout(graph)
+        names, plan = Names(lambda value: parameter[value[1]], stored, arrays), layout(graph)
         straight = _BlockCode(name, graph, form, names, plan)
         self.size = max(self.size, self.scratch + plan.size)
         lines = straight.whole()
@@ -328,11 +333,11 @@ class _CallTable:
 
     def _tables(self) -> list[str]:
         """The calls, the number of operands of each entry, and the constants. Code for many states
-        takes those of the code for one.
+        uses the tables of the code for one state.
         """
         if self.form.batch:
             return []
-        counts = [len(own.varying) for own in self.groups.values()]
+        counts = [len(group.varying) for group in self.groups.values()]
         counts += [len(self.groups[f].shared) for f in self.shared]
         t, graph = self.form.type, self.program.main
         numbers = [t.number(float(graph.value[a])) for a in self.constants]
@@ -342,12 +347,12 @@ class _CallTable:
         ]
         tables += [(t.name, "constants", numbers)] if numbers else []
         return [
-            wrapped(f"static const {kind} {self.prefix}_{what}[] = {{", items, "};") + "\n"
-            for kind, what, items in tables
+            wrapped(f"static const {kind} {self.prefix}_{table}[] = {{", items, "};") + "\n"
+            for kind, table, items in tables
         ]
 
     def _loop(self, calls: Mapping[int, str]) -> str:
-        """The function that goes through a range of the table."""
+        """The function that runs a range of the table."""
         form, prefix, known = self.form, self.prefix, len(self.constants)
         t, slot = form.value, "work[from]"
         if known:

@@ -24,7 +24,7 @@ def library(
     """The text of each file. preface: lines of the comment at the head of the header; batch:
     whether functions for many states come too, with a struct of arrays.
 
-    Raises ValueError for a name that C does not take, or that stands for two functions.
+    Raises ValueError for a name that is not valid in C, or that two functions have.
     """
     check_start(name, "the name")
     t = CTYPES[np.dtype(dtype)]
@@ -39,15 +39,15 @@ def library(
 
 
 def _check_functions(written: Sequence[Written], batch: bool) -> None:
-    """Raises ValueError for two functions with one name, or with one constant: these are in upper
-    case, and NAME_BATCH_WORK is the library's own.
+    """Raises ValueError for two functions with one name, or with one constant: constants are in
+    upper case, and NAME_BATCH_WORK is a constant of the library.
     """
     names = [f"{each.function.name}{s}" for each in written for s in each.forms]
     upper = [x.upper() for x in names]
     for x in names:
         if upper.count(x.upper()) > 1:
-            told = "but for upper and lower case" if names.count(x) == 1 else "in the code"
-            raise ValueError(f"two functions are called {x!r} {told}: give one another name")
+            where = "but for upper and lower case" if names.count(x) == 1 else "in the code"
+            raise ValueError(f"two functions are called {x!r} {where}: give one another name")
         if batch and x.upper() == "BATCH":
             raise ValueError(f"function {x!r} has a name of the generated code: give it another")
 
@@ -62,12 +62,12 @@ def _written(name: str, each: CFunction, t: CType, batch: bool) -> Written:
             check_argument(argument, f"{what} of {each.name},")
     renamed = _renamed(program)
     forms = [CForm(t), CForm(t, True)] if batch else [CForm(t)]
-    prefix = f"{name}_{each.name}_"  # two underscores: no name that others give has them
+    prefix = f"{name}_{each.name}_"  # two underscores follow, which no name of a user's has
     return Written(each, renamed, {f.suffix: code(prefix, program, f, renamed) for f in forms})
 
 
 def _renamed(program: Program) -> dict[str, str]:
-    """The names of the outputs in C: none is that of an input."""
+    """The names of the outputs in C, which differ from those of inputs."""
     taken, renamed = {*program.inputs, *program.outputs}, dict[str, str]()
     for out in program.outputs:
         name = out
@@ -124,14 +124,16 @@ def _header(
 ) -> str:
     guard, upper = f"{name.upper()}_H", name.upper()
     whom = "all functions of one state" if batch else "all functions"
-    told = ABOUT_ARRAYS.format(most=f"{upper}_WORK", whom=whom)
-    about = [*map(comment, preface), "", *told.split("\n")]
+    note = ABOUT_ARRAYS.format(most=f"{upper}_WORK", whom=whom)
+    about = [*map(comment, preface), "", *note.split("\n")]
     sizes = [_size(name, each, suffix, t) for each in written for suffix in each.forms]
     most = max((each.forms[""].workspace for each in written), default=0)
     lines = [f"#define {upper}_WORK {most}"]
     if batch:
         about += ["", *ABOUT_BATCH.format(most=f"{upper}_BATCH_WORK").split("\n")]
-        lines.append(f"#define {upper}_BATCH_WORK {max(_room(each, t) for each in written)}")
+        lines.append(
+            f"#define {upper}_BATCH_WORK {max(_numbers_of_batch(each, t) for each in written)}"
+        )
     constants = "\n".join([*lines, *sizes])
     declared = [_declaration(name, each, t) for each in written]
     return "\n".join(
@@ -139,21 +141,21 @@ def _header(
     ) + CLOSE.format(guard=guard)
 
 
-def _room(each: Written, t: CType) -> int:
-    """Numbers that a function of many states works with: its workspace and one vector of each
-    argument, at the greatest width.
+def _numbers_of_batch(each: Written, t: CType) -> int:
+    """The size of `work` for a function of many states, in numbers: its workspace and one vector of
+    each argument, at the greatest width.
     """
-    values = each.forms["_batch"].workspace + sum(map(_places, each.sizes.values()))
+    values = each.forms["_batch"].workspace + sum(map(_vectors, each.sizes.values()))
     return values * (WIDEST // t.bits)
 
 
-def _places(entries: int) -> int:
-    """Vectors of an argument: arguments without entries have places of their own, too."""
+def _vectors(entries: int) -> int:
+    """The vectors of an argument in `work`, at least one."""
     return max(entries, 1)
 
 
 def _size(name: str, each: Written, suffix: str, t: CType) -> str:
-    size = _room(each, t) if suffix else each.forms[suffix].workspace
+    size = _numbers_of_batch(each, t) if suffix else each.forms[suffix].workspace
     return f"#define {work_constant(name, each, suffix)} {size}"
 
 
@@ -180,7 +182,7 @@ def _declaration(name: str, each: Written, t: CType) -> str:
 
 
 def signature(name: str, each: Written, t: CType, suffix: str) -> str:
-    """The head of a function that the caller sees."""
+    """The head of a public function."""
     states = ["size_t states"] if suffix else []
     parameters = [*states, *[a.declared(CForm(t)) for a in each.parameters]]
     parameters.append(Array("work", True).declared(CForm(t)))
@@ -218,37 +220,37 @@ def _source(name: str, written: Sequence[Written], t: CType, batch: bool) -> str
     operations = {op for each in written for g in each.function.program.graphs for op in g.op}
     parts = [TOP.format(name=name), helpers(t, operations, batch)]
     for each in written:
-        for suffix, made in each.forms.items():
-            parts += [*made.definitions, *_function(name, each, t, suffix)]
+        for suffix, c in each.forms.items():
+            parts += [*c.definitions, *_function(name, each, t, suffix)]
     return "\n".join(part for part in parts if part)
 
 
 def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
-    """The function that the caller sees; for many states, that of one vector comes before it."""
-    made, head = each.forms[suffix], signature(name, each, t, suffix)
+    """The public function; for many states, the function of one vector comes before it."""
+    c, head = each.forms[suffix], signature(name, each, t, suffix)
     if not suffix:
-        return [_text(head, each, made.body)]
+        return [_text(head, each, c.body)]
     form, vector = CForm(t, True), f"{name}_{each.function.name}__vector"
-    work = [Array("work", True)] if made.workspace else []
+    work = [Array("work", True)] if c.workspace else []
     parameters = ["size_t stride", *[a.declared(form) for a in (*each.parameters, *work)]]
-    body = _text(wrapped(f"static void {vector}(", parameters), each, made.body, form.stride)
-    own = ["(fl_v *)work"] if work else []
-    first, rest, place = [], [], made.workspace
+    body = _text(wrapped(f"static void {vector}(", parameters), each, c.body, form.stride)
+    workspace = ["(fl_v *)work"] if work else []
+    first, rest, offset = [], [], c.workspace
     for a in each.parameters:
         entries = each.sizes[a.name]
-        rest.append((a, f"work + {place} * FL_LANES", f"{entries}, states, states - first"))
+        rest.append((a, f"work + {offset} * FL_LANES", f"{entries}, states, states - first"))
         first.append(f"{a.name} + first")
-        place += _places(entries)
+        offset += _vectors(entries)
     gather = [f"  fl_gather({at}, {a.name} + first, {n});" for a, at, n in rest if not a.written]
     scatter = [f"  fl_scatter({a.name} + first, {at}, {n});" for a, at, n in rest if a.written]
     loop = [
         "size_t first = 0;",
         "for (; first + FL_LANES <= states; first += FL_LANES) {",
-        f"  {vector}(states, {', '.join([*first, *own])});",
+        f"  {vector}(states, {', '.join([*first, *workspace])});",
         "}",
         "if (first < states) {",
         *gather,
-        f"  {vector}(FL_LANES, {', '.join([*[at for _, at, _ in rest], *own])});",
+        f"  {vector}(FL_LANES, {', '.join([*[at for _, at, _ in rest], *workspace])});",
         *scatter,
         "}",
     ]
@@ -256,7 +258,7 @@ def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
 
 
 def _text(head: str, each: Written, body: Sequence[str], counts: Sequence[str] = ()) -> str:
-    """A function; parameters that its body does not read are named to the compiler."""
+    """A function. Parameters that its body does not read get a `(void)` statement."""
     names = [
         x
         for x in (*counts, *[a.name for a in each.parameters], "work")

@@ -1,4 +1,4 @@
-"""Names that C, and C++ where it includes a header, take as they are."""
+"""Names that are valid in C, and in C++ that includes the header."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KEYWORDS = """
     wchar_t xor xor_eq
     NULL INFINITY NAN HUGE_VAL EOF errno assert linux unix i386 near far
 """  # of C99, of C11 and C23, of C++, and macros
-TAKEN = frozenset(re.findall(r"\w+", KEYWORDS))
-OWN = re.compile(
+KEYWORD_SET = frozenset(re.findall(r"\w+", KEYWORDS))
+RESERVED = re.compile(
     r"t\d+|work|states|stride|lane|lanes|first|shared|operands|results|(fl|FL|FEATHERLANE)_\w*|"
     r"(abs|fabs|sqrt|fma|copysign)f?|memcpy|size_t|u?int\d+_t|U?INT\d+_(MAX|MIN)"
 )
@@ -32,23 +32,23 @@ FILES = frozenset(HEADERS_AND_TARGETS.split())
 
 
 def check_identifier(name: str, what: str) -> str:
-    """The name, if generated code can use it.
+    """Returns the name, if generated code can use it.
 
-    Raises ValueError if C or C++ does not take it, or if the generated code has such names itself.
+    Raises ValueError if it is no name in C or C++, or if the generated code uses such names.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or "__" in name:
         wanted = "wanted letters, digits and single underscores, a letter first"
         raise ValueError(f"{what} {name!r} cannot be a name in C: {wanted}")
-    if name in TAKEN:
+    if name in KEYWORD_SET:
         raise ValueError(f"{what} {name!r} means something else in C or C++: give it another name")
-    if OWN.fullmatch(name):
+    if RESERVED.fullmatch(name):
         raise ValueError(f"{what} {name!r} is a name in the generated code: give it another one")
     return name
 
 
 def check_argument(name: str, what: str) -> str:
-    """The name, if an argument can have it. Raises ValueError as `check_identifier`, and for names
-    such as those of macros.
+    """Returns the name, if it can be an argument's. Raises ValueError as `check_identifier` does,
+    and for names in capitals, which may be macros.
     """
     if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", name):
         raise ValueError(f"{what} {name!r} may be a macro of a C header: use small letters")
@@ -56,16 +56,16 @@ def check_argument(name: str, what: str) -> str:
 
 
 def check_start(name: str, what: str) -> str:
-    """The name, if those of functions and files can begin with it.
+    """Returns the name, if it can be the prefix of functions and files.
 
-    Raises ValueError as `check_identifier`, and for a name that is no good for files.
+    Raises ValueError as `check_identifier` does, and for the name of a header or of a target.
     """
     check_identifier(name, what)
     if name.endswith("_"):
         raise ValueError(f"{what} {name!r} ends in an underscore: another one comes behind it")
     if name.lower() in FILES:
-        told = "a header of C or a target of CMake has that name: give it another one"
-        raise ValueError(f"{what} {name!r} is taken: {told}")
+        advice = "a header of C or a target of CMake has that name: give it another one"
+        raise ValueError(f"{what} {name!r} is taken: {advice}")
     return name
 
 
@@ -77,13 +77,13 @@ def identifier(text: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
     if any(c.isalnum() and not c.isascii() for c in text):
         name = f"{name}_{zlib.crc32(text.encode()) % 10**6}".strip("_")
-    if not name or name[0].isdigit() or name in TAKEN | FILES or OWN.fullmatch(name):
+    if not name or name[0].isdigit() or name in KEYWORD_SET | FILES or RESERVED.fullmatch(name):
         name = f"robot_{name}".rstrip("_")
     return name
 
 
 def comment(text: str) -> str:
-    """A text as it may stand in a comment: in one line, and not ending it."""
+    """The text in one line that does not end a comment."""
     line = "".join(c if c.isprintable() else "?" for c in text)
     for wrong, right in (("*/", "* /"), ("/*", "/ *"), ("\\", "|"), ("??", "? ?")):
         line = line.replace(wrong, right)

@@ -1,4 +1,4 @@
-"""Functions of a library in C, before and after their code is written."""
+"""Functions of a library in C: their specification, and their code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from featherlane.program.program import Program
 
 
 class CFunction(NamedTuple):
-    """A function to be written.
+    """The specification of a function.
 
-    name: in C, behind the name of the library; program: as `lower(program, "c", dtype)` gives it;
-    about: what it computes; meanings: of its inputs and outputs, by name; inputs: arrays
+    name: in C, without the prefix of the library; program: the result of `lower(program, "c",
+    dtype)`; about: a description; meanings: of its inputs and outputs, by name; inputs: arrays
     (states, *shape) on which it is checked.
     """
 
@@ -28,8 +28,8 @@ class CFunction(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A function with its C. renamed: its outputs' names in C; forms: for one state, and for many
-    if they are wanted.
+    """A function with its C code. renamed: the names of its outputs in C; forms: the code for one
+    state, and for many states if the library has it, by suffix.
     """
 
     function: CFunction

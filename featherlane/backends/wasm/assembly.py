@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from featherlane.backends.wasm.code import Places, code
+from featherlane.backends.wasm.code import ArgumentAccess, code
 from featherlane.backends.wasm.encode import (
     ADD,
     ModuleWriter,
@@ -24,7 +24,7 @@ LOAD, STORE = 0x00, 0x0B  # of whole vectors
 
 
 class WasmForm(Form[bytes]):
-    """WebAssembly that computes with vectors of states, in a module in the making."""
+    """WebAssembly that computes with vectors of states, in a module under construction."""
 
     unit = 16
 
@@ -65,7 +65,7 @@ class WasmForm(Form[bytes]):
         return integer(address) + call(function)
 
 
-def rows(program: Program, t: Lanes) -> Places[bytes]:
+def rows(program: Program, t: Lanes) -> ArgumentAccess[bytes]:
     """A program's inputs and outputs as arrays of rows, whose addresses are the parameters: entry j
     of state i lies at address + (i entries + j) bytes.
     """
@@ -77,18 +77,18 @@ def rows(program: Program, t: Lanes) -> Places[bytes]:
         for j, k in enumerate(out.nodes):
             stored.setdefault(k, []).append(store_rows(t, n, len(out.nodes), j))
     read = lambda value: load_rows(t, number[value[0]], sizes[value[0]], value[1])
-    return Places(read, stored, len(sizes) + len(graph.outputs))
+    return ArgumentAccess(read, stored, len(sizes) + len(graph.outputs))
 
 
 def write(module: ModuleWriter, name: str, program: Program, t: Lanes, base: int) -> int:
     """Adds the function `name` of a program: of the number of states and the address of each input
     and output. It computes whole vectors, so that arrays need room for a multiple of their lanes.
 
-    Gives the end of its workspace, which begins at `base`, a multiple of 16.
+    Returns the end of its workspace, which begins at `base`, a multiple of 16.
     """
-    places = rows(program, t)
-    made = code(program, WasmForm(module, t), places, base)
-    vector = module.function(places.parameters, made.body)
+    access = rows(program, t)
+    code_of_program = code(program, WasmForm(module, t), access, base)
+    vector = module.function(access.parameters, code_of_program.body)
     sizes = [math.prod(shape) for shape in program.inputs.values()]
     sizes += [len(out.nodes) for out in program.outputs.values()]
     arrays = range(1, len(sizes) + 1)
@@ -96,11 +96,11 @@ def write(module: ModuleWriter, name: str, program: Program, t: Lanes, base: int
     for a, size in zip(arrays, sizes, strict=True):
         once += get(a) + integer(size * t.size * t.width) + ADD + put(a)
     module.function(len(sizes) + 1, repeat(0, t.width, once), export=name)
-    return made.end
+    return code_of_program.end
 
 
 def load_rows(t: Lanes, pointer: int, entries: int, j: int) -> bytes:
-    """Brings entry j of the rows of as many states as there are lanes onto the stack. pointer: the
+    """Pushes entry j of the rows of as many states as there are lanes onto the stack. pointer: the
     local with the address of the first row.
     """
     at = [t.size * (j + lane * entries) for lane in range(t.width)]
@@ -109,7 +109,9 @@ def load_rows(t: Lanes, pointer: int, entries: int, j: int) -> bytes:
 
 
 def store_rows(t: Lanes, pointer: int, entries: int, j: int) -> Callable[[bytes], bytes]:
-    """What stores a vector, given by code that may be repeated, as entry j of as many rows."""
+    """Returns a function from the code of a vector, which may be repeated, to code that stores it
+    as entry j of as many rows.
+    """
     at = [t.size * (j + lane * entries) for lane in range(t.width)]
     ends = [memory(t.store_lane, at[lane], t.align) + bytes([lane]) for lane in range(t.width)]
     return lambda value: b"".join(get(pointer) + value + end for end in ends)

@@ -1,7 +1,7 @@
 """The functions of a program in WebAssembly or JavaScript.
 
-A function is cut into blocks. What one block hands to another, and what calls read and give, lies
-in a workspace at addresses that are known when the code is written.
+A function is cut into blocks. Values that pass from block to block, and operands and results of
+calls, are in a workspace, at addresses that are known when the code is written.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from featherlane.program.program import Program, Y
 BLOCK = 1000
 
 
-class Places(NamedTuple, Generic[T]):
-    """Where a graph's inputs and outputs lie. read: an input entry; stored: what stores a node as
-    outputs; parameters: how many addresses its functions take.
+class ArgumentAccess(NamedTuple, Generic[T]):
+    """The code that accesses a graph's inputs and outputs. read: loads an input entry; stored: the
+    writers of code that stores a node as outputs; parameters: the addresses its functions take.
     """
 
     read: Callable[[tuple[str, int]], T]
@@ -33,17 +33,17 @@ class Places(NamedTuple, Generic[T]):
 
 
 class Code(NamedTuple, Generic[T]):
-    """A program's code. body: what calls its functions; end: where its workspace ends."""
+    """A program's code. body: the calls of its functions; end: the end address of its workspace."""
 
     body: T
     end: int
 
 
-def code(program: Program, form: Form[T], places: Places[T], base: int) -> Code[T]:
+def code(program: Program, form: Form[T], access: ArgumentAccess[T], base: int) -> Code[T]:
     """Adds the functions of a program to a form. base: the address of its workspace."""
     graph = program.main
     plan = layout(graph, BLOCK)
-    blocks = _Blocks(form, graph, places, plan, base)
+    blocks = _Blocks(form, graph, access, plan, base)
     calls = _Calls(blocks, program, base + form.unit * plan.size)
     parts = [blocks.fetches()]
     for stage in plan.stages:
@@ -55,38 +55,38 @@ class _Blocks(Generic[T]):
     """The functions of the blocks of a graph. base: the address of its workspace."""
 
     def __init__(
-        self, form: Form[T], graph: Graph, places: Places[T], plan: Layout, base: int
+        self, form: Form[T], graph: Graph, access: ArgumentAccess[T], plan: Layout, base: int
     ) -> None:
-        self.form, self.graph, self.places, self.plan = form, graph, places, plan
+        self.form, self.graph, self.access, self.plan = form, graph, access, plan
         self.base = base
 
     def block(self, nodes: list[int]) -> T:
-        """Makes a function of operations; the code that calls it."""
+        """Adds a function of operations; returns the code that calls it."""
         writer = _Expressions(self, nodes)
         for k in nodes:
             writer.compute(k)
         return self.function(writer.code, writer.locals)
 
     def function(self, parts: list[T], locals_: int = 0) -> T:
-        """Makes a function; the code that calls it."""
-        form, parameters = self.form, self.places.parameters
+        """Adds a function; returns the code that calls it."""
+        form, parameters = self.form, self.access.parameters
         return form.call(form.function(parameters, form.joined(parts), locals_), parameters)
 
     def statements(self, parts: list[T]) -> T:
-        """Makes functions of statements that have no locals; the code that calls them."""
+        """Adds functions of statements that have no locals; returns the code that calls them."""
         pieces = [parts[n : n + BLOCK] for n in range(0, len(parts), BLOCK)]
         return self.form.joined([self.function(piece) for piece in pieces])
 
     def fetches(self) -> T:
         """Copies the inputs that calls read into the workspace."""
-        value, read = self.graph.value, self.places.read
+        value, read = self.graph.value, self.access.read
         fetched = self.plan.fetched
         return self.statements([self.form.store(self.slot(k), read(value[k])) for k in fetched])
 
     def copies(self) -> T:
-        """Stores what no block computes: outputs that are inputs, numbers or results of calls."""
-        own = {k for stage in self.plan.stages if not stage.calls for k in stage.nodes}
-        rest = {k: stores for k, stores in self.places.stored.items() if k not in own}
+        """Stores the outputs that no block computes: inputs, numbers and results of calls."""
+        computed = {k for stage in self.plan.stages if not stage.calls for k in stage.nodes}
+        rest = {k: stores for k, stores in self.access.stored.items() if k not in computed}
         return self.statements([store(self.leaf(k)) for k, each in rest.items() for store in each])
 
     def slot(self, k: int) -> int:
@@ -98,33 +98,33 @@ class _Blocks(Generic[T]):
         op, value = self.graph.op[k], self.graph.value[k]
         if op == "constant":
             return self.form.number(float(value))
-        return self.places.read(value) if op == "input" else self.form.load(self.slot(k))
+        return self.access.read(value) if op == "input" else self.form.load(self.slot(k))
 
     def stores(self, k: int, value: T) -> Iterator[T]:
-        """Stores a node wherever it is wanted. value: code that may be repeated."""
-        yield from (store(value) for store in self.places.stored.get(k, ()))
+        """Stores a node as outputs and in the workspace. value: code that may be repeated."""
+        yield from (store(value) for store in self.access.stored.get(k, ()))
         if k in self.plan.slots:
             yield self.form.store(self.slot(k), value)
 
 
 class _Expressions(Generic[T]):
-    """The code of a block: a value that is read once is an expression, which stands where it is
-    read; others have locals. Memory is read into locals where the first node reads it, since its
-    place may be used again by the next one.
+    """The code of a block: a value that is read once is an expression, written where it is read;
+    others have locals. Memory is read into locals where the first node reads it, since a later node
+    may reuse its slot.
     """
 
     def __init__(self, blocks: _Blocks[T], nodes: list[int]) -> None:
         self.blocks, self.graph, self.form = blocks, blocks.graph, blocks.form
         self.reads = Counter(a for k in nodes for a in operands(blocks.graph, k))
         self.code, self.locals = list[T](), 1
-        self.scratch = blocks.places.parameters
+        self.scratch = blocks.access.parameters
         self.pending, self.local = dict[int, T](), dict[int, T]()
 
     def compute(self, k: int) -> None:
         read = [self._operand(a) for a in self.graph.args[k]]
         value = self.form.operation(self.graph.op[k], read, self.scratch)
-        kept = k in self.blocks.places.stored or k in self.blocks.plan.slots
-        if self.reads[k] == 1 and not kept:
+        stored = k in self.blocks.access.stored or k in self.blocks.plan.slots
+        if self.reads[k] == 1 and not stored:
             self.pending[k] = value
         else:
             self._keep(k, value)
@@ -151,18 +151,18 @@ class _Expressions(Generic[T]):
 
 
 class _Calls(Generic[T]):
-    """The functions that a program calls, and its calls. Operands are copied into places of the
-    function; those that all calls share, once, before the first of them. Results are written into
-    the workspace of the caller.
+    """The functions that a program calls, and its calls. Operands are copied to addresses of the
+    function; operands that all calls share are copied once, before the first call. Results are
+    written into the workspace of the caller.
     """
 
     def __init__(self, blocks: _Blocks[T], program: Program, base: int) -> None:
         self.blocks, self.form, self.graph = blocks, blocks.form, program.main
-        self.groups = {own.function: own for own in calls_of(program.main)}
+        self.groups = {group.function: group for group in calls_of(program.main)}
         self.operands, self.functions = dict[int, dict[int, int]](), dict[int, int]()
         self.end = base
-        for f, own in self.groups.items():
-            copied = [*own.shared, *own.varying]
+        for f, group in self.groups.items():
+            copied = [*group.shared, *group.varying]
             self.operands[f] = {i: self.end + self.form.unit * n for n, i in enumerate(copied)}
             self.end += self.form.unit * len(copied)
         base = self.end
@@ -174,24 +174,24 @@ class _Calls(Generic[T]):
         form, stored = self.form, dict[int, list[Callable[[T], T]]]()
         for n, k in enumerate(graph.outputs[Y].nodes):
             stored.setdefault(k, []).append(partial(form.store_behind, form.unit * n))
-        places = Places(lambda value: form.load(self.operands[f][value[1]]), stored, 1)
+        access = ArgumentAccess(lambda value: form.load(self.operands[f][value[1]]), stored, 1)
         plan = layout(graph, BLOCK)
-        blocks = _Blocks(form, graph, places, plan, base)
+        blocks = _Blocks(form, graph, access, plan, base)
         self.end = max(self.end, base + form.unit * plan.size)
         parts = [blocks.block(stage.nodes) for stage in plan.stages]
         return form.function(1, form.joined([*parts, blocks.copies()]))
 
     def run(self, nodes: list[int]) -> T:
-        """Adds functions that make these calls; the code that calls those."""
+        """Adds functions that make these calls; returns the code that calls them."""
         return self.blocks.statements([part for k in nodes for part in self._call(k)])
 
     def _call(self, k: int) -> Iterator[T]:
-        graph, form, own = self.graph, self.form, self.groups[self.graph.value[k]]
-        places = self.operands[own.function]
-        for i in own.varying if k != own.nodes[0] else places:
-            yield form.store(places[i], self._operand(graph.args[k][i]))
+        graph, form, group = self.graph, self.form, self.groups[self.graph.value[k]]
+        addresses = self.operands[group.function]
+        for i in group.varying if k != group.nodes[0] else addresses:
+            yield form.store(addresses[i], self._operand(graph.args[k][i]))
         results = self.blocks.slot(k + 1) if graph.results(k) else 0
-        yield form.call_to(self.functions[own.function], results)
+        yield form.call_to(self.functions[group.function], results)
 
     def _operand(self, a: int) -> T:
         fetched = self.graph.op[a] == "input"

@@ -52,7 +52,7 @@ def simd(code: int) -> bytes:
 
 def memory(code: int, offset: int, align: int) -> bytes:
     """An instruction on vectors that takes an address, to which it adds `offset`. align: the
-    logarithm of what the address is a multiple of.
+    logarithm of the alignment of the address.
     """
     return simd(code) + unsigned(align) + unsigned(offset)
 
@@ -62,7 +62,7 @@ def get(local: int) -> bytes:
 
 
 def put(local: int) -> bytes:
-    """Takes a value from the stack into a local."""
+    """Pops a value from the stack into a local."""
     return LOCAL_SET + unsigned(local)
 
 
@@ -75,7 +75,7 @@ def integer(n: int) -> bytes:
 
 
 def repeat(count: int, step: int, body: bytes) -> bytes:
-    """Repeats a body while the number in a local is positive, and takes a step from it each
+    """Repeats a body while the number in a local is positive, and subtracts a step from it each
     time.
     """
     done = get(count) + integer(1) + LESS + BRANCH_IF + unsigned(1)  # leaves the outer block
@@ -84,7 +84,7 @@ def repeat(count: int, step: int, body: bytes) -> bytes:
 
 
 class ModuleWriter:
-    """A module in the making: functions without results, and one memory, which is exported."""
+    """A module under construction: functions without results, and one memory, which is exported."""
 
     def __init__(self) -> None:
         self._types: dict[bytes, int] = {}
@@ -95,8 +95,8 @@ class ModuleWriter:
     def function(
         self, parameters: int, body: bytes, vectors: int = 0, export: str | None = None
     ) -> int:
-        """The number of a new function of so many addresses and numbers, with so many vectors as
-        other locals.
+        """Adds a function of so many addresses and numbers, with so many vectors as further locals;
+        returns its number.
         """
         kind = FUNCTION + vector([I32] * parameters) + vector([])
         head = vector([unsigned(vectors) + V128] if vectors else [])
@@ -108,8 +108,8 @@ class ModuleWriter:
         return number
 
     def encoded(self, size: int, custom: dict[str, bytes]) -> bytes:
-        """The module. size: bytes of memory, which users may grow; custom: sections of our own, by
-        name.
+        """The bytes of the module. size: bytes of memory, which users may grow; custom: custom
+        sections, by name.
         """
         pages = -(-size // PAGE)
         sections = [

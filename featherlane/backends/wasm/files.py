@@ -1,5 +1,5 @@
-"""The files of a library: a module that describes itself, the script that stands in for it, what
-loads either, their types for TypeScript, and a page.
+"""The files of a library: a module with a description of itself, the script that replaces it in
+browsers without vectors, their loader, their types for TypeScript, and a page.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from featherlane.backends.wasm.lanes import LANES
 from featherlane.program.program import Program
 
 FIRST = 16  # the address of the workspace: none is 0
-TAKEN = ("about", "batch", "memory")  # names of what is no function
+RESERVED = ("about", "batch", "memory")  # names of the library that are no functions of a robot
 SECTION = "featherlane"
-ON_PAGE = ("inverse_dynamics", "mass_matrix", "step", "figure")  # the functions that it calls
+ON_PAGE = ("inverse_dynamics", "mass_matrix", "step", "figure")  # the functions that a page calls
 
 
 class WasmFunction(NamedTuple):
-    """A function to be written.
+    """The specification of a function.
 
-    program: as `lower(program, "wasm", dtype)` gives it; about: what it computes; meanings: of its
+    program: the result of `lower(program, "wasm", dtype)`; about: a description; meanings: of its
     inputs and outputs, by name.
     """
 
@@ -41,16 +41,16 @@ class WasmFunction(NamedTuple):
 def library(
     name: str, functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype
 ) -> dict[str, str | bytes]:
-    """The content of each file. facts: what the module says of itself besides its functions.
+    """The content of each file. facts: further entries of the module's description.
 
-    There is a page if the functions that it calls are there. Raises ValueError for a function
-    without outputs and for one whose name is taken.
+    There is a page if the library has the functions that it calls. Raises ValueError for a function
+    without outputs and for a reserved or repeated name.
     """
     for each in functions:
         _check(each, functions)
     module = _module(functions, facts, dtype)
     loader = _text("loader.mjs")
-    own = f"""\
+    script_with_loader = f"""\
 {loader}
 /** The functions: of the module, or of the script where an engine has no vectors.
  *  source: where the module is, or its bytes; fallback: whether to take the script. */
@@ -67,31 +67,33 @@ export async function load({{ source, fallback = !supported() }} = {{}}) {{
 """
     files: dict[str, str | bytes] = {
         f"{name}.wasm": module,
-        f"{name}.mjs": own,
+        f"{name}.mjs": script_with_loader,
         f"{name}.d.mts": _types(functions, dtype),
         f"{name}_fallback.mjs": _script(functions, facts, dtype),
     }
     if all(any(f.name == x for f in functions) for x in ON_PAGE):
-        files[f"{name}.html"] = page([shown(functions, facts, dtype)])
+        files[f"{name}.html"] = page([robot_on_page(functions, facts, dtype)])
     return files
 
 
-class Shown(NamedTuple):
-    """A robot on a page. script: what stands in for the module; empty if nothing does."""
+class RobotOnPage(NamedTuple):
+    """A robot on a page. script: replaces the module in browsers without vectors; may be empty."""
 
     name: str
     module: bytes
     script: str
 
 
-def shown(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype) -> Shown:
-    """A robot on a page, with no more functions than it calls."""
-    own = [f for f in functions if f.name in ON_PAGE]
-    return Shown(facts["name"], _module(own, facts, dtype), _script(own, facts, dtype))
+def robot_on_page(
+    functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype
+) -> RobotOnPage:
+    """A robot on a page, with the functions that a page calls."""
+    called = [f for f in functions if f.name in ON_PAGE]
+    return RobotOnPage(facts["name"], _module(called, facts, dtype), _script(called, facts, dtype))
 
 
-def page(robots: Sequence[Shown]) -> str:
-    """A page that shows robots; nothing that it needs lies outside."""
+def page(robots: Sequence[RobotOnPage]) -> str:
+    """A self-contained page that shows robots."""
     content = [
         robot._asdict() | {"module": base64.b64encode(robot.module).decode()} for robot in robots
     ]
@@ -111,7 +113,7 @@ def _text(name: str) -> str:
 def _check(each: WasmFunction, functions: Sequence[WasmFunction]) -> None:
     if not each.program.outputs:
         raise ValueError(f"function {each.name!r} has no outputs: there is nothing to compute")
-    if each.name in TAKEN:
+    if each.name in RESERVED:
         raise ValueError(f"function {each.name!r} has a name of the library: give it another one")
     if sum(f.name == each.name for f in functions) > 1:
         raise ValueError(f"two functions are called {each.name!r}: give one another name")
@@ -120,7 +122,7 @@ def _check(each: WasmFunction, functions: Sequence[WasmFunction]) -> None:
 def _about(
     functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype
 ) -> dict[str, Any]:
-    """What the module and the script say of themselves."""
+    """The description that the module and the script export."""
     return {**facts, "dtype": dtype.name, "functions": {f.name: _described(f) for f in functions}}
 
 
@@ -132,7 +134,7 @@ def _described(f: WasmFunction) -> dict[str, Any]:
 
 
 def _module(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype) -> bytes:
-    """The functions share one workspace: each is done before the next one is called."""
+    """The bytes of the module. Functions share one workspace, as no two run at the same time."""
     module, lanes = ModuleWriter(), LANES[dtype]
     end = max(assembly.write(module, f.name, f.program, lanes, FIRST) for f in functions)
     about = _about(functions, {**facts, "end": end}, dtype)
@@ -142,9 +144,9 @@ def _module(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: 
 def _script(functions: Sequence[WasmFunction], facts: Mapping[str, Any], dtype: np.dtype) -> str:
     kind, parts, rows = TYPES[dtype], list[str](), list[str]()
     for f in functions:
-        made = script(f.program, kind, len(parts))
-        parts += made.definitions
-        rows.append(f"  {json.dumps(f.name)}: {{run: {made.name}, places: {made.places}}},\n")
+        code = script(f.program, kind, len(parts))
+        parts += code.definitions
+        rows.append(f"  {json.dumps(f.name)}: {{run: {code.name}, places: {code.size}}},\n")
     about = json.dumps(_about(functions, facts, dtype))
     table = f"export const functions = {{\n{''.join(rows)}}}\n"
     return "".join([f"export const about = {about}\n", kind.helpers(), *parts, table])
@@ -172,13 +174,13 @@ def _types(functions: Sequence[WasmFunction], dtype: np.dtype) -> str:
     ]
     for f in functions:
         shapes = {**f.program.inputs, **{k: out.shape for k, out in f.program.outputs.items()}}
-        told = [f.about] + [
+        lines_of_comment = [f.about] + [
             f"{name}{list(shape)}: {f.meanings.get(name, '')}".rstrip(": ")
             for name, shape in shapes.items()
         ]
         ins = "; ".join(f"{json.dumps(name)}: Numbers" for name in f.program.inputs)
         outs = "; ".join(f"{json.dumps(name)}: {array}" for name in f.program.outputs)
-        comment = "\n   *  ".join(line.replace("*/", "* /") for line in told)
+        comment = "\n   *  ".join(line.replace("*/", "* /") for line in lines_of_comment)
         lines += [
             f"  /** {comment} */",
             f"  {json.dumps(f.name)}(given: {{ {ins} }}): {{ {outs} }}",

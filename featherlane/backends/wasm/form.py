@@ -1,5 +1,5 @@
-"""What the code of a program is made of, whatever the language: `lanes` writes WebAssembly, which
-computes with vectors of states, and `javascript` text, which computes with numbers.
+"""The interface of a target language for the code of a program: `assembly` writes WebAssembly,
+which computes with vectors of states, and `javascript` writes text, which computes with numbers.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 class Form(ABC, Generic[T]):
-    """Pieces of code. A value of the program lies in one place of memory, `unit` from the next."""
+    """Writes pieces of code. Values of the program are in memory, at multiples of `unit`."""
 
     unit: int
 
     @abstractmethod
     def joined(self, parts: Iterable[T]) -> T:
-        """Pieces one after another."""
+        """The pieces one after another."""
 
     @abstractmethod
     def number(self, x: float) -> T:
@@ -26,11 +26,11 @@ class Form(ABC, Generic[T]):
 
     @abstractmethod
     def load(self, address: int) -> T:
-        """The value in a place of memory."""
+        """Loads the value at an address."""
 
     @abstractmethod
     def store(self, address: int, value: T) -> T:
-        """Stores a value in a place of memory."""
+        """Stores a value at an address."""
 
     @abstractmethod
     def store_behind(self, offset: int, value: T) -> T:
@@ -42,7 +42,7 @@ class Form(ABC, Generic[T]):
 
     @abstractmethod
     def keep(self, local: int, value: T) -> T:
-        """Gives a local its value. Locals are counted from the parameters on."""
+        """Sets a local to a value. Locals are counted from the parameters on."""
 
     @abstractmethod
     def local(self, local: int) -> T:
@@ -50,7 +50,7 @@ class Form(ABC, Generic[T]):
 
     @abstractmethod
     def function(self, parameters: int, body: T, locals_: int = 0) -> int:
-        """Adds a function of so many addresses, and gives its number."""
+        """Adds a function of so many addresses, and returns its number."""
 
     @abstractmethod
     def call(self, function: int, parameters: int) -> T:

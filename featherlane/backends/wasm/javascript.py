@@ -1,5 +1,5 @@
-"""Functions in JavaScript, which compute with numbers: what browsers without vectors in WebAssembly
-run. In float32 each operation is rounded by Math.fround, which gives the bits of single precision.
+"""Functions in JavaScript, which compute with numbers, for browsers without vectors in WebAssembly.
+In float32 each operation is rounded by Math.fround, which gives the bits of single precision.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.wasm.code import Places, code
+from featherlane.backends.wasm.code import ArgumentAccess, code
 from featherlane.backends.wasm.form import Form
 from featherlane.program.program import Program
 
@@ -61,7 +61,7 @@ function copysign(x, y) {{
 
 
 class Type(NamedTuple):
-    """A type of numbers in JavaScript. array: that holds them; others are of the helpers."""
+    """A type of numbers in JavaScript. array: the typed array of them; the rest fills HELPERS."""
 
     dtype: np.dtype
     array: str
@@ -141,13 +141,13 @@ class JavaScriptForm(Form[str]):
 
 
 class Scripted(NamedTuple):
-    """A function in JavaScript. definitions: what it consists of, and the function of one state
-    itself, `name`; places: numbers of the array m, which begins with the inputs and the outputs.
+    """A function in JavaScript. definitions: its blocks and the function of one state, `name`;
+    size: numbers of the array m, which begins with the inputs and the outputs.
     """
 
     definitions: list[str]
     name: str
-    places: int
+    size: int
 
 
 def script(program: Program, kind: Type, first: int) -> Scripted:
@@ -161,7 +161,7 @@ def script(program: Program, kind: Type, first: int) -> Scripted:
         for k in out.nodes:
             stored.setdefault(k, []).append(partial(form.store, at))
             at += 1
-    places = Places(lambda value: form.load(begin[value[0]] + value[1]), stored, 0)
-    made = code(program, form, places, at)
-    whole = form.function(0, made.body)
-    return Scripted(form.functions, f"f{whole}", made.end)
+    access = ArgumentAccess(lambda value: form.load(begin[value[0]] + value[1]), stored, 0)
+    code_of_program = code(program, form, access, at)
+    whole = form.function(0, code_of_program.body)
+    return Scripted(form.functions, f"f{whole}", code_of_program.end)

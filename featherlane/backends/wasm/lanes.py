@@ -1,4 +1,4 @@
-"""The vectors that WebAssembly computes with, of 128 bits: each holds the same scalar of two states
+"""The vectors of WebAssembly, of 128 bits: each holds the same scalar of two states
 in float64, of four in float32; and the operations of the table as instructions on them.
 """
 
@@ -26,7 +26,7 @@ class Lanes(NamedTuple):
     load_zero: int  # loads the first lane, clears the others
     load_lane: int
     store_lane: int
-    constant: bytes  # brings a number onto the stack
+    constant: bytes  # pushes a number onto the stack
     splat: int  # that number in all lanes
     shift_left: int  # of integers
     shift_right: int
@@ -64,7 +64,7 @@ class Lanes(NamedTuple):
 
 
 def _from(first: int) -> dict[str, int]:
-    """The codes of what is in the same order for both types."""
+    """The codes of the instructions that have the same order for both types."""
     names = ("abs", "neg", "", "sqrt", "add", "sub", "mul", "div")
     return {name: first + n for n, name in enumerate(names) if name}
 
@@ -104,7 +104,7 @@ LANES = {
 
 
 def _quarter(t: Lanes, scratch: int, k: bytes, s: bytes, c: bytes) -> bytes:
-    """Adding 1.5 2^m puts the integer k into the low bits of the number: bit 0 takes c, bit 1
+    """Adding 1.5 2^m puts the integer k into the low bits of the number: bit 0 selects c, bit 1
     negates.
     """
     low = k + t.number(1.5 * 2.0**t.fraction) + simd(t.operations["add"]) + _tee(scratch)
