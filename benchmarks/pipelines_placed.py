@@ -94,9 +94,9 @@ def main() -> int:
 
 def figures(job: Job) -> Row:
     """What is placed, at the next interval if it is never routed."""
-    sources = synthesis.module_sources(job.design, job.module)
+    modules = synthesis.modules_of_unit(job.design, job.module)
     try:
-        found = place.placed(sources, job.module, 1e3 / CLOCK)
+        found = place.placed(modules, job.module, 1e3 / CLOCK)
     except CompileError as error:
         print(f"{job.module} at {job.interval}: {error}", file=sys.stderr, flush=True)
         if job.interval == LONGEST:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import documents
 import numpy as np
 import pytest
+from faults import with_fault
 from repetition import full, repeated
 from small_core import (
     entry,
@@ -117,7 +118,7 @@ def test_words_may_have_different_fields():
     assert wrapped.tasks.encode(far, buffer) == {"x": 2 * np.count_nonzero(kind == 0)}
     with pytest.raises(ValueError, match="words of different fields, as those of several"):
         WrappedCore(selecting_core(), 64, "words")
-    assert "assign in_data = task_word[16:0];" in wrapped.wrapper["either_axi.sv"]
+    assert "assign in_data = task_word[16:0];" in wrapped.sources["either_axi.sv"]
 
 
 @needs_verilator
@@ -237,11 +238,9 @@ def test_the_wrapper_loses_and_repeats_nothing():
     ),
 )
 def test_a_wrong_wrapper_is_not_proved(module, right, wrong):
-    sources = proof.numbered().wrapper
-    file = f"numbered_axi{module}.sv"
-    assert right in sources[file]
+    modules, name = proof.numbered().modules, f"numbered_axi{module}"
     with pytest.raises(CompileError, match="the stream of numbered_axi is not proved"):
-        proof.prove({**sources, file: sources[file].replace(right, wrong)})
+        proof.prove({**modules, name: with_fault(modules[name], right, wrong)})
 
 
 # Registers

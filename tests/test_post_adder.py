@@ -131,10 +131,13 @@ def simulated(place, found, tile, model, states):
     """What a simulation prints in which the text for synthesis, with a model of its DSP, stands
     beside that for simulations.
     """
-    texts = [post_adder.module(f"{kind}_", m, tile) for kind in ("one", "other") for m in found]
+    texts = [
+        post_adder.module(f"{kind}_", m, tile).text for kind in ("one", "other") for m in found
+    ]
     texts += [compared(n, m) for n, m in enumerate(found)]
     text = "\n".join([
-        post_adder.dsp("one_"), "`define SYNTHESIS", post_adder.dsp("other_"), "`undef SYNTHESIS",
+        post_adder.dsp("one_").text, "`define SYNTHESIS", post_adder.dsp("other_").text,
+        "`undef SYNTHESIS",
         *texts, model, bench(found, states),
     ])  # fmt: skip
     (place / "all.sv").write_text(text)

@@ -62,7 +62,7 @@ def products():
 @needs_yosys
 def test_multipliers_are_those_predicted():
     design = products()
-    (module,) = (name for name, own in design.modules.items() if own.multipliers)
+    (module,) = (name for name, own in design.units.items() if own.multipliers)
     found = synthesis.multipliers_of_parts(synthesis.module_sources(design, module), module)
     predicted = {f"products_{m.name}": tiles(m) for m in design.multipliers}
     assert {name: found[name] for name in predicted} == predicted
@@ -93,7 +93,7 @@ def test_multipliers_of_units_of_iiwa14_are_those_predicted():
     graph = prepared(dynamics_graph(fl.load("iiwa14"), Variant("inverse_dynamics")))
     datapath = Datapath(graph, (Format(32, 16),) * len(graph))
     design = verilog.design("iiwa14", datapath, scheduled(datapath, 12))
-    own = design.modules["iiwa14_Rf5"]
+    own = design.units["iiwa14_Rf5"]
     found = synthesis.multipliers_of_parts(
         synthesis.module_sources(design, "iiwa14_Rf5"), "iiwa14_Rf5"
     )
@@ -143,8 +143,8 @@ def test_resources_are_sums_of_cells():
 @pytest.mark.parametrize(("width", "cycles"), [(18, 3), (27, 4), (32, 4)])
 def test_multipliers_reach_125_megahertz_on_an_ecp5(width, cycles):
     m = Multiplier(width, width, 2 * width, cycles)
-    sources = {f"d_{m.name}.sv": multipliers.module("d_", m, MULT18X18D)}
-    found = place.placed(sources, f"d_{m.name}")
+    name = f"d_{m.name}"
+    found = place.placed({name: multipliers.module("d_", m, MULT18X18D)}, name)
     assert found.megahertz >= 125
     assert found.cells["MULT18X18D"] == tiles(m, MULT18X18D)
 
@@ -168,6 +168,6 @@ def test_missing_packages_are_named(monkeypatch):
 
 def test_a_frame_has_all_ports():
     design = small()
-    text = place.frame(design.sources["little_Rf1.sv"], "little_Rf1")
+    text = place.frame(design.modules["little_Rf1"]).text
     assert ".in_x_0(given[17:0]), .in_x_1(given[35:18])" in text
     assert np.all([f".{field.signal.name}(" in text for field in design.outputs])

@@ -105,7 +105,7 @@ def cost(design: Design, device: Device) -> Cost:
     packed = 0
     netlist = design.netlist
     held = _held(netlist)
-    for name, module in design.modules.items():
+    for name, module in design.units.items():
         first = dict[Choice, str]()  # of multiplexers that are alike there is one
         same = {name: first.setdefault(choice, name) for name, choice in module.choices.items()}
         for unit in module.products:

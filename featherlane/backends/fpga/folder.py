@@ -129,7 +129,7 @@ def files(
     known = {**facts(design), **further}
     return {
         **design.sources,
-        f"{design.name}_bench.sv": simulated,
+        f"{design.name}_bench.sv": simulated.text,
         VECTORS: _digits(given, design.inputs),
         WANTED: _digits(wanted, design.outputs),
         f"{design.name}.{constraints}": CONSTRAINTS[constraints].format(

@@ -30,6 +30,10 @@ class Field(NamedTuple):
     node: int
     offset: int
 
+    def of(self, word: str) -> str:
+        """Its bits of a word."""
+        return f"{word}[{self.offset + self.signal.width - 1}:{self.offset}]"
+
 
 def constant_integer(datapath: Datapath, k: int) -> int:
     """The integer of a constant. Raises CompileError for one that its format does not hold."""

@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.netlist import Netlist
-from featherlane.backends.fpga.text import Signal, indented
+from featherlane.backends.fpga.statements import Assign, Instance, Multiplexer, Statement
+from featherlane.backends.fpga.text import Signal
 from featherlane.errors import CompileError
 
 
@@ -27,7 +29,7 @@ class Part:
         self.drives: dict[str, Signal] = {}
         self.reads: dict[str, Signal] = {}
         self._comments: dict[str, str] = {}
-        self._statements: list[str] = []
+        self._statements: list[Statement] = []
         self._each_cycle: list[str] = []
         self._captured = defaultdict[int, list[str]](list)  # by phase
         self._reads_phase = False
@@ -54,7 +56,7 @@ class Part:
     def assign(self, signal: Signal, text: str, comment: str = "") -> Signal:
         """A wire and its expression."""
         self.declare(signal, comment)
-        self._statements.append(f"assign {signal.name} = {text};")
+        self._statements.append(Assign(signal.name, text))
         return signal
 
     def delay(self, signal: Signal, source: str) -> Signal:
@@ -76,18 +78,15 @@ class Part:
         self.declare(signal)
         self._reads_phase = True
         self.choices[signal.name] = Choice(signal.width, tuple(sources.items()))
-        *first, last = sources.items()
-        rows = [f"{phase}: {signal.name} = {source.name};" for phase, source in first]
-        rows.append(f"default: {signal.name} = {last[1].name};  // {last[0]}")
-        self._statements += ["always_comb case (phase)", *indented(rows), "endcase"]
+        rows = tuple((phase, source.name) for phase, source in sources.items())
+        self._statements.append(Multiplexer(signal.name, "phase", rows))
         return signal
 
     def instance(self, module: str, name: str, ports: Mapping[str, str]) -> None:
         """A module inside this one."""
-        connected = ", ".join(f".{port}({text})" for port, text in ports.items())
-        self._statements.append(f"{module} {name} ({connected});")
+        self._statements.append(Instance(module, name, ports, {}, {}))
 
-    # Text
+    # The module
 
     @property
     def needs(self) -> list[Signal]:
@@ -103,26 +102,23 @@ class Part:
         """Whether it does not do the same in each cycle."""
         return self.interval > 1 and bool(self._captured or self._reads_phase)
 
-    def text(self, gives: list[Signal], comment: str) -> str:
+    def module(self, gives: list[Signal], comment: str) -> Module:
         """The module. gives: the signals that others read."""
-        given = {signal.name for signal in gives}
-        ports = ["input logic clock"]
+        made = Module(self.name, comment)
+        made.input("clock")
         if self.has_phases:
-            ports.append(f"input logic [{self.phase_bits - 1}:0] phase_next")
-        ports += [f"input {signal.type} {signal.name}" for signal in self.needs]
-        ports += [f"output {signal.type} {signal.name}" for signal in gives]
-        own = [
-            f"{signal.type} {name};{self._comment(name)}"
-            for name, signal in self.drives.items()
-            if name not in given
-        ]
-        lines = [f"// {comment}", f"module {self.name} ("]
-        lines += [*",\n".join(indented(ports)).split("\n"), ");"]
-        lines += indented([*own, "", *self._phases(), *self._statements, "", *self._registers()])
-        return "\n".join([*lines, "endmodule", ""])
-
-    def _comment(self, name: str) -> str:
-        return f"  // {self._comments[name]}" if name in self._comments else ""
+            made.input("phase_next", bits=self.phase_bits)
+        for signal in self.needs:
+            made.declare_signal(signal, "input logic")
+        for signal in gives:
+            made.declare_signal(signal, "output logic")
+        for name, signal in self.drives.items():
+            made.declare_signal(signal, comment=self._comments.get(name, ""))
+        if self.has_phases:
+            self._add_phases(made)
+        made.body += self._statements
+        self._add_registers(made)
+        return made
 
     @property
     def control(self) -> int:
@@ -131,24 +127,19 @@ class Part:
             return 0
         return self.phase_bits * self._reads_phase + len(self._captured)
 
-    def _phases(self) -> list[str]:
+    def _add_phases(self, made: Module) -> None:
         """The phase, in registers near what they control."""
-        if not self.has_phases:
-            return []
-        bits, lines, steps = self.phase_bits, list[str](), list[str]()
+        steps = list[str]()
         if self._reads_phase:
-            lines.append(f"logic [{bits - 1}:0] phase;")
+            made.declare("phase", bits=self.phase_bits)
             steps.append("phase <= phase_next;")
         for phase in sorted(self._captured):
-            lines.append(f"logic in_phase_{phase};")
-            steps.append(f"in_phase_{phase} <= phase_next == {bits}'d{phase};")
-        return [*lines, "always_ff @(posedge clock) begin", *indented(steps), "end"]
+            flag = made.declare(f"in_phase_{phase}")
+            steps.append(f"{flag} <= phase_next == {self.phase_bits}'d{phase};")
+        made.clocked(*steps)
 
-    def _registers(self) -> list[str]:
-        lines = []
+    def _add_registers(self, made: Module) -> None:
         if self._each_cycle:
-            lines += ["always_ff @(posedge clock) begin", *indented(self._each_cycle), "end"]
+            made.clocked(*self._each_cycle)
         for phase, rows in sorted(self._captured.items()):
-            when = f"if (in_phase_{phase}) " if self.interval > 1 else ""
-            lines += [f"always_ff @(posedge clock) {when}begin", *indented(rows), "end"]
-        return lines
+            made.clocked(*rows, when=f"in_phase_{phase}" if self.interval > 1 else "")

@@ -15,7 +15,7 @@ from featherlane.backends.fpga.verilog import Design
 def module_tiles(design: Design, module: str, tile: Tile | None = None) -> int:
     """The device's multipliers that a module takes."""
     tile = tile or design.tile
-    own = design.modules[module]
+    own = design.units[module]
     inside = [m for unit in own.functions for m in multipliers_of(unit, tile)]
     return sum(tiles(m, tile) for m in [*own.multipliers, *inside])
 
@@ -44,16 +44,14 @@ def facts(design: Design) -> dict[str, Any]:
         "states_under_way": design.depth,
         "operations": dict(Counter(op for op in graph.op if op not in ("input", "constant"))),
         "multipliers": _multipliers(design.multipliers),
-        "functions": dict(
-            Counter(u.name for own in design.modules.values() for u in own.functions)
-        ),
-        "device_multipliers": sum(module_tiles(design, module) for module in design.modules),
+        "functions": dict(Counter(u.name for own in design.units.values() for u in own.functions)),
+        "device_multipliers": sum(module_tiles(design, module) for module in design.units),
         "register_bits": register_bits(design),
         "input_bits": design.input_bits,
         "output_bits": design.output_bits,
         "fifo_bits": design.depth * design.output_bits,
         "formats": dict(widths.most_common()),
-        "modules": len(design.modules),
+        "modules": len(design.units),
     }
 
 

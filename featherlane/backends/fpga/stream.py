@@ -10,99 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from featherlane.backends.fpga.module import Bits, Module, named, same
 from featherlane.backends.fpga.netlist import Field, Netlist
 from featherlane.program.analysis.pipeline import Pipeline
 
+DATAPATH = ("clock", "phase_next", "given", "results")  # the ports of a datapath
+STREAM = (
+    *("clock", "reset", "in_valid", "in_ready", "out_valid", "out_ready"),
+    "out_data",
+)  # those of a module between two streams, but for the words of inputs
 EXTRA = 4  # cycles of a credit besides the latency: input register, FIFO, the counter itself
-
-CONTROL = """\
-// Credits, phases and the FIFO of results; see the module that has it for the datapath.
-module {name}_stream #(
-  parameter INTERVAL = 1,  // cycles from one state to the next
-  parameter LATENCY = 1,   // the cycle of a state in which its results are there
-  parameter DEPTH = 4,     // states in the datapath and the FIFO together
-  parameter PHASE_BITS = 1,
-  parameter COUNT_BITS = 3,
-  parameter WIDTH = 8      // bits of the results
-) (
-  input logic clock,
-  input logic reset,
-  input logic in_valid,
-  output logic in_ready,
-  output logic out_valid,
-  input logic out_ready,
-  output logic [WIDTH-1:0] out_data,
-  output logic [PHASE_BITS-1:0] phase_next,
-  input logic [WIDTH-1:0] results
-);
-  // The phase in which a state can be let in is the last one: its own cycle 0 has phase 0.
-  localparam [PHASE_BITS-1:0] LAST_PHASE = INTERVAL - 1;
-  localparam [COUNT_BITS-1:0] LAST_PLACE = DEPTH - 1;
-  logic [PHASE_BITS-1:0] phase;
-  logic [COUNT_BITS-1:0] credits, count, first, last;
-  logic [LATENCY:0] travelling;  // bit n: a state is in its cycle n
-  logic accepted, arrived, emitted;
-  logic [WIDTH-1:0] fifo [0:DEPTH-1];
-
-  assign phase_next = reset || phase == LAST_PHASE ? '0 : phase + 1'b1;
-  assign in_ready = !reset && phase == LAST_PHASE && credits != 0;
-  assign accepted = in_valid && in_ready;
-  assign arrived = travelling[LATENCY];
-  assign out_valid = count != 0;
-  assign out_data = fifo[first];
-  assign emitted = out_valid && out_ready;
-
-  always_ff @(posedge clock) begin
-    phase <= phase_next;
-    if (reset) begin
-      travelling <= '0;
-      credits <= DEPTH;
-      count <= '0;
-      first <= '0;
-      last <= '0;
-    end else begin
-      travelling <= (travelling << 1) | accepted;
-      if (accepted != emitted) credits <= accepted ? credits - 1'b1 : credits + 1'b1;
-      if (arrived != emitted) count <= arrived ? count + 1'b1 : count - 1'b1;
-      if (arrived) last <= last == LAST_PLACE ? '0 : last + 1'b1;
-      if (emitted) first <= first == LAST_PLACE ? '0 : first + 1'b1;
-    end
-    if (arrived) fifo[last] <= results;
-  end
-endmodule
-"""
-TOP = """\
-// A stream of inputs to a stream of results: a state every {interval} cycles, results in cycle
-// {latency}. A word is taken where valid and ready are both 1. reset is synchronous.
-module {name} (
-  input logic clock,
-  input logic reset,
-  input logic in_valid,
-  output logic in_ready,
-  input logic [{given}:0] in_data,
-  output logic out_valid,
-  input logic out_ready,
-  output logic [{results}:0] out_data
-);
-  logic [{phase}:0] phase_next;
-  logic [{given}:0] given;
-  logic [{results}:0] results;
-
-  always_ff @(posedge clock) if (in_valid && in_ready) given <= in_data;
-
-  {name}_datapath datapath (
-    .clock(clock), .phase_next(phase_next), .given(given), .results(results)
-  );
-  {name}_stream #(
-    .INTERVAL({interval}), .LATENCY({latency}), .DEPTH({depth}),
-    .PHASE_BITS({phase_bits}), .COUNT_BITS({count_bits}), .WIDTH({width})
-  ) stream (
-    .clock(clock), .reset(reset), .in_valid(in_valid), .in_ready(in_ready),
-    .out_valid(out_valid), .out_ready(out_ready), .out_data(out_data),
-    .phase_next(phase_next), .results(results)
-  );
-endmodule
-"""
 
 
 def bits(fields: Sequence[Field]) -> int:
@@ -115,21 +32,107 @@ def full_depth(pipeline: Pipeline) -> int:
     return -(-(pipeline.latency + EXTRA) // pipeline.interval) + 1
 
 
-def sources(netlist: Netlist, depth: int) -> dict[str, str]:
-    """The modules around the datapath, by the names of their files."""
+def modules(netlist: Netlist, depth: int) -> dict[str, Module]:
+    """The modules around the datapath, by their names."""
+    return named(_control(netlist.name), _top(netlist, depth))
+
+
+def _control(name: str) -> Module:
+    """Credits, phases and the FIFO of results."""
+    made = Module(f"{name}_stream", ABOUT)
+    made.parameter("INTERVAL", 1, "cycles from one state to the next")
+    made.parameter("LATENCY", 1, "the cycle of a state in which its results are there")
+    made.parameter("DEPTH", 4, "states in the datapath and the FIFO together")
+    made.parameter("PHASE_BITS", 1)
+    made.parameter("COUNT_BITS", 3)
+    made.parameter("WIDTH", 8, "bits of the results")
+    add_stream_ports(made, "WIDTH")
+    made.output("phase_next", bits="PHASE_BITS")
+    made.input("results", bits="WIDTH")
+    made.constant("CYCLES", "LATENCY + 1")
+    made.constant("LAST_PHASE", "INTERVAL - 1", bits="PHASE_BITS")
+    made.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
+    made.declare("phase", bits="PHASE_BITS")
+    made.declare("credits", "count", "first", "last", bits="COUNT_BITS")
+    made.declare("travelling", bits="CYCLES", comment="bit n: a state is in its cycle n")
+    made.declare("accepted", "arrived", "emitted")
+    made.declare("fifo", bits="WIDTH", size="DEPTH")
+    made.assign("phase_next", "reset || phase == LAST_PHASE ? '0 : phase + 1'b1")
+    made.assign("in_ready", "!reset && phase == LAST_PHASE && credits != 0")
+    made.assign("accepted", "in_valid && in_ready")
+    made.assign("arrived", "travelling[LATENCY]")
+    made.assign("out_valid", "count != 0")
+    made.assign("out_data", "fifo[first]")
+    made.assign("emitted", "out_valid && out_ready")
+    made.clocked("""
+        phase <= phase_next;
+        if (reset) begin
+          travelling <= '0;
+          credits <= DEPTH;
+          count <= '0;
+          first <= '0;
+          last <= '0;
+        end else begin
+          travelling <= (travelling << 1) | accepted;
+          if (accepted != emitted) credits <= accepted ? credits - 1'b1 : credits + 1'b1;
+          if (arrived != emitted) count <= arrived ? count + 1'b1 : count - 1'b1;
+          if (arrived) last <= last == LAST_PLACE ? '0 : last + 1'b1;
+          if (emitted) first <= first == LAST_PLACE ? '0 : first + 1'b1;
+        end
+        if (arrived) fifo[last] <= results;
+    """)
+    return made
+
+
+ABOUT = (
+    "Credits, phases and the FIFO of results; see the module that has it for the datapath. The "
+    "phase in which a state can be let in is the last one: its own cycle 0 has phase 0."
+)
+
+
+def add_stream_ports(made: Module, results: Bits, inputs: Bits = None) -> None:
+    """The ports of a module between two streams. results: bits of a word of results; inputs: of a
+    word of inputs, without which the module only counts them.
+    """
+    made.input("clock", "reset", "in_valid")
+    made.output("in_ready")
+    if inputs is not None:
+        made.input("in_data", bits=inputs)
+    made.output("out_valid")
+    made.input("out_ready")
+    made.output("out_data", bits=results)
+
+
+def datapath(netlist: Netlist, phase_bits: int, comment: str) -> Module:
+    """The module of a datapath, with its ports alone."""
+    made = Module(f"{netlist.name}_datapath", comment)
+    made.input("clock")
+    made.input("phase_next", bits=phase_bits)
+    made.input("given", bits=bits(netlist.inputs))
+    made.output("results", bits=bits(netlist.outputs))
+    return made
+
+
+def _top(netlist: Netlist, depth: int) -> Module:
+    """The datapath with its stream."""
     pipeline, width = netlist.pipeline, bits(netlist.outputs)
     phase_bits = max((pipeline.interval - 1).bit_length(), 1)
-    text = TOP.format(
-        name=netlist.name,
-        interval=pipeline.interval,
-        latency=pipeline.latency,
-        depth=depth,
-        given=bits(netlist.inputs) - 1,
-        results=width - 1,
-        width=width,
-        phase=phase_bits - 1,
-        phase_bits=phase_bits,
-        count_bits=depth.bit_length(),
+    comment = (
+        f"A stream of inputs to a stream of results: a state every {pipeline.interval} cycles, "
+        f"results in cycle {pipeline.latency}. A word is taken where valid and ready are both 1. "
+        "reset is synchronous."
     )
-    control = CONTROL.format(name=netlist.name)
-    return {f"{netlist.name}_stream.sv": control, f"{netlist.name}.sv": text}
+    made = Module(netlist.name, comment)
+    add_stream_ports(made, width, bits(netlist.inputs))
+    made.declare("phase_next", bits=phase_bits)
+    made.declare("given", bits=bits(netlist.inputs))
+    made.declare("results", bits=width)
+    made.clocked("given <= in_data;", when="in_valid && in_ready")
+    made.instance(f"{netlist.name}_datapath", "datapath", same(DATAPATH))
+    parameters = {
+        "INTERVAL": pipeline.interval, "LATENCY": pipeline.latency, "DEPTH": depth,
+        "PHASE_BITS": phase_bits, "COUNT_BITS": depth.bit_length(), "WIDTH": width,
+    }  # fmt: skip
+    ports = same((*STREAM, "phase_next", "results"))
+    made.instance(f"{netlist.name}_stream", "stream", ports, parameters)
+    return made

@@ -1,5 +1,5 @@
-"""SystemVerilog of a datapath in a pipeline: a module for each call, one that connects them, and a
-stream around it.
+"""The modules of a datapath in a pipeline: one for each call, one that connects them, and a stream
+around it.
 
 Nothing is decided here: what is computed says the `Datapath`, when and where the `Pipeline`.
 """
@@ -7,16 +7,19 @@ Nothing is decided here: what is computed says the `Datapath`, when and where th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.expressions import Place, circuit
+from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Choice, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
-from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier, indented
+from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier
 from featherlane.backends.fpga.units import functions, multipliers, post_adder
 from featherlane.backends.fpga.units.functions import FunctionUnit
 from featherlane.backends.fpga.units.multipliers import DSP48E2, Multiplier, Tile
@@ -24,7 +27,7 @@ from featherlane.errors import CompileError, shown
 from featherlane.program.analysis.pipeline import Pipeline
 
 
-class Module(NamedTuple):
+class ModuleUnits(NamedTuple):
     """What a module consists of, beside expressions and registers of results. choices: by the name
     of the result; control: registers of the phase.
     """
@@ -44,22 +47,28 @@ LONGEST = 100  # letters of a name: files have names with more in them
 
 @dataclass(frozen=True)
 class Design:
-    """The sources of a design, by the names of their files, and what a user of them must know.
+    """The modules of a design, by their names, and what a user of them must know.
 
     inputs, outputs: the fields of a word of each stream. depth: states that may be under way, in
-    the datapath and the FIFO of results. modules: those that can be synthesised on their own.
+    the datapath and the FIFO of results. units: of the modules that can be synthesised on their
+    own.
     """
 
     name: str
-    sources: dict[str, str]
+    modules: dict[str, Module]
     datapath: Datapath
     pipeline: Pipeline
     inputs: list[Field]
     outputs: list[Field]
     depth: int
     tile: Tile
-    modules: dict[str, Module]
+    units: dict[str, ModuleUnits]
     timely: bool = False  # inputs come in the cycles in which they start
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The text of all modules, by the names of their files."""
+        return sources(self.modules)
 
     @property
     def netlist(self) -> Netlist:
@@ -82,7 +91,7 @@ class Design:
     @property
     def multipliers(self) -> Counter[Multiplier]:
         """How often each multiplier is there."""
-        return Counter(m for own in self.modules.values() for m in own.multipliers)
+        return Counter(m for own in self.units.values() for m in own.multipliers)
 
     @property
     def input_bits(self) -> int:
@@ -120,7 +129,7 @@ def design(
     check_name(name)
     depth = stream.full_depth(pipeline) if depth is None else depth
     made = without_stream(name, datapath, pipeline, tile, timely=False)
-    return replace(made, sources=made.sources | stream.sources(made.netlist, depth), depth=depth)
+    return replace(made, modules=made.modules | stream.modules(made.netlist, depth), depth=depth)
 
 
 def without_stream(
@@ -132,21 +141,26 @@ def without_stream(
     check_name(name)
     netlist = Netlist(name, datapath, pipeline, timely)
     writer = _Writer(netlist, tile)
-    modules = {
-        name: Module(units.products, units.functions, part.choices, part.control)
+    units = {
+        name: ModuleUnits(units.products, units.functions, part.choices, part.control)
         for name, part in writer.parts.items()
         for units in [writer.units[name]]
     }
-    sources = {f"{part}.sv": text for part, text in writer.texts().items()}
-    for m in sorted({m for own in modules.values() for m in own.multipliers}, key=str):
-        text = post_adder.module if m.adds else multipliers.module
-        sources[f"{name}_{m.name}.sv"] = text(f"{name}_", m, tile)
-        if m.adds:
-            sources[f"{name}_{post_adder.NAME}.sv"] = post_adder.dsp(f"{name}_")
-    for unit in sorted({unit for own in modules.values() for unit in own.functions}, key=str):
-        sources[f"{name}_{unit.name}.sv"] = functions.module(f"{name}_", unit, tile)
+    modules = writer.modules() | named(*_unit_modules(f"{name}_", units.values(), tile))
     words = netlist.inputs, netlist.outputs
-    return Design(name, sources, datapath, pipeline, *words, 0, tile, modules, timely)
+    return Design(name, modules, datapath, pipeline, *words, 0, tile, units, timely)
+
+
+def _unit_modules(prefix: str, units: Collection[ModuleUnits], tile: Tile) -> Iterator[Module]:
+    """The modules of multipliers and functions, each once."""
+    found = sorted({m for own in units for m in own.multipliers}, key=str)
+    for m in found:
+        module = post_adder.module if m.adds else multipliers.module
+        yield module(prefix, m, tile)
+    if any(m.adds for m in found):
+        yield post_adder.dsp(prefix)
+    for unit in sorted({unit for own in units for unit in own.functions}, key=str):
+        yield functions.module(prefix, unit, tile)
 
 
 class _Writer:
@@ -277,19 +291,16 @@ class _Writer:
 
     # Modules
 
-    def texts(self) -> dict[str, str]:
-        """The text of each module, and of the one that connects them."""
+    def modules(self) -> dict[str, Module]:
+        """The modules of all parts, and the one that connects them."""
         outside = {field.signal.name for field in self.netlist.outputs}
         wanted = outside.union(*(({s.name for s in part.needs}) for part in self.parts.values()))
         gives = {
             name: [s for s in part.drives.values() if s.name in wanted]
             for name, part in self.parts.items()
         }
-        made = {
-            name: part.text(gives[name], self._comment(name)) for name, part in self.parts.items()
-        }
-        top = f"{self.netlist.name}_datapath"
-        return {**made, top: self._connected(top, gives)}
+        parts = (part.module(gives[name], self._comment(name)) for name, part in self.parts.items())
+        return named(*parts, self._connected(gives))
 
     def _comment(self, name: str) -> str:
         own = Counter(
@@ -300,28 +311,23 @@ class _Writer:
         shown = ", ".join(f"{count} {op}" for op, count in sorted(own.items()))
         return f"{name}: {shown or 'registers and shared units'}"
 
-    def _connected(self, top: str, gives: dict[str, list[Signal]]) -> str:
+    def _connected(self, gives: dict[str, list[Signal]]) -> Module:
         netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
-        ports = [
-            "input logic clock",
-            f"input logic [{bits - 1}:0] phase_next",
-            f"input logic [{stream.bits(netlist.inputs) - 1}:0] given",
-            f"output logic [{stream.bits(netlist.outputs) - 1}:0] results",
-        ]
-        lines = []
-        for signal, k, offset in netlist.inputs:
-            name = f"{signal.name}_given" if netlist.late(k) else signal.name
-            lines.append(f"{signal.type} {name};")
-            lines.append(f"assign {name} = given[{offset + signal.width - 1}:{offset}];")
-        lines += [f"{signal.type} {signal.name};" for own in gives.values() for signal in own]
-        for signal, _, offset in netlist.outputs:
-            lines.append(f"assign results[{offset + signal.width - 1}:{offset}] = {signal.name};")
+        comment = f"The modules of {netlist.name} and the wires between them"
+        made = stream.datapath(netlist, bits, comment)
+        for field in netlist.inputs:
+            signal = field.signal
+            if netlist.late(field.node):
+                signal = signal._replace(name=f"{signal.name}_given")
+            made.declare_signal(signal)
+            made.assign(signal.name, field.of("given"))
+        for own in gives.values():
+            for signal in own:
+                made.declare_signal(signal)
+        for field in netlist.outputs:
+            made.assign(field.of("results"), field.signal.name)
         for name, part in self.parts.items():
-            names = ["clock", *(["phase_next"] if part.has_phases else [])]
-            names += [signal.name for signal in (*part.needs, *gives[name])]
-            rows = ",\n".join(f"  .{port}({port})" for port in names)
-            lines += [*f"{name} part_{name} (\n{rows}\n);".split("\n")]
-        head = ",\n".join(indented(ports))
-        text = [f"// The modules of {netlist.name} and the wires between them"]
-        text += [f"module {top} (\n{head}\n);", *indented(lines), "endmodule", ""]
-        return "\n".join(text)
+            ports = ["clock", *(["phase_next"] if part.has_phases else [])]
+            ports += [signal.name for signal in (*part.needs, *gives[name])]
+            made.instance(name, f"part_{name}", same(ports))
+        return made

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.arrays.links import Links
-from featherlane.backends.fpga.arrays.pauses import paused
 from featherlane.backends.fpga.arrays.schedule import Array
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.devices import Device
-from featherlane.backends.fpga.netlist import Field
-from featherlane.backends.fpga.text import indented
+from featherlane.backends.fpga.module import Module, named, same
+from featherlane.backends.fpga.statements import ENABLE
 from featherlane.backends.fpga.units.multipliers import DSP48E2, Tile
-from featherlane.backends.fpga.verilog import Design, Module, check_name, without_stream
+from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name, without_stream
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def array_design(
     links = Links(name, datapath, arrays, interval)
     made = arrays_without_stream(links, tile)
     depth = stream.full_depth(links.pipeline)
-    return replace(made, sources=made.sources | stream.sources(links, depth), depth=depth)
+    return replace(made, modules=made.modules | stream.modules(links, depth), depth=depth)
 
 
 def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
@@ -75,19 +74,17 @@ def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
         [field._replace(node=node[field.node]) for field in fields]
         for fields in (links.inputs, links.outputs)
     )
-    module = {links.part.name: Module([], [], links.part.choices, links.part.control)}
-    text = {f"{links.part.name}.sv": links.text()}
+    units = {links.part.name: ModuleUnits([], [], links.part.choices, links.part.control)}
     common = links.whole, links.pipeline, inputs, outputs
-    between = LinkDesign(links.name, text, *common, 0, tile, module, links=links)
+    between = LinkDesign(links.name, named(links.module()), *common, 0, tile, units, links=links)
     circuits = (*of_arrays, between)
-    sources = {
-        key: paused(text) if array is not None and array.clock.pause else text
+    modules = {
+        key: module.with_enable() if array is not None and array.clock.pause else module
         for array, made in zip((*arrays, None), circuits, strict=True)
-        for key, text in made.sources.items()
-    }
-    sources |= {f"{name}_datapath.sv": _top(links, of_arrays)}
-    modules = {key: module for made in circuits for key, module in made.modules.items()}
-    return ArrayDesign(name, sources, *common, 0, tile, modules, links=links, circuits=circuits)
+        for key, module in made.modules.items()
+    } | named(_top(links, of_arrays))
+    units = {key: own for made in circuits for key, own in made.units.items()}
+    return ArrayDesign(name, modules, *common, 0, tile, units, links=links, circuits=circuits)
 
 
 def cost(design: ArrayDesign, device: Device) -> Cost:
@@ -99,78 +96,70 @@ def cost(design: ArrayDesign, device: Device) -> Cost:
     return Cost(device, parts, sum(own.packed for own in found))
 
 
-def _top(links: Links, circuits: Sequence[Design]) -> str:
+def _top(links: Links, circuits: Sequence[Design]) -> Module:
     """The module of arrays, links, and the phases of arrays."""
-    interval = links.pipeline.interval
-    ports = [
-        "input logic clock",
-        f"input logic [{_bits(interval) - 1}:0] phase_next",
-        f"input logic [{stream.bits(links.inputs) - 1}:0] given",
-        f"output logic [{stream.bits(links.outputs) - 1}:0] results",
-    ]
-    lines = []
+    comment = f"The arrays of {links.name}, and what lies between them"
+    made = stream.datapath(links, _bits(links.pipeline.interval), comment)
+    for signal in links.gives:
+        made.declare_signal(signal)
     for field in links.inputs:
-        lines += _bound(field.signal.type, field.signal.name, _slice("given", field))
+        made.declare_signal(field.signal)
+        made.assign(field.signal.name, field.of("given"))
     for array, circuit in zip(links.arrays, circuits, strict=True):
-        lines += ["", *_array(links, array, circuit)]
-    lines += ["", f"{links.part.name} links ("]
+        _add_phase(made, links, array)
+        _add_array(made, links, array, circuit)
+    made.remark("What waits between them")
     signals = [*links.part.needs, *links.gives]
     names = [*(["phase_next"] if links.part.has_phases else []), *(s.name for s in signals)]
-    lines += [*",\n".join(f"  .{n}({n})" for n in ["clock", *names]).split("\n"), ");"]
-    lines += [f"assign {_slice('results', f)} = {f.signal.name};" for f in links.outputs]
-    declared = [f"{signal.type} {signal.name};" for signal in links.gives]
-    head = ",\n".join(indented(ports))
-    text = [f"// The arrays of {links.name}, and what lies between them"]
-    text += [f"module {links.name}_datapath (\n{head}\n);", *indented([*declared, *lines])]
-    return "\n".join([*text, "endmodule", ""])
+    made.instance(links.part.name, "links", same(["clock", *names]))
+    for field in links.outputs:
+        made.assign(field.of("results"), field.signal.name)
+    return made
 
 
-def _array(links: Links, array: Array, circuit: Design) -> Iterator[str]:
-    """An array: its phase, what it reads and gives."""
+def _add_phase(made: Module, links: Links, array: Array) -> None:
+    """The phase of an array, which stands still in its pause."""
     name, turn = array.name, array.pipeline.interval
     bits = _bits(turn)
     pause, period = array.clock.pause, links.pipeline.interval
     still = f", and a pause of {pause}" if pause else ""
     told = f"{array.slots} in turn, one every {turn} cycles{still}"
-    yield f"// {name}: from cycle {array.begin} on, {told}"
-    yield f"logic [{bits - 1}:0] {name}_phase, {name}_phase_next;"
+    made.remark(f"{name}: from cycle {array.begin} on, {told}")
+    made.declare(f"{name}_phase", f"{name}_phase_next", bits=bits)
     phase_is = lambda cycle: f"phase_next == {_bits(period)}'d{cycle % period}"
     first = phase_is(array.begin)
     after = f"{name}_phase == {bits}'d{turn - 1} ? '0 : {name}_phase + 1'b1"
-    yield f"assign {name}_phase_next = {first} ? '0 : {after};"
+    made.assign(f"{name}_phase_next", f"{first} ? '0 : {after}")
     if pause:
         stands = " || ".join(phase_is(array.begin - n) for n in range(pause, 0, -1))
-        yield f"logic {name}_runs;"
-        yield f"always_ff @(posedge clock) {name}_runs <= !({stands});"
-    runs = f"if ({name}_runs || {first}) " if pause else ""
-    yield f"always_ff @(posedge clock) {runs}{name}_phase <= {name}_phase_next;"
-    yield f"logic [{circuit.input_bits - 1}:0] {name}_given;"
-    yield f"logic [{circuit.output_bits - 1}:0] {name}_results;"
+        made.declare(f"{name}_runs")
+        made.clocked(f"{name}_runs <= !({stands});")
+    runs = f"{name}_runs || {first}" if pause else ""
+    made.clocked(f"{name}_phase <= {name}_phase_next;", when=runs)
+
+
+def _add_array(made: Module, links: Links, array: Array, circuit: Design) -> None:
+    """An array, what it reads and gives."""
+    name, netlist = array.name, circuit.netlist
+    made.declare(f"{name}_given", bits=circuit.input_bits)
+    made.declare(f"{name}_results", bits=circuit.output_bits)
     for field in circuit.inputs:
-        yield f"assign {_slice(f'{name}_given', field)} = {links.port(array, field.node).name};"
+        made.assign(field.of(f"{name}_given"), links.port(array, field.node).name)
     fields = {(f.node, f.signal.name): f for f in circuit.outputs}
-    netlist = circuit.netlist  # a property, which makes it anew
     for given in array.gives:
         read = netlist.read(given.node, given.cycle)
         field = fields[given.node, read.name]
         for k in given.targets:
             signal = links.signal(links.place[k])
-            yield from _bound(signal.type, signal.name, _slice(f"{name}_results", field))
-    yield f"{circuit.name}_datapath {name} ("
-    enable = f" .enable({name}_runs)," if pause else ""
-    yield f"  .clock(clock), .phase_next({name}_phase_next),{enable}"
-    yield f"  .given({name}_given), .results({name}_results)"
-    yield ");"
+            made.declare_signal(signal)
+            made.assign(signal.name, field.of(f"{name}_results"))
+    ports = {"clock": "clock", "phase_next": f"{name}_phase_next"}
+    if array.clock.pause:
+        ports[ENABLE] = f"{name}_runs"
+    ports |= {"given": f"{name}_given", "results": f"{name}_results"}
+    made.instance(f"{circuit.name}_datapath", name, ports)
 
 
 def _bits(interval: int) -> int:
     """The bits of a phase."""
     return max((interval - 1).bit_length(), 1)
-
-
-def _slice(vector: str, field: Field) -> str:
-    return f"{vector}[{field.offset + field.signal.width - 1}:{field.offset}]"
-
-
-def _bound(type_: str, name: str, text: str) -> list[str]:
-    return [f"{type_} {name};", f"assign {name} = {text};"]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.arrays.schedule import Array
+from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Part
 from featherlane.backends.fpga.text import Signal
@@ -132,7 +133,7 @@ class Links(Netlist):
         ports |= {field.signal.name for field in self.outputs}
         return [signal for name, signal in drives.items() if name in ports]
 
-    def text(self) -> str:
+    def module(self) -> Module:
         """The module."""
         told = f"What waits between the arrays of {self.name}, and what each slot reads"
-        return self.part.text(self.gives, told)
+        return self.part.module(self.gives, told)

@@ -40,7 +40,7 @@ def write(
     tasks = len(next(iter(inputs.values())))
     texts = {
         **board.sources,
-        f"{board.name}_bench.sv": bench(board, tasks),
+        f"{board.name}_bench.sv": bench(board, tasks).text,
         VECTORS: beats(board.tasks, inputs, tasks),
         WANTED: beats(board.results, results, tasks),
         BOARD_FACTS: json.dumps(facts_of(board).to_json(), indent=1) + "\n",

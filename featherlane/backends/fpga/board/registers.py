@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from featherlane.backends.fpga.module import Module
+
 MAGIC = 0x46544852  # "FTHR"
 VERSION = 0x00010000  # of this table: 1.0
 ADDRESS_BITS = 8
@@ -138,65 +140,71 @@ def table() -> str:
 
 # The circuit
 
-PINS = """\
-  input logic [{address}:0] s_axi_awaddr,
-  input logic s_axi_awvalid,
-  output logic s_axi_awready,
-  input logic [31:0] s_axi_wdata,
-  input logic [3:0] s_axi_wstrb,
-  input logic s_axi_wvalid,
-  output logic s_axi_wready,
-  output logic [1:0] s_axi_bresp,
-  output logic s_axi_bvalid,
-  input logic s_axi_bready,
-  input logic [{address}:0] s_axi_araddr,
-  input logic s_axi_arvalid,
-  output logic s_axi_arready,
-  output logic [31:0] s_axi_rdata,
-  output logic [1:0] s_axi_rresp,
-  output logic s_axi_rvalid,
-  input logic s_axi_rready""".format(
-    address=ADDRESS_BITS - 1
+AXI_PORTS = (
+    ("input logic", "s_axi_awaddr", ADDRESS_BITS),
+    ("input logic", "s_axi_awvalid", None),
+    ("output logic", "s_axi_awready", None),
+    ("input logic", "s_axi_wdata", 32),
+    ("input logic", "s_axi_wstrb", 4),
+    ("input logic", "s_axi_wvalid", None),
+    ("output logic", "s_axi_wready", None),
+    ("output logic", "s_axi_bresp", 2),
+    ("output logic", "s_axi_bvalid", None),
+    ("input logic", "s_axi_bready", None),
+    ("input logic", "s_axi_araddr", ADDRESS_BITS),
+    ("input logic", "s_axi_arvalid", None),
+    ("output logic", "s_axi_arready", None),
+    ("output logic", "s_axi_rdata", 32),
+    ("output logic", "s_axi_rresp", 2),
+    ("output logic", "s_axi_rvalid", None),
+    ("input logic", "s_axi_rready", None),
 )  # of AXI4-Lite, but for the protection that nothing reads
-PORTS = """\
-// Registers on AXI4-Lite, of 32 bits each: one write and one read at a time. What is no register,
-// a register that is only read, or a write of single bytes, is answered by SLVERR.
-module {name} (
-  input logic clock,
-  input logic reset,
-{pins},
-{ports}
-);
-  localparam [1:0] OKAY = 2'b00, SLVERR = 2'b10;
-{declared}
-  logic [31:0] value;
-  logic [{address}-2:0] read_at, write_at;  // words
-  logic written, changed, readable, writable;
 
-  assign written = s_axi_awvalid && s_axi_wvalid && !s_axi_bvalid && !reset;
-  assign s_axi_awready = written;
-  assign s_axi_wready = written;
-  assign s_axi_arready = !s_axi_rvalid && !reset;
-  assign read_at = s_axi_araddr[{address}:2];
-  assign write_at = s_axi_awaddr[{address}:2];
-  assign changed = written && writable;
-{commands}
 
-  always_comb begin
-    value = '0;
-    readable = 1'b1;
-    case (read_at)
-{read}
-      default: readable = 1'b0;
-    endcase
-  end
+def add_axi_ports(made: Module) -> None:
+    """The ports of AXI4-Lite."""
+    for kind, name, bits in AXI_PORTS:
+        made.declare(name, bits=bits, kind=kind)
 
-  always_comb case (write_at)
-{write}
-    default: writable = 1'b0;
-  endcase
 
-  always_ff @(posedge clock) begin
+def module(name: str, constants: Mapping[str, int]) -> Module:
+    """The module of the registers. constants: the values of those of this kind, by name.
+
+    Its further ports are `count_NAME` of each counter, `is_NAME` of each bit of the status,
+    `raise_NAME` of each flag, `do_NAME` of each command, and each value by its name.
+    """
+    made = Module(name, ABOUT)
+    made.input("clock", "reset")
+    add_axi_ports(made)
+    _add_ports(made)
+    made.constant("OKAY", "2'b00", bits=2)
+    made.constant("SLVERR", "2'b10", bits=2)
+    for register in _of_kind("counter"):
+        made.declare(register.name, bits=32)
+    for register in _of_kind("flags"):
+        made.declare(register.name, bits=len(register.bits))
+    made.declare("value", bits=32)
+    made.declare("read_at", "write_at", bits=ADDRESS_BITS - 2, comment="words")
+    made.declare("written", "changed", "readable", "writable")
+    made.assign("written", "s_axi_awvalid && s_axi_wvalid && !s_axi_bvalid && !reset")
+    made.assign("s_axi_awready", "written")
+    made.assign("s_axi_wready", "written")
+    made.assign("s_axi_arready", "!s_axi_rvalid && !reset")
+    made.assign("read_at", f"s_axi_araddr[{ADDRESS_BITS - 1}:2]")
+    made.assign("write_at", f"s_axi_awaddr[{ADDRESS_BITS - 1}:2]")
+    made.assign("changed", "written && writable")
+    _add_commands(made)
+    _add_read(made, constants)
+    _add_write(made)
+    made.clocked(ANSWERS, *_kept())
+    return made
+
+
+ABOUT = (
+    "Registers on AXI4-Lite, of 32 bits each: one write and one read at a time. What is no "
+    "register, a register that is only read, or a write of single bytes, is answered by SLVERR."
+)
+ANSWERS = """
     if (s_axi_bready) s_axi_bvalid <= 1'b0;
     if (written) begin
       s_axi_bvalid <= 1'b1;
@@ -212,64 +220,38 @@ module {name} (
       s_axi_bvalid <= 1'b0;
       s_axi_rvalid <= 1'b0;
     end
-{kept}
-  end
-endmodule
 """
 
 
-def module(name: str, constants: Mapping[str, int]) -> str:
-    """The module of the registers. constants: the values of those of this kind, by name.
-
-    Its further ports are `count_NAME` of each counter, `is_NAME` of each bit of the status,
-    `raise_NAME` of each flag, `do_NAME` of each command, and each value by its name.
-    """
-    return PORTS.format(
-        pins=PINS,
-        name=name,
-        address=ADDRESS_BITS - 1,
-        ports=",\n".join(f"  {port}" for port in _ports()),
-        declared="\n".join(f"  {line}" for line in _declared()),
-        read="\n".join(f"      {line}" for line in _read(constants)),
-        commands="\n".join(f"  {line}" for line in _commanded()),
-        write="\n".join(f"    {line}" for line in _write()),
-        kept="\n".join(f"    {line}" for line in _kept()),
-    )
+def _add_ports(made: Module) -> None:
+    for register in REGISTERS:
+        bits = [bit.name for bit in register.bits]
+        if register.kind == "counter" and register.name != "cycles":
+            made.input(f"count_{register.name}")
+        elif register.kind == "status":
+            made.input(*(f"is_{bit}" for bit in bits))
+        elif register.kind == "flags":
+            made.input(*(f"raise_{bit}" for bit in bits))
+        elif register.kind == "value":
+            made.output(register.name, bits=32)
+        elif register.kind == "command":
+            made.output(*(f"do_{bit}" for bit in bits))
 
 
-def _commanded() -> Iterator[str]:
+def _add_commands(made: Module) -> None:
     for register in _of_kind("command"):
         for n, bit in enumerate(register.bits):
-            at = _case(register)
-            yield f"assign do_{bit.name} = changed && write_at == {at} && s_axi_wdata[{n}];"
-
-
-def _ports() -> Iterator[str]:
-    for register in REGISTERS:
-        if register.kind == "counter" and register.name != "cycles":
-            yield f"input logic count_{register.name}"
-        elif register.kind == "status":
-            yield from (f"input logic is_{bit.name}" for bit in register.bits)
-        elif register.kind == "flags":
-            yield from (f"input logic raise_{bit.name}" for bit in register.bits)
-        elif register.kind == "value":
-            yield f"output logic [31:0] {register.name}"
-        elif register.kind == "command":
-            yield from (f"output logic do_{bit.name}" for bit in register.bits)
-
-
-def _declared() -> Iterator[str]:
-    for register in _of_kind("counter"):
-        yield f"logic [31:0] {register.name};"
-    for register in _of_kind("flags"):
-        yield f"logic [{len(register.bits) - 1}:0] {register.name};"
+            at = f"write_at == {_case(register)}"
+            made.assign(f"do_{bit.name}", f"changed && {at} && s_axi_wdata[{n}]")
 
 
 def _case(register: BoardRegister) -> str:
     return f"{ADDRESS_BITS - 2}'h{register.address >> 2:02x}"
 
 
-def _read(constants: Mapping[str, int]) -> Iterator[str]:
+def _add_read(made: Module, constants: Mapping[str, int]) -> None:
+    """The value of the register that is read, and whether there is one."""
+    rows = []
     for register in REGISTERS:
         text = register.name
         if register.kind == "constant":
@@ -278,27 +260,42 @@ def _read(constants: Mapping[str, int]) -> Iterator[str]:
             text = "{" + ", ".join(f"is_{bit.name}" for bit in reversed(register.bits)) + "}"
         elif register.kind == "command":
             text = "'0"
-        yield f"{_case(register)}: value = {text};  // {register.name}"
+        rows.append(f"  {_case(register)}: value = {text};  // {register.name}")
+    rows.append("  default: readable = 1'b0;")
+    lines = ["value = '0;", "readable = 1'b1;", "case (read_at)", *rows, "endcase"]
+    made.process("always_comb", "\n".join(lines))
 
 
-def _write() -> Iterator[str]:
+def _add_write(made: Module) -> None:
     at = ", ".join(_case(register) for register in _of_kind("command", "flags", "value"))
-    yield f"{at}: writable = s_axi_wstrb == 4'hf;"
+    made.process("always_comb", f"""
+        case (write_at)
+          {at}: writable = s_axi_wstrb == 4'hf;
+          default: writable = 1'b0;
+        endcase
+    """)  # fmt: skip
 
 
 def _kept() -> Iterator[str]:
+    """What registers take that are written, raised or counted."""
     for register in _of_kind("value"):
-        yield f"if (reset) {register.name} <= '0;"
-        yield f"else if (changed && write_at == {_case(register)})"
-        yield f"  {register.name} <= s_axi_wdata;"
+        yield f"""
+            if (reset) {register.name} <= '0;
+            else if (changed && write_at == {_case(register)})
+              {register.name} <= s_axi_wdata;
+        """
     for register in _of_kind("flags"):
         raised = ", ".join(f"raise_{bit.name}" for bit in reversed(register.bits))
-        last = len(register.bits) - 1
-        yield f"if (reset || do_clear) {register.name} <= '0;"
-        yield f"else if (changed && write_at == {_case(register)})"
-        yield f"  {register.name} <= {register.name} & ~s_axi_wdata[{last}:0] | {{{raised}}};"
-        yield f"else {register.name} <= {register.name} | {{{raised}}};"
+        written = f"{register.name} & ~s_axi_wdata[{len(register.bits) - 1}:0]"
+        yield f"""
+            if (reset || do_clear) {register.name} <= '0;
+            else if (changed && write_at == {_case(register)})
+              {register.name} <= {written} | {{{raised}}};
+            else {register.name} <= {register.name} | {{{raised}}};
+        """
     for register in _of_kind("counter"):
         event = "1'b1" if register.name == "cycles" else f"count_{register.name}"
-        yield f"if (reset || do_clear) {register.name} <= '0;"
-        yield f"else {register.name} <= {register.name} + {event};"
+        yield f"""
+            if (reset || do_clear) {register.name} <= '0;
+            else {register.name} <= {register.name} + {event};
+        """

@@ -27,7 +27,7 @@ def decode(network: Network) -> ControlModule:
         words.layout(network),
     )
     every, (_, bits), (start, tag_bits) = [*network.codes.values()], plan.code, plan.tag
-    made.input("data", plan.input_bits)
+    made.input("data", bits=plan.input_bits)
     made.outputs_of_task("task")
     code = made.wire("code", bits, bits_of("data", 0, bits))
     known = is_one_of(code, every, range(1 << bits), bits)
@@ -41,7 +41,7 @@ def decode(network: Network) -> ControlModule:
         if any(link.depth == 0 for link in own) and not used >= {*every}:
             when = is_one_of("task_instruction", used, every, bits)
             text = f"{{{width}{{{when}}}}} & {text}"
-        made.output(name, width, text)
+        made.driven(name, width, text)
     return made
 
 
@@ -53,23 +53,22 @@ def schedule(network: Network) -> ControlModule:
     stands for a place in every link.
     """
     made = ControlModule(network, "schedule", "Credits, and the tasks that stations take")
-    for name in ("clock", "reset", "in_valid", "freed"):
-        made.input(name)
+    made.input("clock", "reset", "in_valid", "freed")
     made.output("in_ready")
     made.inputs_of_task("task")
     bits = network.depth.bit_length()
-    made.declare("credits", bits)
+    made.declare("credits", bits=bits)
     for station in network.stations.values():
         made.input(f"{station.name}_ready")
         made.output(f"{station.name}_take")
         made.outputs_of_task(station.name)
         _add_choice(made, station)
         _add_takes(made, station)
-    made.at_each_clock(
-        f"if (reset) credits <= {bits}'d{network.depth};",
-        "else if ((in_valid && in_ready) != freed)",
-        "  credits <= freed ? credits + 1'b1 : credits - 1'b1;",
-    )
+    made.clocked(f"""
+        if (reset) credits <= {bits}'d{network.depth};
+        else if ((in_valid && in_ready) != freed)
+          credits <= freed ? credits + 1'b1 : credits - 1'b1;
+    """)
     return made
 
 
@@ -121,12 +120,12 @@ def _add_takes(made: ControlModule, station: Station) -> None:
     network, every = made.network, taken_by(made.network, station)
     for link in _prompt(network, station):
         if link.name in station.entries:
-            made.output(f"{link.name}_take", None, f"{link.name}_goes")
+            made.driven(f"{link.name}_take", None, f"{link.name}_goes")
         elif link.takes & every:
             made.input(f"{link.name}_filled")
             task = f"{station.name}_instruction"
             when = is_one_of(task, link.takes, every, network.code_bits)
-            made.output(f"{link.name}_take", None, both(f"{station.name}_take", when))
+            made.driven(f"{link.name}_take", None, both(f"{station.name}_take", when))
 
 
 # Feedback
@@ -137,8 +136,7 @@ def feedback(network: Network) -> ControlModule:
     the nearest number that they do.
     """
     made = ControlModule(network, "feedback", "Results that are inputs again")
-    made.input("clock")
-    made.input("reset")
+    made.input("clock", "reset")
     for link in network.links.values():
         if links.is_fed_back(network, link):
             links.connect(made, link, outside=True)
@@ -154,17 +152,16 @@ def encode(network: Network) -> ControlModule:
     more than one result of each other link.
     """
     made, plan = ControlModule(network, "encode", "Words of results"), words.layout(network)
-    for name in ("clock", "reset", "out_ready"):
-        made.input(name)
+    made.input("clock", "reset", "out_ready")
     made.output("out_valid")
-    made.output("out_data", plan.result_bits)
+    made.output("out_data", bits=plan.result_bits)
     free = made.wire("free", None, "!out_valid || out_ready")
     asks: list[str] = []
     sources: list[tuple[str, str]] = []
     for name in network.leading:
         made.input(f"{name}_filled")
         made.inputs_of_task(name)
-        made.input(f"{name}_head", network.links[name].bits)
+        made.input(f"{name}_head", bits=network.links[name].bits)
         own = [i for i, names in network.results.items() if names[0] == name]
         conditions = [f"{name}_filled"]
         for i in own:
@@ -172,10 +169,10 @@ def encode(network: Network) -> ControlModule:
             conditions += _add_parts(made, i, when)
             sources.append((both(f"{name}_goes", when), _word(network, i, plan.result_bits)))
         asks.append(made.wire(f"{name}_asks", None, both(*conditions)))
-        made.output(f"{name}_take", None, made.declare(f"{name}_goes"))
-    freed = made.output("freed", None, f"{free} && ({' || '.join(asks)})")
+        made.driven(f"{name}_take", None, made.declare(f"{name}_goes"))
+    freed = made.driven("freed", None, f"{free} && ({' || '.join(asks)})")
     _add_turns(made, free, asks)
-    made.at_each_clock(
+    made.clocked(
         f"out_valid <= !reset && ({freed} || !{free});",
         f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
     )
@@ -189,15 +186,15 @@ def _add_turns(made: ControlModule, free: str, asks: list[str]) -> None:
         made.assign(f"{leading[0]}_goes", both(free, *asks))
         return
     made.wire("asks", n, f"{{{', '.join(asks[::-1])}}}")
-    made.declare("turn", n)  # a bit for each link behind the one that was last
+    made.declare("turn", bits=n)  # a bit for each link behind the one that was last
     made.wire("chosen", n, "|(asks & turn) ? asks & turn : asks")
     made.wire("goes", n, f"{{{n}{{{free}}}}} & chosen & -chosen")  # the lowest bit that is set
     for k, name in enumerate(leading):
         made.assign(f"{name}_goes", f"goes[{k}]")
-    made.at_each_clock(
-        "if (reset) turn <= '0;",
-        "else if (freed) turn <= ~(goes | (goes - 1'b1));",
-    )
+    made.clocked("""
+        if (reset) turn <= '0;
+        else if (freed) turn <= ~(goes | (goes - 1'b1));
+    """)
 
 
 def _add_parts(made: ControlModule, instruction: int, when: str) -> list[str]:
@@ -208,8 +205,8 @@ def _add_parts(made: ControlModule, instruction: int, when: str) -> list[str]:
     conditions = []
     for name in others:
         conditions.append(f"({made.input(f'{name}_filled')} || !({when}))")
-        made.input(f"{name}_head", made.network.links[name].bits)
-        made.output(f"{name}_take", None, both(f"{first}_goes", when))
+        made.input(f"{name}_head", bits=made.network.links[name].bits)
+        made.driven(f"{name}_take", None, both(f"{first}_goes", when))
     return conditions
 
 

@@ -18,6 +18,7 @@ from featherlane.backends.fpga.folder import (
     WANTED,
     write_files,
 )
+from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit
@@ -42,7 +43,7 @@ def write(
     plan = words.layout(network)
     made = {
         **circuit.sources,
-        f"{network.name}_bench.sv": _bench(network, len(given)),
+        f"{network.name}_bench.sv": _bench(network, len(given)).text,
         VECTORS: plain.hexadecimal(given, plan.input_bits),
         WANTED: plain.hexadecimal(wanted, plan.result_bits),
         f"{network.name}.{constraints}": CONSTRAINTS[constraints].format(
@@ -57,7 +58,7 @@ def simulated(circuit: Circuit) -> Folder:
     """What a simulation needs of a network."""
     network = circuit.network
     plan, latency = words.layout(network), _cycles(network)
-    sources = {**circuit.sources, f"{network.name}_bench.sv": _bench(network, 1)}
+    sources = {**circuit.sources, f"{network.name}_bench.sv": _bench(network, 1).text}
     ends = [(plan.input_bits, 0)], [(plan.result_bits, 0)]
     return Folder(network.name, sources, latency, network.interval, *ends)
 
@@ -68,7 +69,7 @@ def _cycles(network: Network) -> int:
     return 2 * around
 
 
-def _bench(network: Network, tasks: int) -> str:
+def _bench(network: Network, tasks: int) -> Module:
     plan = words.layout(network)
     first, bits = plan.tag
     cycles = _cycles(network) + 2 * tasks * network.interval + 100

@@ -1,14 +1,14 @@
-"""SystemVerilog of links: their FIFO, what is put into it and when, and numbers that change their
-format on the way.
+"""The modules and wires of links: their FIFO, what is put into it and when, and numbers that change
+their format on the way.
 """
 
 from __future__ import annotations
 
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network
 from featherlane.backends.fpga.network.text import (
     ControlModule,
-    Wire,
     bits_of,
     both,
     is_one_of,
@@ -17,43 +17,42 @@ from featherlane.backends.fpga.network.text import (
 )
 from featherlane.backends.fpga.text import Signal, constant, fitted
 
-FIFO = """\
-// A FIFO of DEPTH words: a word that is put in one cycle is the head in the next one, if none is
-// before it. That no more are put than there is place for, those who put know.
-module {name}_link #(
-  parameter WIDTH = 8,
-  parameter DEPTH = 4,
-  parameter COUNT_BITS = 3
-) (
-  input logic clock,
-  input logic reset,
-  input logic put,
-  input logic [WIDTH-1:0] word,
-  input logic take,
-  output logic [WIDTH-1:0] head,
-  output logic filled
-);
-  localparam [COUNT_BITS-1:0] LAST_PLACE = DEPTH - 1;
-  (* ram_style = "distributed" *) logic [WIDTH-1:0] places [0:DEPTH-1];
-  logic [COUNT_BITS-1:0] count, first, last;
 
-  assign filled = count != 0;
-  assign head = places[first];
+def fifo(network: Network) -> Module:
+    """The FIFO of a link."""
+    made = Module(f"{network.name}_link", ABOUT)
+    made.parameter("WIDTH", 8)
+    made.parameter("DEPTH", 4)
+    made.parameter("COUNT_BITS", 3)
+    made.input("clock", "reset", "put")
+    made.input("word", bits="WIDTH")
+    made.input("take")
+    made.output("head", bits="WIDTH")
+    made.output("filled")
+    made.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
+    made.declare("places", bits="WIDTH", size="DEPTH", attribute='ram_style = "distributed"')
+    made.declare("count", "first", "last", bits="COUNT_BITS")
+    made.assign("filled", "count != 0")
+    made.assign("head", "places[first]")
+    made.clocked("""
+        if (reset) begin
+          count <= '0;
+          first <= '0;
+          last <= '0;
+        end else begin
+          if (put != take) count <= put ? count + 1'b1 : count - 1'b1;
+          if (put) last <= last == LAST_PLACE ? '0 : last + 1'b1;
+          if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
+        end
+        if (put) places[last] <= word;
+    """)
+    return made
 
-  always_ff @(posedge clock) begin
-    if (reset) begin
-      count <= '0;
-      first <= '0;
-      last <= '0;
-    end else begin
-      if (put != take) count <= put ? count + 1'b1 : count - 1'b1;
-      if (put) last <= last == LAST_PLACE ? '0 : last + 1'b1;
-      if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
-    end
-    if (put) places[last] <= word;
-  end
-endmodule
-"""
+
+ABOUT = (
+    "A FIFO of DEPTH words: a word that is put in one cycle is the head in the next one, if none "
+    "is before it. Those who put know that no more are put than there is place for."
+)
 
 
 def lead_bits(network: Network, link: Link) -> int:
@@ -72,18 +71,16 @@ def is_fed_back(network: Network, link: Link) -> bool:
 def connect(made: ControlModule, link: Link, outside: bool) -> None:
     """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
     name, network = link.name, made.network
-    wires = [Wire(f"{name}_put"), Wire(f"{name}_take")]
-    if link.bits:
-        wires.append(Wire(f"{name}_put_word", link.bits))
-    wires += task_wires(network, f"{name}_put") if link.leads else []
-    for wire in wires:
-        (made.input if outside else made.declare)(*wire)
-    heads = [Wire(f"{name}_filled")]
-    if link.bits:
-        heads.append(Wire(f"{name}_head", sum(form.width for form in link.wanted)))
-    heads += task_wires(network, name) if link.leads else []
-    for wire in heads:
-        (made.output if outside else made.declare)(*wire)
+    puts = {f"{name}_put": None, f"{name}_take": None, f"{name}_put_word": link.bits or None}
+    heads = {f"{name}_filled": None, f"{name}_head": sum(form.width for form in link.wanted)}
+    if not link.bits:
+        del puts[f"{name}_put_word"], heads[f"{name}_head"]
+    if link.leads:
+        puts |= task_wires(network, f"{name}_put")
+        heads |= task_wires(network, name)
+    for wires, port in ((puts, made.input), (heads, made.output)):
+        for wire, bits in wires.items():
+            (port if outside else made.declare)(wire, bits=bits)
 
 
 def add_fifo(made: ControlModule, link: Link) -> None:
@@ -92,7 +89,7 @@ def add_fifo(made: ControlModule, link: Link) -> None:
     width = link.bits + lead
     parts = [f"{name}_put_tag", f"{name}_put_instruction"] if link.leads else []
     parts += [f"{name}_put_word"] if link.bits else []
-    made.declare(f"{name}_all", width)
+    made.declare(f"{name}_all", bits=width)
     settings = {"WIDTH": width, "DEPTH": link.depth, "COUNT_BITS": link.depth.bit_length()}
     ports = {
         "clock": "clock", "reset": "reset", "put": f"{name}_put", "word": f"{{{', '.join(parts)}}}",
@@ -114,7 +111,7 @@ def _add_head(made: ControlModule, link: Link) -> None:
     parts, offset = list[str](), 0
     for n, (value, wanted) in enumerate(zip(link.values, link.wanted, strict=True)):
         x = Signal(f"{name}_{n}", value.form.width)
-        made.line(f"{x.type} {x.name};")
+        made.declare_signal(x)
         made.assign(x.name, bits_of(f"{name}_all", offset, x.width))
         offset += x.width
         parts.append(x.name if value.form == wanted else _saturated(made, x, value.form, wanted))

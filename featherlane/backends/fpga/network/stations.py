@@ -4,9 +4,11 @@ datapath.
 
 from __future__ import annotations
 
+from featherlane.backends.fpga.module import same
 from featherlane.backends.fpga.netlist import Field
 from featherlane.backends.fpga.network.structure import Network, Port, Station
 from featherlane.backends.fpga.network.text import ControlModule, bits_of
+from featherlane.backends.fpga.stream import DATAPATH
 
 
 def done_cycles(station: Station) -> list[int]:
@@ -23,8 +25,7 @@ def station_module(network: Network, station: Station) -> ControlModule:
     """
     comment = f"The station {station.name}: takes a task every {station.interval} cycles at most"
     made = ControlModule(network, station.name, comment)
-    made.input("clock")
-    made.input("reset")
+    made.input("clock", "reset")
     made.output("ready")
     made.input("take")
     made.inputs_of_task("taken")
@@ -41,16 +42,16 @@ def station_module(network: Network, station: Station) -> ControlModule:
 def _add_phase(made: ControlModule, station: Station) -> None:
     """The phase of a station, and when it can take a task."""
     bits = max((station.interval - 1).bit_length(), 1)
-    made.declare("phase_next", bits)
+    made.declare("phase_next", bits=bits)
     if station.interval == 1:
         made.assign("phase_next", "'0")
         made.assign("ready", "!reset")
         return
-    made.declare("phase", bits)
+    made.declare("phase", bits=bits)
     last = f"phase == {bits}'d{station.interval - 1}"
     after = f"{last} ? '0 : phase + 1'b1"
     made.assign("phase_next", f"reset ? {bits}'d{station.offset} : {after}")
-    made.at_each_clock("phase <= phase_next;")
+    made.clocked("phase <= phase_next;")
     made.assign("ready", f"!reset && {last}")
 
 
@@ -58,9 +59,9 @@ def _add_tasks(made: ControlModule, station: Station) -> None:
     """The tasks inside: bit n of `valid` says whether one is in its cycle n, and `tasks` which."""
     late = [port.cycle - 1 for port in station.inputs.values() if port.cycle]
     cycles = max([0, *done_cycles(station), *late]) + 1
-    made.declare("valid", cycles)
-    made.declare("tasks", cycles * _lead(made))
-    made.at_each_clock(
+    made.declare("valid", bits=cycles)
+    made.declare("tasks", bits=cycles * _lead(made))
+    made.clocked(
         "tasks <= {tasks, taken_tag, taken_instruction};",
         "valid <= reset ? '0 : {valid, take};",
     )
@@ -73,13 +74,13 @@ def _lead(made: ControlModule) -> int:
 def _add_input(made: ControlModule, port: Port) -> dict[int, str]:
     """The register of an input; returns the bits of each of its nodes."""
     name, code_bits = port.name, made.network.code_bits
-    made.input(name, port.bits)
-    held, take = made.declare(f"held_{name}", port.bits), "take"
+    made.input(name, bits=port.bits)
+    held, take = made.declare(f"held_{name}", bits=port.bits), "take"
     if port.cycle:
-        take = made.output(f"take_{name}", None, f"valid[{port.cycle - 1}]")
+        take = made.driven(f"take_{name}", None, f"valid[{port.cycle - 1}]")
         task = bits_of("tasks", (port.cycle - 1) * _lead(made), code_bits)
-        made.output(f"in_{name}", code_bits, task)
-    made.at_each_clock(f"if ({take}) {held} <= {name};")
+        made.driven(f"in_{name}", code_bits, task)
+    made.clocked(f"{held} <= {name};", when=take)
     given, offset = dict[int, str](), 0
     for value, k in zip(port.values, port.nodes, strict=True):
         given[k] = bits_of(held, offset, value.form.width)
@@ -89,17 +90,16 @@ def _add_input(made: ControlModule, port: Port) -> dict[int, str]:
 
 def _add_datapath(made: ControlModule, station: Station, given: dict[int, str]) -> None:
     design = station.design
-    made.declare("given", design.input_bits)
-    made.declare("results", design.output_bits)
+    made.declare("given", bits=design.input_bits)
+    made.declare("results", bits=design.output_bits)
     for signal, k, offset in design.inputs:
         made.assign(bits_of("given", offset, signal.width), given[k])
-    ports = ("clock", "phase_next", "given", "results")
-    made.instance(f"{design.name}_datapath", "datapath", {port: port for port in ports})
+    made.instance(f"{design.name}_datapath", "datapath", same(DATAPATH))
 
 
 def _add_outputs(made: ControlModule, station: Station) -> None:
     for cycle in done_cycles(station):
-        made.output(f"done_{cycle}", None, f"valid[{cycle}]")
+        made.driven(f"done_{cycle}", None, f"valid[{cycle}]")
         made.outputs_of_task(f"done_{cycle}")
         task = bits_of("tasks", cycle * _lead(made), _lead(made))
         made.assign(f"{{done_{cycle}_tag, done_{cycle}_instruction}}", task)
@@ -108,7 +108,7 @@ def _add_outputs(made: ControlModule, station: Station) -> None:
         if port.values:
             found = [fields[k, port.cycle] for k in port.nodes]
             parts = [bits_of("results", f.offset, f.signal.width) for f in found[::-1]]
-            made.output(port.name, port.bits, f"{{{', '.join(parts)}}}")
+            made.driven(port.name, port.bits, f"{{{', '.join(parts)}}}")
 
 
 def _fields(station: Station) -> dict[tuple[int, int], Field]:

@@ -1,11 +1,13 @@
-"""SystemVerilog of a network: its stations, the links between them, and the modules around. Nothing
+"""The modules of a network: its stations, the links between them, and those around. Nothing
 is decided here: what there is says the `Network`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from featherlane.backends.fpga.module import Module, named, sources
 from featherlane.backends.fpga.network import links, words
 from featherlane.backends.fpga.network.control import decode, encode, feedback, schedule
 from featherlane.backends.fpga.network.stations import done_cycles, station_module
@@ -17,14 +19,20 @@ from featherlane.backends.fpga.network.text import (
     taken_by,
     the_one,
 )
+from featherlane.backends.fpga.stream import add_stream_ports
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """The sources of a network, by the names of their files."""
+    """A network and its modules by their names, those of its stations' designs among them."""
 
     network: Network
-    sources: dict[str, str]
+    modules: dict[str, Module]
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The text of all modules, by the names of their files."""
+        return sources(self.modules)
 
     @property
     def name(self) -> str:
@@ -32,19 +40,18 @@ class Circuit:
 
 
 def circuit(network: Network) -> Circuit:
-    """Returns the sources of a network, its stations' among them."""
+    """Returns the modules of a network."""
     network.verify()
     around = [part(network) for part in (decode, schedule, feedback, encode)]
     stations = {
         station.name: station_module(network, station) for station in network.stations.values()
     }
-    sources: dict[str, str] = {}
+    modules: dict[str, Module] = {}
     for station in network.stations.values():
-        sources |= station.design.sources
-    for made in (*stations.values(), *around, _top(network, around, stations)):
-        sources[f"{made.name}.sv"] = made.text
-    sources[f"{network.name}_link.sv"] = links.FIFO.format(name=network.name)
-    return Circuit(network, sources)
+        modules |= station.design.modules
+    top = _top(network, around, stations)
+    modules |= named(*stations.values(), *around, top, links.fifo(network))
+    return Circuit(network, modules)
 
 
 def _top(
@@ -55,14 +62,7 @@ def _top(
         f"Tasks of {len(network.codes)} functions to their results, a pass every "
         f"{network.interval} cycles. A word is taken where valid and ready are both 1"
     ))  # fmt: skip
-    for name, bits in (
-        ("clock", None), ("reset", None), ("in_valid", None), ("in_data", plan.input_bits),
-        ("out_ready", None),
-    ):  # fmt: skip
-        made.input(name, bits)
-    made.output("in_ready")
-    made.output("out_valid")
-    made.output("out_data", plan.result_bits)
+    add_stream_ports(made, plan.result_bits, plan.input_bits)
     for other in around:
         made.inside(other, {"data": "in_data"})
     for station in network.stations.values():
@@ -104,10 +104,10 @@ def _add_input(made: ControlModule, station: Station, port: Port) -> None:
     # A task that brings none has 0, as the acceleration of forward dynamics; what comes late no
     # other task reads.
     read = {i for link in own for i in link.takes} if port.cycle else every
-    sources = [
+    choices = [
         (is_one_of(task, link.takes, read, network.code_bits), _source(link)) for link in own
     ]
-    made.assign(signal, the_one(sources, port.bits))
+    made.assign(signal, the_one(choices, port.bits))
     for link in own if port.cycle else ():
         when = is_one_of(task, link.takes, every, network.code_bits)
         made.assign(made.declare(f"{link.name}_take"), both(f"{signal}_take", when))

@@ -4,77 +4,7 @@ another file, and prints how many states passed and failed.
 
 from __future__ import annotations
 
-BENCH = """\
-// Simulates {name}: feeds inputs.hex, compares the results with results.hex, and prints how many
-// states passed and failed. STALLS: of 256 cycles, so many without a word in, and as many without a
-// reader behind. WRITE: 1 writes the results and the cycles of both streams into written.txt.
-`timescale 1ns/1ps
-module {name}_bench;
-  parameter STATES = {states};
-  parameter STALLS = 0;
-  parameter SEED = 1;
-  parameter WRITE = 0;
-  parameter LIMIT = {limit};  // cycles
-  parameter REST = {rest};  // cycles after the last state, in which nothing may come
-  localparam GIVEN = {given}, RESULTS = {results};
-
-  logic clock = 0, reset = 1;
-  logic in_valid = 0, out_ready = 0;
-  logic in_ready, out_valid;
-  logic [GIVEN-1:0] in_data = '0;
-  logic [RESULTS-1:0] out_data;
-  logic [GIVEN-1:0] inputs [0:STATES-1];
-  logic [RESULTS-1:0] wanted [0:STATES-1];
-  integer given = 0, taken = 0, passed = 0, failed = 0, cycle = 0, rest = 0, file = 0;
-  integer state = SEED;
-
-  {name} device (
-    .clock(clock), .reset(reset), .in_valid(in_valid), .in_ready(in_ready), .in_data(in_data),
-    .out_valid(out_valid), .out_ready(out_ready), .out_data(out_data)
-  );
-
-  always #{half} clock = !clock;
-
-  initial begin
-    $readmemh("inputs.hex", inputs);
-    if (!WRITE) $readmemh("results.hex", wanted);
-    if (WRITE) file = $fopen("written.txt");
-    repeat (4) @(negedge clock);
-    reset = 0;
-  end
-
-  always @(posedge clock) if (!reset) begin
-    cycle = cycle + 1;
-    if (in_valid && in_ready) begin
-      if (WRITE) $fdisplay(file, "accepted %0d", cycle);
-      given = given + 1;
-    end
-    if (!in_valid || in_ready) begin
-      in_valid <= given < STATES && ($random(state) & 255) >= STALLS;
-      in_data <= inputs[given];
-    end
-    out_ready <= ($random(state) & 255) >= STALLS;
-    if (out_valid && out_ready) begin
-      if (WRITE) $fdisplay(file, "emitted %0d %h", cycle, out_data);
-      else if (taken < STATES && out_data === wanted[{index}]) passed = passed + 1;
-      else begin
-        failed = failed + 1;
-        if (failed <= 10)
-          $display("state %0d: %h, wanted %h", {index}, out_data, wanted[{index}]);
-      end
-      taken = taken + 1;
-    end
-    if (taken >= STATES) rest = rest + 1;
-    if (rest == REST || cycle == LIMIT) begin
-      if (!WRITE)
-        $display("%0d states passed, %0d failed, %0d are missing", passed, failed,
-                 taken < STATES ? STATES - taken : 0);
-      if (!WRITE && (failed > 0 || taken < STATES)) $fatal(1, "the design is wrong");
-      $finish;
-    end
-  end
-endmodule
-"""
+from featherlane.backends.fpga.module import Module, same
 
 
 def bench(
@@ -86,18 +16,98 @@ def bench(
     rest: int,
     clock: float,
     index: str = "taken",
-) -> str:
-    """The text of a test bench. given, results: bits of a word; states: words in the files; limit:
-    cycles after which it gives up; rest: cycles that it goes on after the last state; clock:
+) -> Module:
+    """The module of a test bench. given, results: bits of a word; states: words in the files;
+    limit: cycles after which it gives up; rest: cycles that it goes on after the last state; clock:
     nanoseconds a cycle; index: the row of the files that a result belongs to.
     """
-    return BENCH.format(
-        name=name,
-        given=given,
-        results=results,
-        states=states,
-        limit=limit,
-        rest=rest,
-        half=f"{clock / 2:g}",
-        index=index,
-    )
+    made = Module(f"{name}_bench", f"Simulates {name}: {ABOUT}", "`timescale 1ns/1ps")
+    _add_parameters(made, states, limit, rest)
+    made.constant("GIVEN", given)
+    made.constant("RESULTS", results)
+    _add_signals(made)
+    ports = ("clock", "reset", "in_valid", "in_ready", "in_data", *RESULTS)
+    made.instance(name, "device", same(ports))
+    made.process(f"always #{clock / 2:g}", "clock = !clock;")
+    made.process("initial", START)
+    made.process("always @(posedge clock) if (!reset)", OFFER, _compare(index), END)
+    return made
+
+
+ABOUT = (
+    "feeds inputs.hex, compares the results with results.hex, and prints how many states passed "
+    "and failed. STALLS: of 256 cycles, so many without a word in, and as many without a reader "
+    "behind. WRITE: 1 writes the results and the cycles of both streams into written.txt."
+)
+RESULTS = ("out_valid", "out_ready", "out_data")
+
+
+def _add_parameters(made: Module, states: int, limit: int, rest: int) -> None:
+    made.parameter("STATES", states)
+    made.parameter("STALLS", 0)
+    made.parameter("SEED", 1)
+    made.parameter("WRITE", 0)
+    made.parameter("LIMIT", limit, "cycles")
+    made.parameter("REST", rest, "cycles after the last state, in which nothing may come")
+
+
+def _add_signals(made: Module) -> None:
+    made.declare("clock", "in_valid", "out_ready", value=0)
+    made.declare("reset", value=1)
+    made.declare("in_ready", "out_valid")
+    made.declare("in_data", bits="GIVEN", value="'0")
+    made.declare("out_data", bits="RESULTS")
+    made.declare("inputs", bits="GIVEN", size="STATES")
+    made.declare("wanted", bits="RESULTS", size="STATES")
+    counts = ("given", "taken", "passed", "failed", "cycle", "rest", "file")
+    made.declare(*counts, kind="integer", value=0)
+    made.declare("state", kind="integer", value="SEED")
+
+
+START = """
+    $readmemh("inputs.hex", inputs);
+    if (!WRITE) $readmemh("results.hex", wanted);
+    if (WRITE) file = $fopen("written.txt");
+    repeat (4) @(negedge clock);
+    reset = 0;
+"""
+OFFER = """
+    cycle = cycle + 1;
+    if (in_valid && in_ready) begin
+      if (WRITE) $fdisplay(file, "accepted %0d", cycle);
+      given = given + 1;
+    end
+    if (!in_valid || in_ready) begin
+      in_valid <= given < STATES && ($random(state) & 255) >= STALLS;
+      in_data <= inputs[given];
+    end
+    out_ready <= ($random(state) & 255) >= STALLS;
+"""
+
+
+def _compare(index: str) -> str:
+    """Statements that compare a result with the row of the file that it belongs to."""
+    return f"""
+        if (out_valid && out_ready) begin
+          if (WRITE) $fdisplay(file, "emitted %0d %h", cycle, out_data);
+          else if (taken < STATES && out_data === wanted[{index}]) passed = passed + 1;
+          else begin
+            failed = failed + 1;
+            if (failed <= 10)
+              $display("state %0d: %h, wanted %h", {index}, out_data, wanted[{index}]);
+          end
+          taken = taken + 1;
+        end
+    """
+
+
+END = """
+    if (taken >= STATES) rest = rest + 1;
+    if (rest == REST || cycle == LIMIT) begin
+      if (!WRITE)
+        $display("%0d states passed, %0d failed, %0d are missing", passed, failed,
+                 taken < STATES ? STATES - taken : 0);
+      if (!WRITE && (failed > 0 || taken < STATES)) $fatal(1, "the design is wrong");
+      $finish;
+    end
+"""

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed import units
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.text import literal, signed_width, zeros
 from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, product
-from featherlane.backends.fpga.units.staged import Staged, Value
+from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 INDEX, SEED = units.INDEX, units.SEED
 TABLE = (1 << INDEX) / 64 + 1  # LUTs a bit of a table in LUTs of six inputs, and what chooses
@@ -34,9 +35,9 @@ class FunctionUnit(NamedTuple):
         return f"{kind}_{places}_{self.cycles}"
 
 
-def module(prefix: str, unit: FunctionUnit, tile: Tile) -> str:
-    """The text of a unit."""
-    return written(unit, tile, prefix).text()
+def module(prefix: str, unit: FunctionUnit, tile: Tile) -> Module:
+    """The module of a unit."""
+    return written(unit, tile, prefix).module()
 
 
 def multipliers_of(unit: FunctionUnit, tile: Tile) -> list[Multiplier]:
@@ -66,7 +67,7 @@ def cuts(cycles: int, order: Iterable[int], places: int) -> list[int]:
     return found
 
 
-class _Writer(Staged):
+class _Writer(StagedUnit):
     """A unit whose stages are numbered places, with what its arithmetic needs."""
 
     def __init__(self, name: str, comment: str, tile: Tile) -> None:
@@ -81,7 +82,7 @@ class _Writer(Staged):
         """A place where registers may stand."""
         self.cut(next(self._cuts))
 
-    def near(self, name: str, value: Value, shift: int) -> Value:
+    def near(self, name: str, value: Staged, shift: int) -> Staged:
         """value / 2^shift to the nearest integer, halves upwards, in all bits that this has."""
         if shift == 0:
             return value
@@ -93,21 +94,21 @@ class _Writer(Staged):
         rounded = self.wire(f"{name}_rounded", max(width, shift + 1) + 1, text)
         return self.wire(name, rounded.signal.width - shift, self.top(rounded, shift))
 
-    def top(self, value: Value, shift: int) -> str:
+    def top(self, value: Staged, shift: int) -> str:
         """The bits of a value from a place upwards, signed."""
         return f"$signed({self.read(value)}[{value.signal.width - 1}:{shift}])"
 
-    def product(self, name: str, a: Value, b: Value | int) -> Value:
+    def product(self, name: str, a: Staged, b: Staged | int) -> Staged:
         """The product of two values, or of one and a constant."""
         m = self.multiplier(a, b)
         return product(self, name, m, a, b, self.tile)
 
-    def long_product(self, name: str, a: Value, b: int, bits: int) -> Value:
+    def long_product(self, name: str, a: Staged, b: int, bits: int) -> Staged:
         """The last bits of the product with a wide constant, with a place in front of its sum."""
         m = self.multiplier(a, b, bits)
         return product(self, name, m, a, b, self.tile, self.place)
 
-    def multiplier(self, a: Value, b: Value | int, bits: int | None = None) -> Multiplier:
+    def multiplier(self, a: Staged, b: Staged | int, bits: int | None = None) -> Multiplier:
         """The multiplier of a product, of which so many bits are wanted, or all."""
         constant = b if isinstance(b, int) else None
         width = signed_width(b) if isinstance(b, int) else b.signal.width
@@ -116,32 +117,27 @@ class _Writer(Staged):
         self.multipliers.append(m)
         return m
 
-    def resized(self, name: str, value: Value, width: int) -> Value:
+    def resized(self, name: str, value: Staged, width: int) -> Staged:
         """The last bits of a value, or the value with more bits of its sign."""
         read, own = self.read(value), value.signal.width
         if width == own:
             return value
         return self.wire(name, width, f"{read}[{width - 1}:0]" if width < own else read)
 
-    def positive(self, name: str, value: Value, first: int, count: int) -> Value:
+    def positive(self, name: str, value: Staged, first: int, count: int) -> Staged:
         """Bits of a value as a number that is not negative."""
         bits = f"{self.read(value)}[{first + count - 1}:{first}]"
         return self.wire(name, count + 1, f"{{1'b0, {bits}}}")
 
     def table(self, name: str, entries: tuple[int, ...], width: int) -> None:
         """A table that is read like a memory."""
-        self.line(f"logic [{width - 1}:0] {name} [0:{len(entries) - 1}];")
-        self.line("initial begin")
+        self.made.declare(name, bits=width, size=len(entries))
         digits = -(-width // 4)
-        for n in range(0, len(entries), 4):
-            rows = [
-                f"{name}[{n + i}] = {width}'h{x:0{digits}x};"
-                for i, x in enumerate(entries[n : n + 4])
-            ]
-            self.line("  " + " ".join(rows))
-        self.line("end")
+        rows = [f"{name}[{n}] = {width}'h{x:0{digits}x};" for n, x in enumerate(entries)]
+        lines = [" ".join(rows[n : n + 4]) for n in range(0, len(rows), 4)]
+        self.made.process("initial", *lines)
 
-    def limited(self, name: str, value: Value, out: Format) -> Value:
+    def limited(self, name: str, value: Staged, out: Format) -> Staged:
         """A value whose only number beyond a format is one above it."""
         width = value.signal.width
         if signed_width(1 << out.fraction) <= out.width:
@@ -197,7 +193,7 @@ def _sine_cosine(u: _Writer, unit: FunctionUnit) -> None:
     _turned_back(u, unit.out, full, quadrant, g - unit.out.fraction)
 
 
-def _sine_table(u: _Writer, angle: Value, n: units.SineCosine) -> tuple[Value, Value]:
+def _sine_table(u: _Writer, angle: Staged, n: units.SineCosine) -> tuple[Staged, Staged]:
     """The table's sine and cosine."""
     u.table("sines", units.sine_table(n.g), n.g)
     index = f"{u.read(angle)}[{n.phase - 1}:{n.phase - INDEX}]"
@@ -207,13 +203,13 @@ def _sine_table(u: _Writer, angle: Value, n: units.SineCosine) -> tuple[Value, V
 
 
 def _linear(
-    u: _Writer, n: units.SineCosine, s: Value, c: Value, x: Value
-) -> tuple[Value, Value]:  # fmt: skip
+    u: _Writer, n: units.SineCosine, s: Staged, c: Staged, x: Staged
+) -> tuple[Staged, Staged]:  # fmt: skip
     top_c, top_s = (u.positive(f"{v}_linear", y, 8, n.g - 8) for v, y in (("c", c), ("s", s)))
     return u.product("p", top_c, x), u.product("r", top_s, x)
 
 
-def _half_square(u: _Writer, x: Value, n: units.SineCosine) -> Value:
+def _half_square(u: _Writer, x: Staged, n: units.SineCosine) -> Staged:
     """Half of the square of x."""
     part = u.wire("x_top", n.g - 16, u.top(x, 8))
     square = u.product("square", part, part)
@@ -221,14 +217,18 @@ def _half_square(u: _Writer, x: Value, n: units.SineCosine) -> Value:
 
 
 def _second(
-    u: _Writer, n: units.SineCosine, s: Value, c: Value, square: Value
-) -> tuple[Value, Value]:  # fmt: skip
+    u: _Writer, n: units.SineCosine, s: Staged, c: Staged, square: Staged
+) -> tuple[Staged, Staged]:  # fmt: skip
     tops = [u.positive(f"{v}_second", y, 18, n.g - 18) for v, y in (("s", s), ("c", c))]
     return u.product("ps", tops[0], square), u.product("pc", tops[1], square)
 
 
 def _turned_back(
-    u: _Writer, out: Format, full: tuple[Value, Value], quadrant: Value, shift: int
+    u: _Writer,
+    out: Format,
+    full: tuple[Staged, Staged],
+    quadrant: Staged,
+    shift: int,
 ) -> None:
     """The results, by the quadrant."""
     sine, cosine = (
@@ -288,7 +288,7 @@ def _reciprocal(u: _Writer, unit: FunctionUnit) -> None:
     u.output("result", unit.out.width, last)
 
 
-def _mantissa(u: _Writer, a: Value, given: Format) -> Value:
+def _mantissa(u: _Writer, a: Staged, given: Format) -> Staged:
     """|A| without its leading one, in one bit more than that has."""
     w, f, read = given.width, given.fraction, u.read(a)
     size = u.wire("size", w + 1, f"{read}[{w - 1}] ? -{read} : {read}", luts=2)
@@ -300,7 +300,7 @@ def _mantissa(u: _Writer, a: Value, given: Format) -> Value:
     return u.wire("j", f + 1, text, luts=1)
 
 
-def _seed_table(u: _Writer, j: Value, f: int) -> Value:
+def _seed_table(u: _Writer, j: Staged, f: int) -> Staged:
     """The table's reciprocal of 1 + j."""
     u.table("seeds", units.reciprocal_table(), SEED)
     if f == 0:

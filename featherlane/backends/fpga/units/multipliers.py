@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed_width
-from featherlane.backends.fpga.units.staged import Staged, Value
+from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 
 class Tile(NamedTuple):
@@ -130,7 +131,7 @@ def stages(cycles: int, levels: int) -> tuple[int, int, list[int]]:
 
 
 class _Term(NamedTuple):
-    value: Value
+    value: Staged
     offset: int  # its place in the sum
 
     @property
@@ -138,10 +139,10 @@ class _Term(NamedTuple):
         return self.offset + self.value.signal.width
 
 
-def module(prefix: str, m: Multiplier, tile: Tile) -> str:
-    """The text of a multiplier."""
+def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
+    """The module of a multiplier."""
     comment = f"a b + half in {m.cycles} cycles; half is read in cycle {m.half_cycle}"
-    unit = Staged(prefix + m.name, comment)
+    unit = StagedUnit(prefix + m.name, comment)
     a = unit.input("a", m.a)
     b = unit.input("b", m.b) if m.constant is None else m.constant
     half = unit.input("half", m.result, always=True)
@@ -158,18 +159,18 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> str:
     total = unit.wire("total", m.result, text)
     unit.cut(sums[-1])
     unit.output("result", m.result, total)
-    return unit.text()
+    return unit.module()
 
 
 def product(
-    unit: Staged,
+    unit: StagedUnit,
     name: str,
     m: Multiplier,
-    a: Value,
-    b: Value | int,
+    a: Staged,
+    b: Staged | int,
     tile: Tile,
     between: Callable[[], None] = lambda: None,
-) -> Value:
+) -> Staged:
     """The product of two values, or of one and a constant, in a unit. between: called between the
     products of pieces and their sum; it may end the stage.
     """
@@ -181,20 +182,20 @@ def product(
 
 
 def _products(
-    unit: Staged, name: str, m: Multiplier, a: Value, b: Value | int, tile: Tile
+    unit: StagedUnit, name: str, m: Multiplier, a: Staged, b: Staged | int, tile: Tile
 ) -> list[_Term]:
     own, other = cut(m, tile)
     terms = []
     for n, p in enumerate(own):
         for k, q in enumerate(other):
             left = Signal(unit.read(a), m.a)
-            right = Signal(unit.read(b), m.b) if isinstance(b, Value) else b
+            right = Signal(unit.read(b), m.b) if isinstance(b, Staged) else b
             terms.append(_product(unit, f"{name}_{n}_{k}", m, left, right, p, q))
     return [term for term in terms if term is not None]
 
 
 def _product(
-    unit: Staged, name: str, m: Multiplier, a: Signal, b: Signal | int, p: Piece, q: Piece
+    unit: StagedUnit, name: str, m: Multiplier, a: Signal, b: Signal | int, p: Piece, q: Piece
 ) -> _Term | None:
     """The product of two pieces; None where the constant's is 0, or the result has none of it."""
     left, width = piece_of(a, p), q.width
@@ -218,7 +219,7 @@ def piece_of(of: Signal, p: Piece) -> str:
     return f"$signed({bits})" if p.signed else f"$signed({{1'b0, {bits}}})"
 
 
-def _pairs(unit: Staged, terms: list[_Term], name: str) -> list[_Term]:
+def _pairs(unit: StagedUnit, terms: list[_Term], name: str) -> list[_Term]:
     """The sums of neighbouring terms."""
     sums = []
     for n in range(0, len(terms) - 1, 2):
@@ -229,5 +230,5 @@ def _pairs(unit: Staged, terms: list[_Term], name: str) -> list[_Term]:
     return sums + terms[len(terms) - len(terms) % 2 :]
 
 
-def _placed(unit: Staged, term: _Term, offset: int) -> str:
+def _placed(unit: StagedUnit, term: _Term, offset: int) -> str:
     return shifted_left(unit.read(term.value), term.offset - offset)

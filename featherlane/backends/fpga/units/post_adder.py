@@ -16,6 +16,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.statements import Alternative, Instance
 from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed_width
 from featherlane.backends.fpga.units.multipliers import (
     Multiplier,
@@ -27,7 +29,7 @@ from featherlane.backends.fpga.units.multipliers import (
     part_of,
     piece_of,
 )
-from featherlane.backends.fpga.units.staged import Staged, Value
+from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 BITS, STEP = 48, 17  # of the adder; by so many bits its chain shifts
 LOW = 46  # bits of the addend in the first DSP, if the result has more than the adder
@@ -98,14 +100,14 @@ def _fits(step: Step, tile: Tile) -> bool:
     return narrow <= tile.b and wide + step.offset - step.base <= tile.a
 
 
-def module(prefix: str, m: Multiplier, tile: Tile) -> str:
-    """The text of a multiplier with its sum."""
+def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
+    """The module of a multiplier with its sum."""
     found = chain(m, tile)
     assert found is not None, f"{m.name} has no chain of DSPs"
-    return _Writer(prefix, m, tile, found).text()
+    return _Writer(prefix, m, tile, found).module()
 
 
-class _Writer(Staged):
+class _Writer(StagedUnit):
     """The module of a chain while it is being written."""
 
     def __init__(self, prefix: str, m: Multiplier, tile: Tile, found: Chain) -> None:
@@ -126,10 +128,8 @@ class _Writer(Staged):
             self.input("minus", 1, always=True)
         for n, step in enumerate(steps):
             x, y = self._operands(step, a, b)
-            self.line(f"logic signed [{self.tile.a - 1}:0] wide_{n};")
-            self.line(f"logic signed [{self.tile.b - 1}:0] narrow_{n};")
-            self.line(f"assign wide_{n} = {x};")
-            self.line(f"assign narrow_{n} = {y};")
+            self.wire(f"wide_{n}", self.tile.a, x)
+            self.wire(f"narrow_{n}", self.tile.b, y)
         self.cut(self.of_operands)
         product = self._product(rest, a, b) if rest else None
         self.cut(self.of_products)
@@ -149,10 +149,10 @@ class _Writer(Staged):
         total = self.wire("total", m.result, f"{{{', '.join(pieces)}}}")
         self.output("result", m.result, total)
 
-    def _operands(self, step: Step, a: Value, b: Value | int) -> tuple[str, str]:
+    def _operands(self, step: Step, a: Staged, b: Staged | int) -> tuple[str, str]:
         """The pieces at the ports of a DSP, the wider one at the wide one."""
         left = piece_of(Signal(self.read(a), self.m.a), step.a)
-        if isinstance(b, Value):
+        if isinstance(b, Staged):
             right, width = piece_of(Signal(self.read(b), self.m.b), step.b), step.b.width
         else:
             part = part_of(b, step.b)
@@ -161,10 +161,10 @@ class _Writer(Staged):
         x, y = (left, right) if step.a.width >= width else (right, left)
         return shifted_left(x, step.offset - step.base), y
 
-    def _product(self, rest: Step, a: Value, b: Value | int) -> tuple[Value, int]:
+    def _product(self, rest: Step, a: Staged, b: Staged | int) -> tuple[Staged, int]:
         """The product of pieces outside of DSPs, and its place."""
         left = piece_of(Signal(self.read(a), self.m.a), rest.a)
-        if isinstance(b, Value):
+        if isinstance(b, Staged):
             right = piece_of(Signal(self.read(b), self.m.b), rest.b)
         else:
             part = part_of(b, rest.b)
@@ -172,41 +172,39 @@ class _Writer(Staged):
         kept = self.m.result - rest.offset
         return self.wire("rest", kept, f"{left} * {right}"), rest.offset
 
-    def _addends(self, product: tuple[Value, int] | None) -> list[str | None]:
+    def _addends(self, product: tuple[Staged, int] | None) -> list[str | None]:
         """What each DSP adds at C. What the last one of several adds has the sign of its product,
         so that the bits of half are turned: with the carry, ~x is -x.
         """
         m, count = self.m, len(self.chain.steps)
         found: list[str | None] = [None] * count
         if m.result <= BITS:
-            found[0] = self._wide("half_0", self.half)
+            found[0] = self._addend("half_0", self.half)
         else:
-            found[0] = self._wide("half_0", f"$signed({{2'b0, {self.half}[{LOW - 1}:0]}})")
+            found[0] = self._addend("half_0", f"$signed({{2'b0, {self.half}[{LOW - 1}:0]}})")
         terms = []
         if m.result > BITS:
             high = f"$signed({self.half}[{m.result - 1}:{LOW}])"
-            above = self._wide("above", shifted_left(high, LOW - self.chain.base))
+            above = self._addend("above", shifted_left(high, LOW - self.chain.base))
             turned = {"1'b0": above, "1'b1": f"~{above}"}
             terms.append(turned.get(self.minus, f"({above} ^ {{{BITS}{{minus}}}})"))
         if product:
             value, offset = product
             moved = offset - self.chain.base
-            text = self._wide("rest_there", shifted_left(self.read(value), moved))
+            text = self._addend("rest_there", shifted_left(self.read(value), moved))
             terms.append(text)
         if terms:
-            found[-1] = self._wide("half_last", " + ".join(terms))
+            found[-1] = self._addend("half_last", " + ".join(terms))
         return found
 
-    def _wide(self, name: str, text: str) -> str:
-        self.line(f"logic signed [{BITS - 1}:0] {name};")
-        self.line(f"assign {name} = {text};")
-        return name
+    def _addend(self, name: str, text: str) -> str:
+        return self.wire(name, BITS, text).signal.name
 
-    def _dsp(self, n: int, addend: str | None) -> Value:
+    def _dsp(self, n: int, addend: str | None) -> Staged:
         """The instance of a DSP, and its result."""
         steps, last = self.chain.steps, n + 1 == len(self.chain.steps)
         moved = n > 0 and steps[n].base > steps[n - 1].base
-        given = {
+        parameters = {
             "OPERANDS": self.of_operands,
             "PRODUCT": self.of_products,
             "SUM": self.of_sums if last else 0,
@@ -214,85 +212,87 @@ class _Writer(Staged):
             "W": int(n > 0 and addend is not None),
         }
         carry = self.minus if n and last and self.m.result > BITS else "1'b0"
+        result = Signal(f"p_{n}", BITS)
         ports = {
             "clock": "clock", "a": f"wide_{n}", "b": f"narrow_{n}", "c": addend or f"{BITS}'sd0",
             "chain_in": f"chain_{n - 1}" if n else f"{BITS}'sd0", "minus": self.minus,
-            "carry": carry, "p": f"p_{n}", "chain_out": f"chain_{n}",
+            "carry": carry, "p": result.name, "chain_out": f"chain_{n}",
         }  # fmt: skip
-        self.line(f"logic signed [{BITS - 1}:0] p_{n};")
-        self.line(f"logic signed [{BITS - 1}:0] chain_{n};")
-        parameters = ", ".join(f".{name}({value})" for name, value in given.items())
-        connected = ", ".join(f".{name}({text})" for name, text in ports.items())
-        self.line(f"{self.prefix}{NAME} #({parameters}) dsp_{n} ({connected});")
-        return Value(Signal(f"p_{n}", BITS), self.stage)
+        self.made.declare(result.name, ports["chain_out"], bits=BITS, signed=True)
+        self.made.instance(self.prefix + NAME, f"dsp_{n}", ports, parameters)
+        return Staged(result, self.stage)
 
 
-def dsp(prefix: str) -> str:
-    """The text of one DSP: the device's own in synthesis, else what it computes."""
-    return DSP.replace("@NAME", prefix + NAME)
+def dsp(prefix: str) -> Module:
+    """The module of one DSP: the device's own in synthesis, else what it computes."""
+    made = Module(prefix + NAME, ABOUT)
+    for parameter, value in (("OPERANDS", 1), ("PRODUCT", 1), ("SUM", 1), ("Z", 0), ("W", 0)):
+        made.parameter(parameter, value)
+    made.input("clock")
+    made.input("a", bits=27, signed=True)
+    made.input("b", bits=18, signed=True)
+    made.input("c", "chain_in", bits=BITS, signed=True)
+    made.input("minus", "carry")
+    made.output("p", "chain_out", bits=BITS, signed=True)
+    _add_model(made)
+    made.body = [Alternative("SYNTHESIS", (_primitive(),), tuple(made.body))]
+    return made
 
 
-DSP = """\
-// A DSP48E2: p = Z + W + a b + carry, or Z - (W + a b + carry) if minus, where Z is c, chain_in or
-// chain_in >> 17 (0, 1, 2), and W is 0 or c (0, 1). OPERANDS, PRODUCT, SUM: registers of each.
-// Synthesis takes the device's own one, any simulation what it computes.
-module @NAME #(
-  parameter OPERANDS = 1,
-  parameter PRODUCT = 1,
-  parameter SUM = 1,
-  parameter Z = 0,
-  parameter W = 0
-) (
-  input logic clock,
-  input logic signed [26:0] a,
-  input logic signed [17:0] b,
-  input logic signed [47:0] c,
-  input logic signed [47:0] chain_in,
-  input logic minus,
-  input logic carry,
-  output logic signed [47:0] p,
-  output logic signed [47:0] chain_out
-);
-`ifdef SYNTHESIS
-  DSP48E2 #(
-    .AMULTSEL("A"), .BMULTSEL("B"), .A_INPUT("DIRECT"), .B_INPUT("DIRECT"),
-    .USE_MULT("MULTIPLY"), .USE_SIMD("ONE48"),
-    .AREG(OPERANDS), .ACASCREG(OPERANDS), .BREG(OPERANDS), .BCASCREG(OPERANDS),
-    .MREG(PRODUCT), .PREG(SUM), .CREG(0), .DREG(0), .ADREG(0),
-    .ALUMODEREG(0), .OPMODEREG(0), .INMODEREG(0), .CARRYINREG(0), .CARRYINSELREG(0)
-  ) own (
-    .CLK(clock), .A({{3{a[26]}}, a}), .B(b), .C(c), .D(27'b0), .PCIN(chain_in),
-    .OPMODE({W == 1 ? 2'b11 : 2'b00, Z == 0 ? 3'b011 : Z == 1 ? 3'b001 : 3'b101, 4'b0101}),
-    .ALUMODE({2'b00, minus, minus}), .INMODE(5'b0), .CARRYIN(carry), .CARRYINSEL(3'b0),
-    .ACIN(30'b0), .BCIN(18'b0), .CARRYCASCIN(1'b0), .MULTSIGNIN(1'b0),
-    .CEA1(OPERANDS == 2), .CEA2(OPERANDS > 0), .CEB1(OPERANDS == 2), .CEB2(OPERANDS > 0),
-    .CEM(PRODUCT == 1), .CEP(SUM == 1), .CEC(1'b0), .CED(1'b0), .CEAD(1'b0), .CEALUMODE(1'b0),
-    .CECTRL(1'b0), .CEINMODE(1'b0), .CECARRYIN(1'b0),
-    .RSTA(1'b0), .RSTB(1'b0), .RSTC(1'b0), .RSTD(1'b0), .RSTM(1'b0), .RSTP(1'b0),
-    .RSTALLCARRYIN(1'b0), .RSTALUMODE(1'b0), .RSTCTRL(1'b0), .RSTINMODE(1'b0),
-    .P(p), .PCOUT(chain_out)
-  );
-`else
-  logic signed [26:0] a_1, a_2;
-  logic signed [17:0] b_1, b_2;
-  logic signed [44:0] product, product_1;
-  logic signed [47:0] wide, z, w, total, total_1;
-  always_ff @(posedge clock) begin
-    a_1 <= a;
-    a_2 <= a_1;
-    b_1 <= b;
-    b_2 <= b_1;
-    product_1 <= product;
-    total_1 <= total;
-  end
-  assign product = (OPERANDS == 0 ? a : OPERANDS == 1 ? a_1 : a_2)
-    * (OPERANDS == 0 ? b : OPERANDS == 1 ? b_1 : b_2);
-  assign wide = PRODUCT == 0 ? product : product_1;
-  assign z = Z == 0 ? c : Z == 1 ? chain_in : chain_in >>> 17;
-  assign w = W == 0 ? 48'sd0 : c;
-  assign total = minus ? z - (w + wide + {47'b0, carry}) : z + (w + wide + {47'b0, carry});
-  assign p = SUM == 0 ? total : total_1;
-  assign chain_out = p;
-`endif
-endmodule
-"""
+ABOUT = (
+    "A DSP48E2: p = Z + W + a b + carry, or Z - (W + a b + carry) if minus, where Z is c, chain_in "
+    "or chain_in >> 17 (0, 1, 2), and W is 0 or c (0, 1). OPERANDS, PRODUCT, SUM: registers of "
+    "each. Synthesis takes the device's own one, any simulation what it computes."
+)
+
+
+def _primitive() -> Instance:
+    """The device's own DSP; what is not used of it is 0."""
+    registers = {"A": "OPERANDS", "ACASC": "OPERANDS", "B": "OPERANDS", "BCASC": "OPERANDS"}
+    registers |= {"M": "PRODUCT", "P": "SUM"}
+    without = ("C", "D", "AD", "ALUMODE", "OPMODE", "INMODE", "CARRYIN", "CARRYINSEL")
+    parameters: dict[str, int | str] = {
+        "AMULTSEL": '"A"', "BMULTSEL": '"B"', "A_INPUT": '"DIRECT"', "B_INPUT": '"DIRECT"',
+        "USE_MULT": '"MULTIPLY"', "USE_SIMD": '"ONE48"',
+        **{f"{name}REG": value for name, value in registers.items()},
+        **{f"{name}REG": 0 for name in without},
+    }  # fmt: skip
+    z = "Z == 0 ? 3'b011 : Z == 1 ? 3'b001 : 3'b101"
+    unused = {"D": 27, "INMODE": 5, "CARRYINSEL": 3, "ACIN": 30, "BCIN": 18, "CARRYCASCIN": 1,
+              "MULTSIGNIN": 1}  # fmt: skip
+    never = ("C", "D", "AD", "ALUMODE", "CTRL", "INMODE", "CARRYIN")
+    resets = ("A", "B", "C", "D", "M", "P", "ALLCARRYIN", "ALUMODE", "CTRL", "INMODE")
+    ports = {
+        "CLK": "clock", "A": "{{3{a[26]}}, a}", "B": "b", "C": "c", "PCIN": "chain_in",
+        "OPMODE": f"{{W == 1 ? 2'b11 : 2'b00, {z}, 4'b0101}}", "ALUMODE": "{2'b00, minus, minus}",
+        "CARRYIN": "carry", "P": "p", "PCOUT": "chain_out",
+        **{name: f"{bits}'b0" for name, bits in unused.items()},
+        **{f"CE{name}": "1'b0" for name in never},
+        **{f"RST{name}": "1'b0" for name in resets},
+    }  # fmt: skip
+    enables = {
+        "CEA1": "OPERANDS == 2", "CEA2": "OPERANDS > 0", "CEB1": "OPERANDS == 2",
+        "CEB2": "OPERANDS > 0", "CEM": "PRODUCT == 1", "CEP": "SUM == 1",
+    }  # fmt: skip
+    return Instance("DSP48E2", "own", ports, parameters, enables)
+
+
+def _add_model(made: Module) -> None:
+    """What the DSP computes."""
+    made.declare("a_1", "a_2", bits=27, signed=True)
+    made.declare("b_1", "b_2", bits=18, signed=True)
+    made.declare("product", "product_1", bits=45, signed=True)
+    made.declare("wide", "z", "w", "total", "total_1", bits=BITS, signed=True)
+    made.clocked(
+        "a_1 <= a;", "a_2 <= a_1;", "b_1 <= b;", "b_2 <= b_1;", "product_1 <= product;",
+        "total_1 <= total;",
+    )  # fmt: skip
+    a, b = (f"(OPERANDS == 0 ? {x} : OPERANDS == 1 ? {x}_1 : {x}_2)" for x in "ab")
+    made.assign("product", f"{a} * {b}")
+    made.assign("wide", "PRODUCT == 0 ? product : product_1")
+    made.assign("z", "Z == 0 ? c : Z == 1 ? chain_in : chain_in >>> 17")
+    made.assign("w", "W == 0 ? 48'sd0 : c")
+    added = "(w + wide + {47'b0, carry})"
+    made.assign("total", f"minus ? z - {added} : z + {added}")
+    made.assign("p", "SUM == 0 ? total : total_1")
+    made.assign("chain_out", "p")

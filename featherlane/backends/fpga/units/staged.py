@@ -1,4 +1,4 @@
-"""Text of pipelined units: values with the stage in which they are there, registers put between.
+"""Pipelined units: values with the stage in which they are there, registers put between.
 
 A unit is written as if it had no registers, with `cut` where one stands: a value that is read
 behind a cut is delayed by as many registers as cuts lie between.
@@ -9,47 +9,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from featherlane.backends.fpga.text import Signal, indented
+from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.text import Signal
 
 
-class Value(NamedTuple):
+class Staged(NamedTuple):
     """A signal inside a unit and the stage in which it is there; None: in all of them."""
 
     signal: Signal
     stage: int | None = 0
 
 
-class Staged:
-    """The module of a unit while it is being written."""
+class StagedUnit:
+    """A unit while it is being made. luts: an estimate of what its wires take."""
 
     def __init__(self, name: str, comment: str) -> None:
-        self.name, self.comment = name, comment
-        self.stage = 0
-        self._ports: list[str] = ["input logic clock"]
-        self._lines: list[str] = []
+        self.stage, self.luts = 0, 0.0
+        self.made = Module(name, comment)
+        self.made.input("clock")
         self._registers: list[str] = []
-        self._delayed: dict[tuple[str, int], str] = {}
         self._reads: dict[Signal, set[int]] = {}
         self._ignored: dict[Signal, int] = {}
-        self.luts = 0.0  # an estimate, of wires
 
-    def input(self, name: str, width: int, always: bool = False) -> Value:
+    def input(self, name: str, width: int, always: bool = False) -> Staged:
         """A port that is read. always: the reader takes it in the stage in which it reads."""
         signal = Signal(name, width)
-        self._ports.append(f"input {signal.type} {name}")
-        return Value(signal, None if always else 0)
+        self.made.declare_signal(signal, "input logic")
+        return Staged(signal, None if always else 0)
 
-    def output(self, name: str, width: int, value: Value) -> None:
+    def output(self, name: str, width: int, value: Staged) -> None:
         """A port that gives a value, which has this width, in the last stage."""
-        signal = Signal(name, width)
-        self._ports.append(f"output {signal.type} {name}")
-        self._lines.append(f"assign {name} = {self.read(value)};")
+        self.made.declare_signal(Signal(name, width), "output logic")
+        self.made.assign(name, self.read(value))
 
     def cut(self, registers: int = 1) -> None:
         """Ends a stage."""
         self.stage += registers
 
-    def read(self, value: Value) -> str:
+    def read(self, value: Staged) -> str:
         """The name of a value in the present stage."""
         signal, stage = value
         if stage is None:
@@ -62,29 +59,25 @@ class Staged:
         return name
 
     def _register(self, signal: Signal, stage: int, source: str) -> str:
-        key = signal.name, stage
-        if key not in self._delayed:
-            self._delayed[key] = f"{signal.name}_{stage}"
-            self._lines.append(f"{signal.type} {self._delayed[key]};")
-            self._registers.append(f"{self._delayed[key]} <= {source};")
-        return self._delayed[key]
+        delayed = signal._replace(name=f"{signal.name}_{stage}")
+        if delayed.name not in self.made.declarations:
+            self.made.declare_signal(delayed)
+            self._registers.append(f"{delayed.name} <= {source};")
+        return delayed.name
 
     def wire(
         self, name: str, width: int, text: str, number: bool = True, luts: float = 0.0
-    ) -> Value:
+    ) -> Staged:
         """A new value, in the present stage. text: its expression, of values that were read; luts:
         what a bit of it takes.
         """
         signal = Signal(name, width, number)
         self.luts += luts * width
-        self._lines += [f"{signal.type} {name};", f"assign {name} = {text};"]
-        return Value(signal, self.stage)
+        self.made.declare_signal(signal)
+        self.made.assign(name, text)
+        return Staged(signal, self.stage)
 
-    def line(self, text: str) -> None:
-        """A line of its own."""
-        self._lines.append(text)
-
-    def ignore(self, value: Value, bits: int) -> None:
+    def ignore(self, value: Staged, bits: int) -> None:
         """Notes that so many of the last bits of a value are not read."""
         self._ignored[value.signal] = min(bits, value.signal.width)
 
@@ -94,12 +87,8 @@ class Staged:
         for signal, read in self._reads.items():
             yield signal.width - self._ignored.get(signal, 0), read
 
-    def text(self) -> str:
-        """The module."""
-        ports = ",\n".join(indented(self._ports))
-        body = [f"// {self.comment}", f"module {self.name} (\n{ports}\n);"]
-        body += indented(self._lines)
+    def module(self) -> Module:
+        """The module of the unit."""
         if self._registers:
-            registers = indented(indented(self._registers))
-            body += ["  always_ff @(posedge clock) begin", *registers, "  end"]
-        return "\n".join([*body, "endmodule", ""])
+            self.made.clocked(*self._registers)
+        return self.made

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.module import Module, sources
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.stream import add_stream_ports
 from featherlane.backends.fpga.verify.synthesis import synthesised
-
-OUTLINE = """\
-(* blackbox *)
-module {name} (
-  input logic clock, input logic reset,
-  input logic in_valid, output logic in_ready, input logic [{given}:0] in_data,
-  output logic out_valid, input logic out_ready, output logic [{found}:0] out_data
-);
-endmodule
-"""
 
 
 def wrapper_resources(board: WrappedCore) -> Resources:
@@ -22,5 +14,6 @@ def wrapper_resources(board: WrappedCore) -> Resources:
     Raises CompileError if Yosys is missing.
     """
     core = board.core
-    outline = OUTLINE.format(name=core.name, given=core.tasks.bits - 1, found=core.results.bits - 1)
-    return synthesised({f"{core.name}.sv": outline, **board.wrapper}, board.name)
+    outline = Module(core.name, directive="(* blackbox *)")
+    add_stream_ports(outline, core.results.bits, core.tasks.bits)
+    return synthesised(sources({core.name: outline, **board.modules}), board.name)

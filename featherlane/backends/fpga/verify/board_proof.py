@@ -13,86 +13,85 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
-from featherlane.backends.fpga.board.registers import ADDRESS_BITS
+from featherlane.backends.fpga.board.registers import AXI_PORTS
+from featherlane.backends.fpga.board.top import CORE
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.verify.formal import SCRIPT, prove_by_induction
-from featherlane.backends.fpga.verify.tools import yosys
+from featherlane.backends.fpga.module import Module, named, same, sources
+from featherlane.backends.fpga.stream import add_stream_ports
+from featherlane.backends.fpga.verify.formal import formulas, prove_by_induction
 
-CORE = """\
-module numbered (
-  input logic clock, input logic reset,
-  input logic in_valid, output logic in_ready, input logic [15:0] in_data,
-  output logic out_valid, input logic out_ready, output logic [15:0] out_data,
-  input logic takes, input logic gives
-);
-  logic [15:0] place [0:1];
-  logic first, last;
-  logic [1:0] count;
-  assign in_ready = takes && count != 2;
-  assign out_valid = gives && count != 0;
-  assign out_data = place[first];
-  always_ff @(posedge clock) begin
-    if (in_valid && in_ready) begin place[last] <= in_data; last <= !last; end
-    if (out_valid && out_ready) first <= !first;
-    count <= count + (in_valid && in_ready) - (out_valid && out_ready);
-    if (reset) begin first <= 0; last <= 0; count <= 0; end
-  end
-endmodule
-"""
-HARNESS = """\
-module proof (
-  input logic clock, input logic offered, input logic out_ready,
-  input logic takes, input logic gives,
-  output logic started, held, out_valid, out_last,
-  output logic [7:0] accepted, emitted, out_data, pattern
-);
-  initial started = 0;
-  logic in_valid, in_ready, in_last;
-  logic keep;
-  assign in_last = accepted[0] && pattern[accepted[3:1]];
-  {name} device (
-    .aclk(clock), .aresetn(started), .takes(takes), .gives(gives),
-    .s_axis_tdata(accepted), .s_axis_tkeep(1'b1), .s_axis_tlast(in_last),
-    .s_axis_tvalid(offered), .s_axis_tready(in_ready),
-    .m_axis_tdata(out_data), .m_axis_tkeep(keep), .m_axis_tlast(out_last),
-    .m_axis_tvalid(out_valid), .m_axis_tready(out_ready),
-    .s_axi_awaddr({address}'b0), .s_axi_awprot(3'b0), .s_axi_awvalid(1'b0),
-    .s_axi_wdata(32'b0), .s_axi_wstrb(4'b0), .s_axi_wvalid(1'b0), .s_axi_bready(1'b1),
-    .s_axi_araddr({address}'b0), .s_axi_arprot(3'b0), .s_axi_arvalid(1'b0), .s_axi_rready(1'b1)
-  );
-  always_ff @(posedge clock) begin
-    started <= 1;
-    pattern <= pattern;
-    held <= started && out_valid && !out_ready;
-    accepted <= started ? accepted + (offered && in_ready) : '0;
-    emitted <= started ? emitted + (out_valid && out_ready) : '0;
-  end
-endmodule
-"""
+
+def core_module() -> Module:
+    """The module inside: tasks in their order, two at most, each of which goes on when free inputs
+    say so.
+    """
+    made = Module("numbered")
+    add_stream_ports(made, 16, 16)
+    made.input(*FREE)
+    made.declare("place", bits=16, size=2)
+    made.declare("first", "last")
+    made.declare("count", bits=2)
+    made.assign("in_ready", "takes && count != 2")
+    made.assign("out_valid", "gives && count != 0")
+    made.assign("out_data", "place[first]")
+    made.clocked("""
+        if (in_valid && in_ready) begin place[last] <= in_data; last <= !last; end
+        if (out_valid && out_ready) first <= !first;
+        count <= count + (in_valid && in_ready) - (out_valid && out_ready);
+        if (reset) begin first <= 0; last <= 0; count <= 0; end
+    """)
+    return made
+
+
+FREE = ("takes", "gives")  # inputs
+
+
+def harness(name: str) -> Module:
+    """The module around the wrapper that counts the beats at both ends of its streams."""
+    made = Module("proof")
+    made.input("clock", "offered", "out_ready", *FREE)
+    made.output("started", "held", "out_valid", "out_last")
+    made.output("accepted", "emitted", "out_data", "pattern", bits=8)
+    made.process("initial", "started = 0;")
+    made.declare("in_valid", "in_ready", "in_last", "keep")
+    made.assign("in_last", "accepted[0] && pattern[accepted[3:1]]")
+    inputs = {name: bits or 1 for kind, name, bits in AXI_PORTS if kind == "input logic"}
+    made.instance(name, "device", {
+        "aclk": "clock", "aresetn": "started", **same(FREE), "s_axis_tdata": "accepted",
+        "s_axis_tkeep": "1'b1", "s_axis_tlast": "in_last", "s_axis_tvalid": "offered",
+        "s_axis_tready": "in_ready", "m_axis_tdata": "out_data", "m_axis_tkeep": "keep",
+        "m_axis_tlast": "out_last", "m_axis_tvalid": "out_valid", "m_axis_tready": "out_ready",
+        **{name: f"{bits}'b0" for name, bits in inputs.items()},
+        "s_axi_awprot": "3'b0", "s_axi_arprot": "3'b0", "s_axi_bready": "1'b1",
+        "s_axi_rready": "1'b1",
+    })  # fmt: skip
+    made.clocked("""
+        started <= 1;
+        pattern <= pattern;
+        held <= started && out_valid && !out_ready;
+        accepted <= started ? accepted + (offered && in_ready) : '0;
+        emitted <= started ? emitted + (out_valid && out_ready) : '0;
+    """)
+    return made
 
 
 def numbered() -> WrappedCore:
     """The wrapper of the module inside."""
     words = Words((WordField((("x", 0),), 0, 16),), {"x": ()})
-    core = StreamCore("numbered", {"numbered.sv": CORE}, words, words, 1, 2, 8.0)
+    core = StreamCore("numbered", sources(named(core_module())), words, words, 1, 2, 8.0)
     return WrappedCore(core, 8, "packed")
 
 
-def prove(wrapper: Mapping[str, str] | None = None) -> None:
-    """Proves the wrapper. wrapper: its sources, by default as `WrappedCore` writes them.
+def prove(wrapper: Mapping[str, Module] | None = None) -> None:
+    """Proves the wrapper. wrapper: its modules, by default as `WrappedCore` makes them.
 
     Raises CompileError if Yosys or z3 is missing, and for a cycle in which a beat is lost, repeated
     or taken back.
     """
     board = numbered()
-    files = {**board.core.sources, **(board.wrapper if wrapper is None else wrapper)}
-    files["proof.sv"] = HARNESS.format(name=board.name, address=ADDRESS_BITS)
-    top = files[f"{board.name}.sv"]  # the free inputs of the module inside are its own
-    top = top.replace("  input logic aresetn,\n", "  input logic aresetn, takes, gives,\n", 1)
-    files[f"{board.name}.sv"] = top.replace(
-        ".out_data(out_data)\n", ".out_data(out_data),\n    .takes(takes), .gives(gives)\n", 1
-    )
-    text = yosys(SCRIPT.format(files=" ".join(files)), files, "proof.smt2").decode()
+    modules = {**(board.modules if wrapper is None else wrapper)}
+    modules[board.name] = modules[board.name].with_inputs_of(CORE, *FREE)
+    text = formulas([core_module(), *modules.values(), harness(board.name)])
     prove_by_induction(board.name, text, _invariants, 1)
 
 

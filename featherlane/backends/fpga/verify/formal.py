@@ -14,6 +14,7 @@ from typing import Any
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.verify.tools import yosys
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
@@ -22,24 +23,6 @@ from featherlane.program.graph import Graph, Output
 from featherlane.scalar import Tag
 
 NUMBER = 5  # bits of the numbers of states: more than twice as many as are under way
-HARNESS = """\
-module proof (
-  input logic clock, input logic in_valid, input logic out_ready,
-  output logic started, in_ready, out_valid,
-  output logic [{last}:0] accepted, emitted, out_data
-);
-  initial started = 0;
-  {name} device (
-    .clock(clock), .reset(!started), .in_valid(in_valid), .in_ready(in_ready),
-    .in_data(accepted), .out_valid(out_valid), .out_ready(out_ready), .out_data(out_data)
-  );
-  always_ff @(posedge clock) begin
-    started <= 1;
-    accepted <= started ? accepted + (in_valid && in_ready) : '0;
-    emitted <= started ? emitted + (out_valid && out_ready) : '0;
-  end
-endmodule
-"""
 SCRIPT = (
     "read_verilog -sv {files}; prep -top proof -flatten; memory_map; async2sync; dffunmap; "
     "opt_clean; write_smt2 -stbv -wires -bv proof.smt2"
@@ -60,11 +43,28 @@ def counting(interval: int, latency: int, depth: int | None = None) -> Design:
     return design("counting", Datapath(graph, (Format(NUMBER, 0),) * 3), pipeline, depth=depth)
 
 
-def formulas(counted: Design) -> str:
-    """The formulas of a design in its harness, in SMT-LIB."""
-    harness = HARNESS.format(name=counted.name, last=NUMBER - 1)
-    files = {**counted.sources, "proof.sv": harness}
+def formulas(modules: Iterable[Module]) -> str:
+    """The formulas of modules, of which one is called `proof`, in SMT-LIB."""
+    files = sources(named(*modules))
     return yosys(SCRIPT.format(files=" ".join(files)), files, "proof.smt2").decode()
+
+
+def harness(counted: Design) -> Module:
+    """The module around a design that counts the states at both ends of its stream."""
+    made = Module("proof")
+    made.input("clock", "in_valid", "out_ready")
+    made.output("started", "in_ready", "out_valid")
+    made.output("accepted", "emitted", "out_data", bits=NUMBER)
+    made.process("initial", "started = 0;")
+    ports = {"clock": "clock", "reset": "!started", "in_data": "accepted"}
+    others = ("in_valid", "in_ready", "out_valid", "out_ready", "out_data")
+    made.instance(counted.name, "device", {**ports, **same(others)})
+    made.clocked("""
+        started <= 1;
+        accepted <= started ? accepted + (in_valid && in_ready) : '0;
+        emitted <= started ? emitted + (out_valid && out_ready) : '0;
+    """)
+    return made
 
 
 def prove(counted: Design) -> int:
@@ -75,7 +75,7 @@ def prove(counted: Design) -> int:
     """
     if not 2 <= counted.depth < 1 << NUMBER - 1:
         raise CompileError(f"depth is {counted.depth}: wanted 2 to {(1 << NUMBER - 1) - 1}")
-    text = formulas(counted)
+    text = formulas([*counted.modules.values(), harness(counted)])
     # The datapath forgets within so many cycles all that the formulas below do not say
     cycles = counted.latency + counted.interval + 2
     prove_by_induction(counted.name, text, lambda s: _invariants(s, counted), cycles)

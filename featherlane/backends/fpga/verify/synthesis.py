@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.module import Module, sources
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.units import post_adder
 from featherlane.backends.fpga.verify.tools import tool_version, yosys
@@ -93,14 +94,19 @@ def class_modules(design: Design) -> list[list[str]]:
     }
     found = classes(modules_of(outline(graph)))
     named = [[of_call[module.tag.call] for module in own.members] for own in found]
-    return [[name for name in own if name in design.modules] for own in named]
+    return [[name for name in own if name in design.units] for own in named]
+
+
+def modules_of_unit(design: Design, module: str) -> dict[str, Module]:
+    """A module of a design and those inside it, by their names."""
+    units = design.units[module]
+    inside = [*(m.name for m in units.multipliers), *(unit.name for unit in units.functions)]
+    if any(m.adds for m in units.multipliers):
+        inside.append(post_adder.NAME)
+    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in inside)])
+    return {name: design.modules[name] for name in names}
 
 
 def module_sources(design: Design, module: str) -> dict[str, str]:
     """The files that a module of a design consists of."""
-    own = design.modules[module]
-    units = [*(m.name for m in own.multipliers), *(unit.name for unit in own.functions)]
-    if any(m.adds for m in own.multipliers):
-        units.append(post_adder.NAME)
-    names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in units)])
-    return {f"{name}.sv": design.sources[f"{name}.sv"] for name in names}
+    return sources(modules_of_unit(design, module))

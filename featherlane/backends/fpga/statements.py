@@ -1,0 +1,159 @@
+"""What a module of SystemVerilog consists of: wires, registers, processes, instances, as data that
+prints its own lines. Expressions are text, and so are the statements inside a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import dedent
+from typing import NamedTuple
+
+from featherlane.backends.fpga.text import indented
+
+COLUMNS = 100
+ENABLE = "enable"  # the port of modules whose registers can wait
+
+
+class Assign(NamedTuple):
+    """A wire, or some of its bits, and the expression that drives it."""
+
+    target: str
+    value: str
+    comment: str = ""
+
+    def lines(self, enable: str) -> list[str]:
+        return [f"assign {self.target} = {self.value};{behind(self.comment)}"]
+
+
+class Registers(NamedTuple):
+    """What registers take at an edge of the clock. when: a condition on all of it."""
+
+    clock: str
+    statements: tuple[str, ...]
+    when: str = ""
+
+    def lines(self, enable: str) -> list[str]:
+        conditions = "".join(f" if ({text})" for text in (enable, self.when) if text)
+        return _with_body(f"always_ff @(posedge {self.clock}){conditions}", self.statements)
+
+
+class Process(NamedTuple):
+    """Any other process. head: the words in front, such as "initial"; end: what ends it, if not
+    begin and end.
+    """
+
+    head: str
+    statements: tuple[str, ...]
+    end: str = ""
+
+    def lines(self, enable: str) -> list[str]:
+        if self.end:
+            return [self.head, *indented(_blocks([*self.statements])), self.end]
+        return _with_body(self.head, self.statements)
+
+
+class Multiplexer(NamedTuple):
+    """A wire that is another signal for each value of a selector; the last row is the default."""
+
+    target: str
+    selector: str
+    rows: tuple[tuple[int, str], ...]
+
+    def lines(self, enable: str) -> list[str]:
+        *first, (number, default) = self.rows
+        rows = [f"{n}: {self.target} = {value};" for n, value in first]
+        rows.append(f"default: {self.target} = {default};  // {number}")
+        return [f"always_comb case ({self.selector})", *indented(rows), "endcase"]
+
+
+class Instance(NamedTuple):
+    """A module inside. enables: ports of a primitive that let its registers take something."""
+
+    module: str
+    name: str
+    ports: Mapping[str, str]
+    parameters: Mapping[str, int | str]
+    enables: Mapping[str, str]
+
+    def lines(self, enable: str) -> list[str]:
+        ports, enables = {**self.ports}, {**self.enables}
+        if enable:
+            enables = {name: f"{enable} && ({text})" for name, text in enables.items()}
+            if "clock" in ports:
+                ports = {"clock": ports["clock"], ENABLE: enable, **ports}
+        rows = _connected({**ports, **enables})
+        if self.parameters:
+            parameters = _connected(self.parameters)
+            return [f"{self.module} #(", *parameters, f") {self.name} (", *rows, ");"]
+        line = f"{self.module} {self.name} ({rows[0].lstrip()});"
+        if len(rows) > 1 or len(line) > COLUMNS - 2:
+            return [f"{self.module} {self.name} (", *rows, ");"]
+        return [line]
+
+
+class Alternative(NamedTuple):
+    """Statements for tools that define a macro, and others for the rest."""
+
+    macro: str
+    statements: tuple[Statement, ...]
+    others: tuple[Statement, ...]
+
+    def lines(self, enable: str) -> list[str]:
+        first, others = (
+            [line for statement in part for line in statement.lines(enable)]
+            for part in (self.statements, self.others)
+        )
+        return [f"`ifdef {self.macro}", *first, "`else", *others, "`endif"]
+
+
+class Remark(NamedTuple):
+    """A comment between statements, or an empty line."""
+
+    comment: str = ""
+
+    def lines(self, enable: str) -> list[str]:
+        return [f"// {self.comment}" if self.comment else ""]
+
+
+Statement = Assign | Registers | Process | Multiplexer | Instance | Alternative | Remark
+
+
+def behind(comment: str) -> str:
+    """A comment at the end of a line."""
+    return f"  // {comment}" if comment else ""
+
+
+def filled(rows: list[str], room: int = COLUMNS - 5) -> list[str]:
+    """Rows in as few lines as have room for them, with commas between them."""
+    lines = [[rows[0]]]
+    for row in rows[1:]:
+        if len(", ".join([*lines[-1], row])) > room:
+            lines.append([])
+        lines[-1].append(row)
+    return [", ".join(line) for line in lines]
+
+
+def separated(rows: list[str], comments: list[str]) -> list[str]:
+    """Lines with commas between them, and comments behind."""
+    commas = [*[","] * (len(rows) - 1), ""]
+    lines = zip(rows, commas, comments, strict=True)
+    return indented([f"{row}{comma}{behind(comment)}" for row, comma, comment in lines])
+
+
+def _connected(values: Mapping[str, int | str]) -> list[str]:
+    """Ports or parameters of an instance."""
+    rows = filled([f".{name}({value})" for name, value in values.items()])
+    return separated(rows, [""] * len(rows))
+
+
+def _blocks(statements: list[str]) -> list[str]:
+    """The lines of statements, of which some have several."""
+    return [line for text in statements for line in dedent(text).strip().split("\n")]
+
+
+def _with_body(head: str, statements: tuple[str, ...]) -> list[str]:
+    """A process: one line, or one case, stands without begin and end."""
+    lines = _blocks([*statements])
+    if len(lines) == 1 or lines[0].startswith("case"):
+        return [f"{head} {lines[0]}", *lines[1:]]
+    return [f"{head} begin", *indented(lines), "end"]
