@@ -31,7 +31,7 @@ def bench(module, extra=""):
     made.declare("enable", value=1)
     made.declare("count", bits=4)
     ports = [name for name in module.ports if name != "count"]
-    made.instance(module.name, "inside", {**same(ports), "count": "count"}, {"WIDTH": 4})
+    made.instance(module.name, "device", {**same(ports), "count": "count"}, {"WIDTH": 4})
     clock = '#1 clock = 1; #1 clock = 0; $display("%0d", count);'
     made.process("initial", clock, "reset = 0;", clock, extra, clock)
     return made

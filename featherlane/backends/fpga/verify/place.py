@@ -120,5 +120,5 @@ def frame(module: Module) -> Module:
         taken <= load ? results : taken << 1;
         bit_out <= taken[{results - 1}];
     """)
-    made.instance(module.name, "inside", ports)
+    made.instance(module.name, "device", ports)
     return made
