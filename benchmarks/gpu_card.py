@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import featherlane as fl
-from featherlane.backends.cuda import calls, copies, kept
+from featherlane.backends.cuda import calls, copies, free_memory
 from featherlane.backends.cuda import driver as drivers
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 
 Work = Callable[[], object]
 NAN = 0xFF  # a byte: numbers of such bytes are NaN, so that what a kernel leaves out is seen
@@ -90,7 +90,7 @@ class Card:
         return int(self.ask("cuDeviceGetAttribute", what, self.ask("cuDeviceGet", 0)))
 
     @contextmanager
-    def loaded(self, kernels: Kernels) -> Iterator[Sequence[Any]]:
+    def loaded(self, kernels: GpuKernels) -> Iterator[Sequence[Any]]:
         """The kernel of each launch, compiled now, until the end of the context."""
         loaded = self.api.load(0, kernels.texts, kernels.launches)
         try:
@@ -209,7 +209,7 @@ class Emulated(Card):
         from gpu_emulator import EmulatedDriver
 
         self.api = EmulatedDriver()
-        for module in (drivers, calls, copies, kept):
+        for module in (drivers, calls, copies, free_memory):
             module.driver = lambda: self.api  # type: ignore[attr-defined, assignment]
         self.stream = self.api.new_stream(0)
 

@@ -13,7 +13,7 @@ from gpu_packed import Facts
 from gpu_rates import launched
 
 from featherlane.backends.cuda import mappings
-from featherlane.backends.cuda.mappings import SCHEDULERS, Work
+from featherlane.backends.cuda.mappings import SCHEDULERS, KernelWork
 from featherlane.backends.cuda.ptx import WARP
 
 BATCHES = (65_536, 4096, 256, 16_384, 1024, 32)
@@ -38,7 +38,7 @@ def times(bench: Bench) -> Iterator[Cell]:
             yield Cell({**facts.row, "batch": batch}, partial(_time, bench, facts, work, batch))
 
 
-def _time(bench: Bench, facts: Facts, work: Work, batch: int) -> Row:
+def _time(bench: Bench, facts: Facts, work: KernelWork, batch: int) -> Row:
     """The time of a mapping, and what the cost model predicts it from: the work of lanes."""
     seconds = launched(bench, facts, batch)
     clock = 1e9 if bench.gpu.emulated else 1e3 * bench.gpu.attribute("CLOCK_RATE")

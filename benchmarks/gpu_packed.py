@@ -20,9 +20,9 @@ from gpu_card import Card, DeviceArray
 
 from featherlane.backends.cuda import cached
 from featherlane.backends.cuda.calls import DeviceFunction, Rows
-from featherlane.backends.cuda.mappings import Work
+from featherlane.backends.cuda.mappings import KernelWork
 from featherlane.backends.cuda.parse import Instruction, parsed
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 
 INDEX = "index.json"
 CHAIN = "chain100"  # the robot of many links, for which there are no options
@@ -45,7 +45,7 @@ class Facts(NamedTuple):
     row_bytes: int
     scratch_bytes: int
     operations: int
-    work: Work
+    work: KernelWork
 
     @property
     def row(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Facts(NamedTuple):
 class Packed(NamedTuple):
     """A function: its kernels, and rows of states: inputs, and the CPU's results."""
 
-    kernels: Kernels
+    kernels: GpuKernels
     inputs: Sequence[np.ndarray]
     results: Sequence[np.ndarray]
 
@@ -136,7 +136,7 @@ def index(folder: Path) -> list[Facts]:
             f"there is no pack of kernels in {folder}: make it with benchmarks/gpu_pack.py {folder}"
         )
     files = json.loads(path.read_text())["files"]
-    return [Facts(**{**x, "work": Work(*x["work"])}) for x in files]
+    return [Facts(**{**x, "work": KernelWork(*x["work"])}) for x in files]
 
 
 class Resident:

@@ -24,7 +24,7 @@ from gpu_packed import Facts, Resident
 
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 
 SUMS = 8  # chains of multiply-adds of a thread
 BLOCKS = 132 * 8
@@ -84,7 +84,7 @@ def _code(gpu: Card, count: int) -> Iterator[Row]:
     numbers = DeviceArray.of(gpu, np.ones(BLOCKS * 512, np.float32))
     launch = Launch("f", WARP, 0, 1, 1)
     begin = time.perf_counter()
-    with gpu.loaded(Kernels((straight_line(count),), (launch,), {}, {}, 0)) as (kernel,):
+    with gpu.loaded(GpuKernels((straight_line(count),), (launch,), {}, {}, 0)) as (kernel,):
         compiled = time.perf_counter() - begin
         blocks = 2 if gpu.emulated else BLOCKS
         for warps in WARPS:

@@ -29,7 +29,7 @@ from robots import DTYPES, Robot, chosen, machine_lines, say, table
 
 import featherlane as fl
 from featherlane.backends.cuda.kernel import Launch
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.backends.vendors.devices import AMD, DEVICES
 from featherlane.backends.vendors.emit import emitted
 from featherlane.functions.table import FUNCTIONS
@@ -48,7 +48,7 @@ class Case(NamedTuple):
     function: str
     mapping: str
     dtype: str
-    kernels: Kernels
+    kernels: GpuKernels
     launch: Launch
 
 
@@ -64,7 +64,7 @@ def cases(
                 yield Case(robot.title, name, mapping, dtype, made, made.launches[0])
 
 
-def alone(made: Kernels) -> Iterator[Kernels]:
+def alone(made: GpuKernels) -> Iterator[GpuKernels]:
     """Each kernel, with its text alone."""
     for launch in made.launches:
         texts, launches = (made.texts[launch.text],), (launch._replace(text=0),)

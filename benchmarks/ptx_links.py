@@ -20,7 +20,7 @@ from robots import machine_lines, say, table
 
 import featherlane as fl
 from featherlane.backends.cuda import rounds
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.functions.long.on_gpu import long_kernels, long_program
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.call_list import call_list
@@ -59,7 +59,7 @@ def row(links: int, variant: Variant, states: int, dtype: str, arch: str) -> dic
     }
 
 
-def predicted(program: Program, dtype: str, shape: rounds.Shape) -> dict[str, int]:
+def predicted(program: Program, dtype: str, shape: rounds.BlockShape) -> dict[str, int]:
     """Rounds, operations that a thread computes one after the other with the search for them,
     operations of all calls, and bytes of memory of a state.
     """
@@ -78,7 +78,7 @@ def predicted(program: Program, dtype: str, shape: rounds.Shape) -> dict[str, in
     }
 
 
-def _assembled(made: Kernels, name: str, dtype: str, arch: str) -> dict[str, Any]:
+def _assembled(made: GpuKernels, name: str, dtype: str, arch: str) -> dict[str, Any]:
     """The largest figures of all kernels."""
     each = {
         one.texts[0]: Case("", name, "links", dtype, one, one.launches[0]) for one in alone(made)

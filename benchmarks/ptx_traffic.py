@@ -27,7 +27,7 @@ from robots import DTYPES, chosen, machine_lines, say, table
 import featherlane as fl
 from featherlane.backends.cuda.kernel import Launch
 from featherlane.backends.cuda.ptx import WARP
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from gpu_emulator.launch import Launched
@@ -90,7 +90,9 @@ class Traced:
     warp; instructions: of each launch, those of a warp for a column.
     """
 
-    def __init__(self, kernels: Kernels, dtype: np.dtype, inputs: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self, kernels: GpuKernels, dtype: np.dtype, inputs: Mapping[str, np.ndarray]
+    ) -> None:
         self.memory, self.starts, self.sizes = Memory(), list[int](), list[int]()
         self.kernels, self.dtype, self.count = kernels, dtype, 2 * kernels.launches[0].states
         arrays = [np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs]

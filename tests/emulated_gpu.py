@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 from gpu_emulator import EmulatedDriver
 
-from featherlane.backends.cuda import calls, copies, driver, kept, unloading, workspaces
+from featherlane.backends.cuda import calls, copies, driver, free_memory, unloading, workspaces
 
 STREAM = 7  # the current one of the package
 
@@ -14,16 +14,16 @@ STREAM = 7  # the current one of the package
 def fresh_unloading(monkeypatch):
     """No kernels of functions that other tests collected."""
     made = unloading.Unloading()
-    for module in (calls, copies, kept):
+    for module in (calls, copies, free_memory):
         monkeypatch.setattr(module, "unloading", made)
 
 
 def emulated(monkeypatch):
     """The driver, with `cupy` as a package whose arrays are in its memory."""
     api = EmulatedDriver()
-    for module in (driver, calls, copies, kept):
+    for module in (driver, calls, copies, free_memory):
         monkeypatch.setattr(module, "driver", lambda: api)
-    monkeypatch.setattr(calls, "workspaces", workspaces.Workspaces())
+    monkeypatch.setattr(calls, "workspaces", workspaces.DeviceWorkspaces())
     monkeypatch.setattr(copies, "_copies", {})
     fresh_unloading(monkeypatch)
 

@@ -154,10 +154,12 @@ def test_several_columns_in_a_thread_load_and_compute_once_what_they_share():
     graph = Graph()
     a, b, x = (graph.node("input", value=("p", k)) for k in range(3))
     y = graph.node("mul", graph.node("add", a, b), x)
-    area = kernel.Columns(calls=6, each=10, size=1, result=20, results=1)
-    stage = kernel.Stage(graph, range(len(graph)), {}, {}, {a: 0, b: 1}, {x: 0}, {y: [0]}, {}, area)
+    area = kernel.ColumnSlots(calls=6, each=10, size=1, result=20, results=1)
+    stage = kernel.KernelStage(
+        graph, range(len(graph)), {}, {}, {a: 0, b: 1}, {x: 0}, {y: [0]}, {}, area
+    )
     three = column_groups.grouped(stage, 3)
-    assert three.columns == kernel.Columns(calls=2, each=10, size=3, result=20, results=3)
+    assert three.columns == kernel.ColumnSlots(calls=2, each=10, size=3, result=20, results=3)
     assert sorted(three.operands.values()) == [0, 1, 2]
     assert sorted(three.stores.values()) == [[0], [1], [2]]
     assert sorted(three.graph.op) == ["add", *["input"] * 5, *["mul"] * 3]
@@ -219,7 +221,9 @@ def test_inputs_and_numbers_as_outputs():
 
 def test_tables_have_room_for_every_entry():
     pairs = [(3, 7), (70_000, 2), (5_000_000, 400)]
-    (found,) = parse.tables(rows.table("t", rows.Shown(rows.Array(6_000_000, "", ""), pairs)))
+    (found,) = parse.tables(
+        rows.table("t", rows.OutputEntries(rows.GlobalRows(6_000_000, "", ""), pairs))
+    )
     assert [(x >> 32, x & 0xFFFFFFFF) for x in found.numbers] == pairs
     assert found.kind == "u64"
 
@@ -256,7 +260,10 @@ def one_kernel(*lines):
 
 def test_tables_of_a_text_are_placed_once():
     """Functions of many launches would fill the memory with them."""
-    shown, memory = rows.Shown(rows.Array(3, "", ""), [(0, 0), (0, 1)]), gpu_emulator.Memory()
+    shown, memory = (
+        rows.OutputEntries(rows.GlobalRows(3, "", ""), [(0, 0), (0, 1)]),
+        gpu_emulator.Memory(),
+    )
     first = gpu_emulator.launch._tables(rows.table("t", shown), memory)
     size = len(memory.bytes)
     assert gpu_emulator.launch._tables(rows.table("t", shown), memory) == first

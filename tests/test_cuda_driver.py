@@ -11,7 +11,7 @@ import pytest
 from emulated_gpu import fresh_unloading
 
 import featherlane as fl
-from featherlane.backends.cuda import calls, copies, driver, kept, stages, workspaces
+from featherlane.backends.cuda import calls, copies, driver, free_memory, stages, workspaces
 from featherlane.backends.cuda.kernel import Launch
 
 CODES = (
@@ -163,7 +163,7 @@ def cuda(monkeypatch):
     for name, module in {"cuda": package, "cuda.bindings": bindings}.items():
         monkeypatch.setitem(sys.modules, name, module)
     driver.driver.cache_clear()
-    monkeypatch.setattr(calls, "workspaces", workspaces.Workspaces())
+    monkeypatch.setattr(calls, "workspaces", workspaces.DeviceWorkspaces())
     monkeypatch.setattr(copies, "_copies", {})
     fresh_unloading(monkeypatch)
     yield made
@@ -333,7 +333,7 @@ def test_a_full_device_names_what_pytorch_keeps(cuda, monkeypatch):
 
 def called(stream=7, device=0):
     """A function whose kernel was put into a stream."""
-    kernels = stages.Kernels(("text",), (LAUNCH,), {}, {}, 0)
+    kernels = stages.GpuKernels(("text",), (LAUNCH,), {}, {}, 0)
     choose = lambda *_: "lanes"
     function = calls.DeviceFunction(lambda _: kernels, choose, np.dtype(np.float64))
     function.call(device, stream, [], 5)
@@ -358,7 +358,7 @@ def test_kernels_of_other_streams_wait_until_the_device_is_waited_for(cuda):
     assert len(cuda.loaded) == 2  # the first one is gone
     function.call(0, 9, [], 5)  # still there, and loaded once
     assert len(cuda.loaded) == 2
-    kept.empty()
+    free_memory.empty()
     assert len(cuda.loaded) == 1
     before = cuda.names()
     function.call(0, 9, [], 5)
@@ -369,7 +369,7 @@ def test_other_devices_keep_theirs(cuda):
     called(device=1)
     called(device=0)
     assert len(cuda.loaded) == 2
-    kept.empty()
+    free_memory.empty()
     assert not cuda.loaded
 
 
@@ -380,7 +380,7 @@ def test_kernels_of_graphs_are_kept_for_good(cuda):
     cuda.capturing = 0
     del function
     called()
-    kept.empty()
+    free_memory.empty()
     assert len(cuda.loaded) == 1
 
 
@@ -392,7 +392,7 @@ def test_nothing_is_asked_of_the_driver_when_a_function_is_collected(cuda):
     del function
     gc.collect()
     assert len(cuda.called) == before
-    kept.empty()
+    free_memory.empty()
     assert not cuda.loaded
 
 
@@ -400,11 +400,11 @@ def test_a_device_that_is_lost_or_captured_ends_no_call(cuda):
     called()
     for code in ("ERROR_STREAM_CAPTURE_UNSUPPORTED", "ERROR_LAUNCH_FAILED"):
         cuda.errors = {"cuCtxSynchronize": code, "cuStreamSynchronize": code}
-        kept.empty()
+        free_memory.empty()
         called()
     assert len(cuda.loaded) == 3
     cuda.errors = {}
-    kept.empty()
+    free_memory.empty()
     assert not cuda.loaded
 
 
@@ -424,7 +424,7 @@ def test_workspaces_are_kept_grow_and_are_given_back(cuda):
     sizes = [arguments for name, arguments in cuda.called if name == "cuMemAlloc"]
     assert sizes == [(1000,), (2000,), (1000,), (1000,)]
     with calls.workspaces.borrowed(api, 0, api.state_of(0, 8), 1):  # in use just now
-        assert kept.empty() == 4000
+        assert free_memory.empty() == 4000
     assert cuda.names().count("cuMemFree") == 3
     where = cuda.names().index("cuMemFree")
     assert cuda.names()[where - 1] == "cuCtxSynchronize"  # kernels may still use it
@@ -444,7 +444,7 @@ def test_workspaces_of_graphs_are_kept(cuda):
     assert borrow(api, 0, 7, 1000) == first
     cuda.capturing = 0
     borrow(api, 0, 7, 1500)
-    assert kept.empty() == 2000  # the larger one, which no graph knows
+    assert free_memory.empty() == 2000  # the larger one, which no graph knows
     assert borrow(api, 0, 7, 1000) == first
 
 
@@ -481,7 +481,7 @@ def test_what_cannot_be_given_back_is_kept(cuda):
     api = driver.driver()
     first = borrow(api, 0, 7, 1000)
     cuda.errors["cuCtxSynchronize"] = "ERROR_STREAM_CAPTURE_UNSUPPORTED"
-    assert kept.empty() == 0
+    assert free_memory.empty() == 0
     cuda.errors.clear()
     assert borrow(api, 0, 7, 1000) == first
 

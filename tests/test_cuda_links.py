@@ -17,8 +17,8 @@ import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import calls as device_calls
 from featherlane.backends.cuda import files, links, rounds
-from featherlane.backends.cuda.rounds import Shape
-from featherlane.backends.cuda.workspaces import Workspaces
+from featherlane.backends.cuda.rounds import BlockShape
+from featherlane.backends.cuda.workspaces import DeviceWorkspaces
 from featherlane.errors import CompileError
 from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.long.on_gpu import long_kernels, scan_options
@@ -63,7 +63,7 @@ def interpreted(program, inputs, dtype):
 
 
 def compare(program, dtype, shape, count):
-    kernels = made(program, dtype, Shape(*shape))
+    kernels = made(program, dtype, BlockShape(*shape))
     inputs = random_inputs(program.inputs, count, dtype)
     found = gpu_emulator.run(kernels, inputs, dtype)
     for name, x in interpreted(program, inputs, dtype).items():
@@ -105,7 +105,7 @@ def test_bits_of_the_interpreter(model, name, method, options, dtype, shape, cou
 
 def test_memory_too_large_for_a_block_is_global():
     program = recorded(fl.chain(16, seed=1), ID, "serial")
-    small = made(program, F32, Shape(1, 32))
+    small = made(program, F32, BlockShape(1, 32))
     assert not small.slots
     assert small.launches[0].shared <= 48 << 10
     large = compare(program, F32, (32, 32), 3)
@@ -127,7 +127,7 @@ def test_results_that_are_inputs_and_constants():
 def test_bits_of_the_cpu(name, method, options):
     """Machine code of the same recording."""
     model, variant = fl.chain(12, seed=4), Variant(name, method=method)
-    kernels = made(recorded(model, name, method, **options), F32, Shape(1, 64))
+    kernels = made(recorded(model, name, method, **options), F32, BlockShape(1, 64))
     inputs = random_inputs(kernels.inputs, 3, F32)
     (core,) = kernels.outputs.values()
     wanted = np.empty((3, *core), F32)
@@ -146,12 +146,12 @@ def test_the_method_follows_the_number_of_states():
         (10_000, "serial", (32, 32), {}),
     ):
         found = long_kernels(robot, Variant(ID), "f", F32, states)
-        assert found == made(recorded(robot, ID, method, **options), F32, Shape(*shape))
+        assert found == made(recorded(robot, ID, method, **options), F32, BlockShape(*shape))
     assert scan_options(1_000, 256) == {"method": "reduce_then_scan", "block": 4}
     middle = long_kernels(robot, Variant(ID), "f", F32, 500)
     assert (middle.launches[0].states, middle.launches[0].threads) == (4, 256)
     named = long_kernels(robot, Variant(ID, method="serial"), "f", F32, 1)
-    assert named == made(recorded(robot, ID, "serial"), F32, Shape(1, 32))
+    assert named == made(recorded(robot, ID, "serial"), F32, BlockShape(1, 32))
 
 
 @pytest.mark.parametrize("dtype", repeated([F32, F64]), ids=str)
@@ -199,10 +199,10 @@ def test_code_that_is_too_long_and_shapes_that_no_block_has(monkeypatch):
         ((1, 32, 0), "0 blocks"),
     ):
         with pytest.raises(CompileError, match=message):
-            made(program, F32, Shape(*shape))
+            made(program, F32, BlockShape(*shape))
     monkeypatch.setattr(links, "LONGEST", 100)
     with pytest.raises(CompileError, match="f has 351 operations in 5 different steps"):
-        made(program, F32, Shape(1, 32))
+        made(program, F32, BlockShape(1, 32))
 
 
 # The schedule
@@ -244,7 +244,7 @@ def test_links_share_rounds():
 @pytest.mark.parametrize("links_", [4, 40], ids=["shared", "global"])
 def test_kernels_without_their_barriers_are_found_out(links_):
     program = recorded(fl.chain(links_), ID, "scan", **TOGETHER)
-    kernels = made(program, F32, Shape(1 if links_ == 4 else 8, 64))
+    kernels = made(program, F32, BlockShape(1 if links_ == 4 else 8, 64))
     assert bool(kernels.slots) == (links_ == 40)
     inputs = random_inputs(program.inputs, 1, F32)
     wrong = kernels._replace(texts=[kernels.texts[0].replace("bar.sync 0;\n", "")])
@@ -254,7 +254,7 @@ def test_kernels_without_their_barriers_are_found_out(links_):
 
 def test_blocks_of_one_launch_that_wait_for_each_other_are_found_out():
     program = recorded(CHAIN, ID, "scan", **TOGETHER)
-    kernels = made(program, F32, Shape(1, 32, 2))
+    kernels = made(program, F32, BlockShape(1, 32, 2))
     first, *_, last = kernels.launches
     whole = first._replace(arguments=(first.arguments[0], last.arguments[1]))
     with pytest.raises(gpu_emulator.EmulationError, match="without a barrier"):
@@ -269,10 +269,10 @@ def test_blocks_of_one_launch_that_wait_for_each_other_are_found_out():
 def test_a_launch_for_each_round_through_the_driver(monkeypatch):
     api = EmulatedDriver()
     monkeypatch.setattr(device_calls, "driver", lambda: api)
-    monkeypatch.setattr(device_calls, "workspaces", Workspaces())
+    monkeypatch.setattr(device_calls, "workspaces", DeviceWorkspaces())
     monkeypatch.setattr(device_calls, "LARGEST", 1)  # bytes: 32 states at a time
     program = recorded(SHORT, ID, "scan", **TOGETHER)
-    kernels = made(program, F32, Shape(16, 32, 2))
+    kernels = made(program, F32, BlockShape(16, 32, 2))
     inputs = random_inputs(program.inputs, 35, F32)
     arrays = [*inputs.values(), np.zeros((35, 4), F32)]
     rows = [device_calls.Rows(api.place(x), x.nbytes // len(x)) for x in arrays]
@@ -284,7 +284,7 @@ def test_a_launch_for_each_round_through_the_driver(monkeypatch):
 
 
 def test_files_tell_the_arguments():
-    kernels = made(recorded(CHAIN, ID, "scan", **TOGETHER), F32, Shape(1, 32, 2))
+    kernels = made(recorded(CHAIN, ID, "scan", **TOGETHER), F32, BlockShape(1, 32, 2))
     told = files.files("f", kernels, F32)["f.json"]
     assert len(re.findall(r'"arguments"', told)) == len(kernels.launches)
     assert '"first segment"' in told

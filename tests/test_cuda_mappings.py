@@ -10,9 +10,9 @@ from test_backend import same_bits
 import featherlane as fl
 from featherlane.backends.cuda import mappings
 from featherlane.backends.cuda.driver import Properties
-from featherlane.backends.cuda.mappings import Work, cycles, warps_for
+from featherlane.backends.cuda.mappings import KernelWork, cycles, warps_for
 
-SMALL, LARGE = Work(600, 600, 1), Work(18_000, 18_000, 4)
+SMALL, LARGE = KernelWork(600, 600, 1), KernelWork(18_000, 18_000, 4)
 
 
 @pytest.fixture

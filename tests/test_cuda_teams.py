@@ -150,7 +150,7 @@ def test_slots_are_used_again(arm):
     plan = team_memory.layout(found, shown, 400)
     assert not plan.scratch
     assert plan.shared_slots < len(plan.shared)
-    assert shown == {k for own in plan.shows.values() for k in own}
+    assert shown == {k for own in plan.copies_out.values() for k in own}
 
 
 def test_estimates(arm):

@@ -16,11 +16,11 @@ import pytest
 from documents import ROOT
 from processes import finished
 
-from featherlane.backends.cuda import calls, copies, kept
+from featherlane.backends.cuda import calls, copies, free_memory
 from featherlane.backends.cuda import driver as drivers
 from featherlane.backends.cuda.kernel import Launch
-from featherlane.backends.cuda.mappings import Work, cycles
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.mappings import KernelWork, cycles
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import DeviceError
 from featherlane.functions.table import Variant
 
@@ -63,7 +63,7 @@ def pack(tmp_path_factory):
 @pytest.fixture
 def emulated(monkeypatch):
     """The emulator as a GPU of the benchmarks, for one test."""
-    for module in (drivers, calls, copies, kept):
+    for module in (drivers, calls, copies, free_memory):
         monkeypatch.setattr(module, "driver", module.driver)
     return Emulated()
 
@@ -328,7 +328,7 @@ def test_the_file_of_a_pack_has_all_that_was_packed(pack, iiwa):
     packed = gpu_packed.read(pack, facts[-1])
     assert facts[-1].mapping == "team:2"
     assert packed.kernels == gpu_pack.packed(iiwa, facts[-1].function, *facts[-1][3:5]).kernels
-    assert facts[3].work == gpu_packed.read(pack, facts[3]).kernels.work != Work(0, 0, 1)
+    assert facts[3].work == gpu_packed.read(pack, facts[3]).kernels.work != KernelWork(0, 0, 1)
     assert [x.shape for x in packed.results] == [(37, 7, 7)] * 2
     with pytest.raises(FileNotFoundError, match=r"gpu_pack\.py"):
         gpu_packed.index(pack / "nothing")
@@ -340,7 +340,7 @@ def test_the_file_of_a_pack_has_all_that_was_packed(pack, iiwa):
 def test_a_multiply_add_is_one_operation_and_columns_count():
     """As it is one instruction in the most that a GPU executes a second."""
     text = gpu_questions.straight_line(24)
-    kernels = Kernels((text,), (Launch("f", 32, 0, 32, 3),), {}, {}, 0)
+    kernels = GpuKernels((text,), (Launch("f", 32, 0, 32, 3),), {}, {}, 0)
     packed = gpu_packed.Packed(kernels, [], [np.zeros((1, 1), np.float32)])
     assert packed.operations() == 3 * (24 + gpu_questions.SUMS - 1)
     assert packed.scratch_bytes() == 3 * 2 * 4  # the line that loads, and the one that stores
@@ -426,7 +426,7 @@ def test_all_bits_of_large_batches_are_compared_on_a_card(bench, monkeypatch):
 
 
 def test_the_prediction_is_that_of_the_package():
-    work = Work(9_000, 12_000, 3)
+    work = KernelWork(9_000, 12_000, 3)
     row = {**work._asdict(), "batch": 5000, "multiprocessors": 132}
     for warps in (1, 2, 4, 8):
         mapping = f"team:{warps}" if warps > 1 else "lanes"
@@ -438,7 +438,11 @@ def test_constants_are_found_again():
     true = {"ISSUE": 4.1, "SHARE": 0.4, "LAUNCH": 2500.0}
     true |= {"FILLED[2]": 0.8, "FILLED[4]": 0.6, "FILLED[8]": 0.45}
     rows = []
-    works = (Work(3_000, 3_000, 1), Work(20_000, 30_000, 4), Work(60_000, 110_000, 16))
+    works = (
+        KernelWork(3_000, 3_000, 1),
+        KernelWork(20_000, 30_000, 4),
+        KernelWork(60_000, 110_000, 16),
+    )
     for work, mapping in itertools.product(works, ("lanes", "team:2", "team:4", "team:8")):
         for batch in gpu_mappings.BATCHES:
             row = {**work._asdict(), "mapping": mapping, "batch": batch, "multiprocessors": 132}

@@ -10,7 +10,7 @@ import pytest
 from documents import ROOT
 from gpu_emulator import EmulatedDriver
 
-from featherlane.backends.cuda import calls, copies, kept
+from featherlane.backends.cuda import calls, copies, free_memory
 from featherlane.backends.cuda import driver as drivers
 from featherlane.backends.cuda.driver import Properties, StreamState
 from featherlane.errors import DeviceError
@@ -148,7 +148,7 @@ class Answering(EmulatedDriver):
 def card(monkeypatch):
     """A card with that driver; little is timed, since each launch is emulated."""
     api = Answering()
-    for module in (drivers, calls, copies, kept):
+    for module in (drivers, calls, copies, free_memory):
         monkeypatch.setattr(module, "driver", lambda: api)
     for name, value in {"LEAST": 0.0, "ROUNDS": 1, "REPLAYED": 2, "WARM": 0.01, "HEAT": 99}.items():
         monkeypatch.setattr(gpu_card, name, value)

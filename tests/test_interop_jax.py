@@ -317,7 +317,7 @@ def test_xla_calls_the_handler_for_gpus(model, monkeypatch):
     """Registered for the CPU: XLA's frames, its errors, and the version that it asks for."""
     function = model.function("inverse_dynamics")
     kernels = OnHost(function, np.float64)
-    handler = cuda_xla.Handler(kernels, function.inputs, function.outputs)
+    handler = cuda_xla.DeviceHandler(kernels, function.inputs, function.outputs)
     alive.append(handler)
     jax.ffi.register_ffi_target("for_gpus", jax.ffi.pycapsule(handler.address), platform="cpu")
     q, v, a = states(model, 3)

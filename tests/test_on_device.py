@@ -14,7 +14,7 @@ from test_backend import same_bits
 
 import featherlane as fl
 from featherlane.backends.cuda import calls, stages
-from featherlane.backends.cuda.workspaces import Workspaces
+from featherlane.backends.cuda.workspaces import DeviceWorkspaces
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_long_functions_have_a_workspace_made_once(gpu, arm, monkeypatch):
     # A small workspace: the states go in chunks
     slots = gpu.allocated[0] // (64 * 8)
     monkeypatch.setattr(calls, "LARGEST", 32 * slots * 8)
-    monkeypatch.setattr(calls, "workspaces", Workspaces())
+    monkeypatch.setattr(calls, "workspaces", DeviceWorkspaces())
     gpu.launched.clear()
     same_bits(model.forward_dynamics(*arrays).get(), model.forward_dynamics(*given))
     assert [states for *_, states in gpu.launched] == [32] * launches + [8] * launches

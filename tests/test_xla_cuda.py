@@ -66,12 +66,12 @@ class Xla:
         ]
         listed = (ctypes.POINTER(xla.Buffer) * len(buffers))(*map(ctypes.pointer, buffers))
         self.keep.append((buffers, listed))
-        return xla.Arrays(40, None, len(buffers), None, listed)
+        return xla.XlaArrays(40, None, len(buffers), None, listed)
 
 
 def handler_of(model, name, dtype):
     function = model.function(name)
-    return xla.Handler(function.on_gpu(np.dtype(dtype)), function.inputs, function.outputs)
+    return xla.DeviceHandler(function.on_gpu(np.dtype(dtype)), function.inputs, function.outputs)
 
 
 def placed(gpu, x, device=0):
@@ -192,4 +192,4 @@ def test_offsets_in_structures():
     assert ctypes.sizeof(xla.CallFrame) == xla_interface.FRAME_END
     assert [getattr(xla.Api, x).offset for x in ("error_create", "stream_get")] == [48, 80]
     assert ctypes.sizeof(xla.Buffer) == 48
-    assert ctypes.sizeof(xla.Arrays) == 40
+    assert ctypes.sizeof(xla.XlaArrays) == 40

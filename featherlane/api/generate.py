@@ -26,7 +26,7 @@ from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS
 
 if TYPE_CHECKING:
-    from featherlane.backends.cuda.stages import Kernels
+    from featherlane.backends.cuda.stages import GpuKernels
 
 TARGETS = ("c", "wasm", "ptx", "gfx90a", "gfx942", "spirv64")  # NVIDIA, two of AMD, OpenCL
 
@@ -194,7 +194,7 @@ def _for_gpu(
     return texts
 
 
-def _kernels(model: Any, what: str | Graph, name: str, dtype: np.dtype) -> Kernels:
+def _kernels(model: Any, what: str | Graph, name: str, dtype: np.dtype) -> GpuKernels:
     """The kernels of a graph, or of a function of a robot, for many states."""
     if isinstance(what, Graph):
         return kernels_of(Program(what), name, dtype)

@@ -24,6 +24,6 @@ def empty_cache() -> int:
 def _empty_gpus() -> int:
     if "featherlane.backends.cuda.calls" not in sys.modules:  # no function was called on a GPU
         return 0
-    from featherlane.backends.cuda import kept
+    from featherlane.backends.cuda import free_memory
 
-    return kept.empty()
+    return free_memory.empty()

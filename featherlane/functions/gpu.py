@@ -19,7 +19,7 @@ from featherlane.robot.model import Robot
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction
     from featherlane.backends.cuda.driver import Properties
-    from featherlane.backends.cuda.stages import Kernels
+    from featherlane.backends.cuda.stages import GpuKernels
 
 Source = Program | Composite
 MAPPINGS = ("lanes", "team:2", "team:4", "team:8")
@@ -54,13 +54,13 @@ class OnGPU:
         choose = self.choose if self.fixed is None else lambda *_: self.fixed
         return DeviceFunction(lambda mapping: self._cached(mapping, name, dtype), choose, dtype)
 
-    def _cached(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
+    def _cached(self, mapping: str, name: str, dtype: np.dtype) -> GpuKernels:
         from featherlane.backends.cuda.cached import cached_kernels
 
         make = lambda: self.kernels(mapping, name, dtype)
         return cached_kernels(f"{self.key} {mapping} {name} {dtype}", make)
 
-    def choose(self, made: Callable[[str], Kernels], states: int, device: Properties) -> str:
+    def choose(self, made: Callable[[str], GpuKernels], states: int, device: Properties) -> str:
         """The mapping for so many states. made: gives the kernels of a mapping."""
         from featherlane.backends.cuda import teams
         from featherlane.backends.cuda.mappings import warps_for
@@ -70,7 +70,7 @@ class OnGPU:
         warps = warps_for(made("lanes").work, states, device.multiprocessors)
         return "lanes" if warps == 1 else f"team:{warps}"
 
-    def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
+    def kernels(self, mapping: str, name: str, dtype: np.dtype) -> GpuKernels:
         """The kernels of a mapping, made now."""
         from featherlane.backends.cuda import teams
 
@@ -94,7 +94,7 @@ def source_of(model: Robot, variant: Variant) -> Source:
     return Composite(plan, [source_of(model, piece) for piece in variants])
 
 
-def kernels_of(source: Source, name: str, dtype: np.dtype) -> Kernels:
+def kernels_of(source: Source, name: str, dtype: np.dtype) -> GpuKernels:
     """The kernels of a program or a plan."""
     from featherlane.backends.cuda import plans, stages
 

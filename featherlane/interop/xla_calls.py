@@ -90,11 +90,11 @@ def _on_cpu(op: Operation, dtype: np.dtype) -> Any:
 
 def _on_cuda(op: Operation, dtype: np.dtype) -> Any:
     """A handler for GPUs, which makes its kernels at the first call; None if there are none."""
-    from featherlane.backends.cuda.xla import Handler
+    from featherlane.backends.cuda.xla import DeviceHandler
 
     function = function_of(op)
     try:
-        return Handler(function.on_gpu(dtype), function.inputs, function.outputs)
+        return DeviceHandler(function.on_gpu(dtype), function.inputs, function.outputs)
     except CompileError:
         return None
 

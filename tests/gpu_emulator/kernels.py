@@ -21,8 +21,8 @@ def run(
     count: int | None = None,
     apart: int = 0,
 ) -> dict[str, Array]:
-    """The outputs that kernels (`stages.Kernels`) compute of arrays of shape (B, *core). apart: the
-    numbers that lie between the rows of all arrays.
+    """The outputs that kernels (`stages.GpuKernels`) compute of arrays of shape (B, *core). apart:
+    the numbers that lie between the rows of all arrays.
     """
     memory = Memory()
     given = [np.ascontiguousarray(inputs[x], dtype) for x in kernels.inputs]

@@ -8,36 +8,36 @@ from typing import Any
 
 from featherlane.backends import cache
 from featherlane.backends.cuda.kernel import Launch, Shape
-from featherlane.backends.cuda.mappings import Work
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.mappings import KernelWork
+from featherlane.backends.cuda.stages import GpuKernels
 
 
-def cached_kernels(key: str, make: Callable[[], Kernels]) -> Kernels:
-    """The kernels of a key: read from disk, or made and written there. What they depend on besides
-    the key is `cache.facts`; an entry that is damaged, or made from other facts, is made anew.
+def cached_kernels(key: str, make: Callable[[], GpuKernels]) -> GpuKernels:
+    """The kernels of a key, read from disk, or computed and written there. Besides the key they
+    depend on `cache.facts`; an entry that is damaged, or has other facts, is computed anew.
     """
-    made: list[Kernels] = []
+    fresh: list[GpuKernels] = []
 
     def text() -> bytes:
-        made.append(make())
-        return written(made[0])
+        fresh.append(make())
+        return written(fresh[0])
 
     code = cache.fetch(f"{key} ptx", text)
-    return made[0] if made else read(code)
+    return fresh[0] if fresh else read(code)
 
 
-def written(kernels: Kernels) -> bytes:
+def written(kernels: GpuKernels) -> bytes:
     """Kernels as JSON."""
     return json.dumps(kernels._asdict()).encode()
 
 
-def read(code: bytes) -> Kernels:
+def read(code: bytes) -> GpuKernels:
     """The kernels of `written`."""
-    told = json.loads(code)
-    launches = tuple(_launch(*launch) for launch in told.pop("launches"))
-    inputs, outputs = _shapes(told.pop("inputs")), _shapes(told.pop("outputs"))
-    texts, work = tuple(told.pop("texts")), Work(*told.pop("work"))
-    return Kernels(texts, launches, inputs, outputs, told.pop("slots"), work)
+    fields = json.loads(code)
+    launches = tuple(_launch(*launch) for launch in fields.pop("launches"))
+    inputs, outputs = _shapes(fields.pop("inputs")), _shapes(fields.pop("outputs"))
+    texts, work = tuple(fields.pop("texts")), KernelWork(*fields.pop("work"))
+    return GpuKernels(texts, launches, inputs, outputs, fields.pop("slots"), work)
 
 
 def _launch(*fields: Any) -> Launch:
@@ -45,5 +45,5 @@ def _launch(*fields: Any) -> Launch:
     return launch._replace(arguments=tuple(launch.arguments))
 
 
-def _shapes(told: dict[str, list[int]]) -> dict[str, Shape]:
-    return {name: tuple(shape) for name, shape in told.items()}
+def _shapes(shapes: dict[str, list[int]]) -> dict[str, Shape]:
+    return {name: tuple(shape) for name, shape in shapes.items()}

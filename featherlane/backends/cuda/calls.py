@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.backends.cuda.driver import Driver, Properties, StreamState, driver
 from featherlane.backends.cuda.ptx import WARP
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.backends.cuda.unloading import Resident, unloading
 from featherlane.backends.cuda.workspaces import CAPTURED, LARGEST, workspaces
 from featherlane.errors import DeviceError
@@ -33,16 +33,16 @@ class DeviceFunction:
 
     def __init__(
         self,
-        make: Callable[[str], Kernels],
-        choose: Callable[[Callable[[str], Kernels], int, Properties], str],
+        make: Callable[[str], GpuKernels],
+        choose: Callable[[Callable[[str], GpuKernels], int, Properties], str],
         dtype: np.dtype,
     ) -> None:
         self._make, self._choose, self.dtype = make, choose, dtype
-        self._kernels: dict[str, Kernels] = {}
+        self._kernels: dict[str, GpuKernels] = {}
         self._residents: dict[tuple[int, str], Resident] = {}
         self._lock = Lock()
 
-    def kernels(self, mapping: str) -> Kernels:
+    def kernels(self, mapping: str) -> GpuKernels:
         """The kernels of a mapping."""
         if mapping not in self._kernels:
             self._kernels.setdefault(mapping, self._make(mapping))
@@ -69,8 +69,8 @@ class DeviceFunction:
                 rows = [(x.address + first * x.stride, x.stride) for x in arrays]
                 values = [y for row in rows for y in row] + [scratch, count]
                 for kernel, launch in zip(resident.kernels, kernels.launches, strict=True):
-                    own = [*values, *launch.arguments]
-                    api.launch(device, stream, kernel, launch, count, own)
+                    arguments = [*values, *launch.arguments]
+                    api.launch(device, stream, kernel, launch, count, arguments)
 
     def _resident(
         self, api: Driver, device: int, stream: int, mapping: str, state: StreamState
@@ -81,8 +81,8 @@ class DeviceFunction:
                 if state.capturing:
                     raise DeviceError(CAPTURED)
                 unloading.behind(api, device, stream)
-                made = self.kernels(mapping)
-                resident = Resident(device, api.load(device, made.texts, made.launches))
+                kernels = self.kernels(mapping)
+                resident = Resident(device, api.load(device, kernels.texts, kernels.launches))
                 unloading.when_collected(self, resident)
                 self._residents[device, mapping] = resident
             return self._residents[device, mapping]

@@ -8,14 +8,14 @@ that wait for long are loaded again: docs/gpu_kernels.md.
 
 from __future__ import annotations
 
-from featherlane.backends.cuda.kernel import Columns, Stage
+from featherlane.backends.cuda.kernel import ColumnSlots, KernelStage
 from featherlane.program.graph import Graph
 
 # Columns of a thread: more save less than 5 % of a column's instructions, and leave fewer warps
 MOST = 7
 
 
-def columns_of_a_thread(stage: Stage, longest: int) -> int:
+def columns_of_a_thread(stage: KernelStage, longest: int) -> int:
     """The most columns whose operations are not more than a kernel may have: a divisor of all."""
     calls = stage.columns.calls if stage.columns else 1
     operations = sum(1 for k in stage.nodes if stage.graph.args[k])
@@ -23,14 +23,14 @@ def columns_of_a_thread(stage: Stage, longest: int) -> int:
     return next((n for n in fitting if calls % n == 0), 1)
 
 
-def grouped(stage: Stage, each: int) -> Stage:
+def grouped(stage: KernelStage, each: int) -> KernelStage:
     """The stage of columns in which a thread computes so many that follow each other, a divisor of
     their number: operation by operation, each for all of them.
     """
     area = stage.columns
     if each == 1 or area is None:
         return stage
-    columns = Columns(
+    columns = ColumnSlots(
         area.calls // each, area.each, area.size * each, area.result, area.results * each
     )
     old, graph, of = stage.graph, Graph(), dict[int, list[int]]()  # nodes, by column

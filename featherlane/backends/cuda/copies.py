@@ -1,6 +1,6 @@
 """Arrays of the host that a device computes with: they are copied there, and the results back.
 
-States go in chunks through memory of a fixed size, in two streams of our own: while the device
+States go in chunks through memory of a fixed size, in two streams of this module: while the device
 copies and computes one chunk, the host packs the next one and unpacks the one before. The host's
 side is page-locked, so that the device copies without the processor.
 """
@@ -46,7 +46,7 @@ class Lane:
 
 
 class Copies:
-    """What is kept to copy to and from one device, for one call at a time."""
+    """Streams and buffers for copies to and from one device, for one call at a time."""
 
     def __init__(self, device: int) -> None:
         self.device, self._lanes, self._lock = device, list[Lane](), Lock()
@@ -158,7 +158,7 @@ def _states_of_a_chunk(arrays: States, states: int) -> int:
 
 
 def _places(arrays: States, states: int) -> list[int]:
-    """Where each array begins in the memory of a chunk of so many states, and the end."""
+    """The offset of each array in the memory of a chunk of so many states, and the end."""
     places = [0]
     for x in arrays:
         size = x.itemsize * x.shape[1] * min(len(x), states)
@@ -170,10 +170,10 @@ _copies: dict[int, Copies] = {}
 
 
 def copies(device: int) -> Copies:
-    """What is kept to copy to and from a device."""
+    """The streams and buffers of a device, which are made at the first call."""
     return _copies.setdefault(device, Copies(device))
 
 
 def every() -> Iterator[Copies]:
-    """What is kept of all devices."""
+    """The streams and buffers of all devices."""
     yield from [*_copies.values()]

@@ -96,6 +96,6 @@ def read(value: Any, stream: int) -> DeviceArray:
 def _dtype(tensor: _Tensor) -> np.dtype:
     kind, bits = KINDS.get(tensor.code), tensor.bits
     if kind is None or tensor.lanes != 1 or bits % 8:
-        told = f"code {tensor.code}, {bits} bits, {tensor.lanes} lanes"
-        raise TypeError(f"its dtype in DLPack is {told}: wanted float32 or float64")
+        layout = f"code {tensor.code}, {bits} bits, {tensor.lanes} lanes"
+        raise TypeError(f"its dtype in DLPack is {layout}: wanted float32 or float64")
     return np.dtype(f"{kind}{bits // 8}")

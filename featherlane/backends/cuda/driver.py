@@ -84,7 +84,7 @@ class Driver(DriverCalls):
             return int(self._ask("cuPointerGetAttribute", what, address))
 
     def properties(self, device: int) -> Properties:
-        """What mappings and workspaces depend on."""
+        """The properties of a device on which mappings and workspaces depend."""
         if device not in self._properties:
             attribute, number = self.cuda.CUdevice_attribute, self._ask("cuDeviceGet", device)
             processors, shared = (
@@ -145,7 +145,7 @@ class Driver(DriverCalls):
 
     def _kernel(self, module: Any, name: str, shared: int) -> LoadedKernel:
         """A kernel, which may ask for its shared memory. It is loaded now, and not at its first
-        launch, which may be captured by a graph: drivers since CUDA 12.4 can be told so.
+        launch, which may be captured by a graph: drivers since CUDA 12.4 have an option for that.
         """
         function = self._ask("cuModuleGetFunction", module, name.encode())
         if shared > BLOCK_BYTES:
@@ -225,7 +225,7 @@ class Driver(DriverCalls):
             self._ask("cuMemFreeHost", address)
 
     def new_stream(self, device: int) -> int:
-        """A stream of our own, which does not wait for the default one."""
+        """A new stream, which does not wait for the default one."""
         with self._on(device):
             return int(self._ask("cuStreamCreate", NON_BLOCKING))
 

@@ -1,5 +1,5 @@
-"""How functions of NVIDIA's driver are called, through the package cuda-bindings: on the context of
-a device, and with errors as exceptions.
+"""Calls functions of NVIDIA's driver through the package cuda-bindings, on the context of a device,
+and turns error codes into exceptions.
 
 Nothing is imported before a function is called on a GPU's array.
 """
@@ -47,8 +47,8 @@ class DriverCalls:
         except (KeyError, ValueError) as error:  # of a newer driver, or of arguments
             if isinstance(error, ValueError) and "CUresult" not in str(error):
                 raise
-            told = f"NVIDIA's driver reports in {function} what cuda-bindings does not know"
-            raise DeviceError(f"{told}: {clause(error)}; wanted a newer cuda-bindings") from None
+            message = f"NVIDIA's driver reports in {function} what cuda-bindings does not know"
+            raise DeviceError(f"{message}: {clause(error)}; wanted a newer cuda-bindings") from None
         if code != self.cuda.CUresult.CUDA_SUCCESS:
             text = (log or b"").split(b"\0")[0].decode(errors="replace")
             raise error_of(getattr(code, "name", str(code)), function, text)
@@ -72,7 +72,7 @@ class DriverCalls:
 
     @contextmanager
     def _on_whatever_is_captured(self, device: int) -> Iterator[None]:
-        """A device where kernels or memory are made, whatever other streams capture meanwhile."""
+        """The context of a device, to load kernels or allocate while streams are captured."""
         relaxed = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         before = self._ask("cuThreadExchangeStreamCaptureMode", relaxed)
         try:
@@ -84,7 +84,7 @@ class DriverCalls:
     @contextmanager
     def _on_any(self) -> Iterator[None]:
         """Some context: the current one of the thread, or that of a device that is in use, so that
-        none is made on a device that nobody wants.
+        no context is created on a device without any work.
         """
         if int(self._ask("cuCtxGetCurrent")):
             yield

@@ -8,31 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 
 FORMAT = 2  # of the JSON; docs/gpu.md describes it
 SEGMENTS = ("first segment", "end of the segments")  # parameters of recorded programs
 
 
-def files(name: str, kernels: Kernels, dtype: np.dtype) -> dict[str, str]:
+def files(name: str, kernels: GpuKernels, dtype: np.dtype) -> dict[str, str]:
     """The texts of NAME.ptx, or of NAME_0.ptx and so on, and of NAME.json."""
     names = names_of(name, "ptx", kernels)
     texts = dict(zip(names, kernels.texts, strict=True))
     return {**texts, f"{name}.json": as_json(launches(kernels, dtype, names))}
 
 
-def names_of(name: str, ending: str, kernels: Kernels) -> list[str]:
+def names_of(name: str, ending: str, kernels: GpuKernels) -> list[str]:
     """The names of the files of all texts."""
     parts = len(kernels.texts)
     return [f"{name}_{k}.{ending}" if parts > 1 else f"{name}.{ending}" for k in range(parts)]
 
 
-def as_json(told: dict[str, Any]) -> str:
-    return json.dumps(told, indent=2) + "\n"
+def as_json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2) + "\n"
 
 
-def launches(kernels: Kernels, dtype: np.dtype, names: Sequence[str]) -> dict[str, Any]:
-    """What a program needs to launch kernels, which are in files of these names."""
+def launches(kernels: GpuKernels, dtype: np.dtype, names: Sequence[str]) -> dict[str, Any]:
+    """Describes for a program how to launch kernels, which are in files of these names."""
     arrays = [*kernels.inputs.items(), *kernels.outputs.items()]
     return {
         "format": FORMAT,

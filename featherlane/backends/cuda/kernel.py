@@ -28,9 +28,8 @@ from featherlane.backends.cuda.rows import (
     ALL,
     CHUNK,
     PITCH,
-    Array,
+    GlobalRows,
     Share,
-    Shown,
     Warp,
     odd,
     together,
@@ -55,9 +54,9 @@ Key = tuple[str, str]  # of one of the user's arrays: "input" or "output", and i
 Entry = tuple[Key, int]
 
 
-class Columns(NamedTuple):
-    """Calls of one function, side by side: each computes with the same threads' slots, but for
-    those of its own, `size` from one call to the next, and writes `results` of its own.
+class ColumnSlots(NamedTuple):
+    """Calls of one function, side by side. All read the same slots of a thread, except for their
+    operands, which lie `size` slots apart, and each writes `results` slots.
     """
 
     calls: int
@@ -67,10 +66,11 @@ class Columns(NamedTuple):
     results: int
 
 
-class Stage(NamedTuple):
+class KernelStage(NamedTuple):
     """The work of one kernel: `nodes` of a graph. By node: inputs are entries of the user's
     arrays, numbers, slots, or operands of a column; stores are the slots that keep a value, behind
-    those of the column if there are columns; shown are the entries of outputs that show one.
+    those of the column if there are columns; outputs are the entries of the user's arrays that
+    take a value.
     """
 
     graph: Graph
@@ -80,8 +80,8 @@ class Stage(NamedTuple):
     slots: Mapping[int, int]
     operands: Mapping[int, int]
     stores: Mapping[int, Sequence[int]]
-    shown: Mapping[int, Sequence[Entry]]
-    columns: Columns | None = None
+    outputs: Mapping[int, Sequence[Entry]]
+    columns: ColumnSlots | None = None
 
 
 class Launch(NamedTuple):
@@ -109,33 +109,35 @@ class Launch(NamedTuple):
         return -(-tiles * self.columns // self.pairs)
 
 
-class Part(NamedTuple):
-    """Values that leave together: their slots in shared memory by node, the entries of each output
-    that show them, and the node after which all are known.
+class StoreBatch(NamedTuple):
+    """Values that are copied out together: their slots in shared memory by node, the entries of
+    each output that take them, and the node after which all are known.
     """
 
     slots: dict[int, int]
-    shown: dict[Key, list[tuple[int, int]]]
+    outputs: dict[Key, list[tuple[int, int]]]
     last: int
 
 
-def _given_whole(shown: Mapping[int, Sequence[Entry]], numbers: Mapping[Key, int]) -> list[Key]:
-    """The outputs of which all entries are shown, and whose rows are short enough to be laid out in
-    shared memory as they leave.
+def _whole_rows(outputs: Mapping[int, Sequence[Entry]], numbers: Mapping[Key, int]) -> list[Key]:
+    """The outputs all of whose entries this kernel computes: their rows are laid out in shared
+    memory as in the user's array.
     """
-    counts = Counter(x for entries in shown.values() for x, _ in entries)
+    counts = Counter(x for entries in outputs.values() for x, _ in entries)
     return [x for x, count in counts.items() if count == numbers[x]]
 
 
-def _parts(shown: Mapping[int, Sequence[Entry]], most: int) -> list[Part]:
+def _parts(outputs: Mapping[int, Sequence[Entry]], most: int) -> list[StoreBatch]:
     parts = []
-    for own in rows.flushes(sorted(shown), most):
-        slots = {node: slot for slot, node in enumerate(own)}
+    for nodes in rows.flushes(sorted(outputs), most):
+        slots = {node: slot for slot, node in enumerate(nodes)}
         entries: dict[Key, list[tuple[int, int]]] = {}
         for node, slot in slots.items():
-            for name, e in shown[node]:
+            for name, e in outputs[node]:
                 entries.setdefault(name, []).append((e, slot))
-        parts.append(Part(slots, {x: sorted(pairs) for x, pairs in entries.items()}, own[-1]))
+        parts.append(
+            StoreBatch(slots, {x: sorted(pairs) for x, pairs in entries.items()}, nodes[-1])
+        )
     return parts
 
 
@@ -156,7 +158,7 @@ class Thread(NamedTuple):
     column: str
 
 
-class Body:
+class KernelBody:
     """The instructions of a stage, but for where its arrays begin. numbers: the entries of each
     array; in_slots: the arrays that lie in scratch memory, the others are the user's. Shared memory
     of a warp: rows of inputs, rows of results that leave as they are, then other results that leave
@@ -165,7 +167,7 @@ class Body:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: KernelStage,
         name: str,
         dtype: np.dtype,
         numbers: Mapping[Key, int],
@@ -195,16 +197,17 @@ class Body:
         return at
 
     def _place_results(self, at: int) -> None:
-        """Gives results places behind the inputs, which end at `at`."""
-        first, self.whole, shown = at, list[Key](), self.stage.shown  # rows that leave as they are
-        for x in sorted(_given_whole(shown, self.numbers), key=lambda x: (self.numbers[x], x)):
+        """Places results behind the inputs, which end at `at`."""
+        first, outputs = at, self.stage.outputs
+        self.whole = list[Key]()  # outputs whose rows are copied out as they are
+        for x in sorted(_whole_rows(outputs, self.numbers), key=lambda x: (self.numbers[x], x)):
             size = WARP * odd(self.numbers[x]) * self.size
             if x not in self.in_slots and at + size <= min(first + RESULT_BYTES, BLOCK_BYTES):
                 self.whole.append(x)
                 self.places[x] = at
                 at += size
         elsewhere = self.in_slots | {*self.whole}
-        tabled = {k: [e for e in to if e[0] not in elsewhere] for k, to in shown.items()}
+        tabled = {k: [e for e in to if e[0] not in elsewhere] for k, to in outputs.items()}
         tabled = {k: to for k, to in tabled.items() if to}
         most = min(max(WARP_BYTES, at + WARP_BYTES // 3), BLOCK_BYTES)
         self.parts = _parts(tabled, (most - at) // (PITCH * self.size)) if tabled else []
@@ -215,20 +218,20 @@ class Body:
     @property
     def arrays_used(self) -> list[Key]:
         """The arrays that it reads or writes."""
-        shown = (x for entries in self.stage.shown.values() for x, _ in entries)
-        return [*dict.fromkeys((*self.read, *shown))]
+        outputs = (x for entries in self.stage.outputs.values() for x, _ in entries)
+        return [*dict.fromkeys((*self.read, *outputs))]
 
-    def write(self, text: Text, thread: Thread, arrays: Mapping[Key, Array | Slots]) -> None:
+    def write(self, text: Text, thread: Thread, arrays: Mapping[Key, GlobalRows | Slots]) -> None:
         """Writes the instructions. arrays: where those that are used begin."""
         self.text, self.thread, self.warp = text, thread, thread.warp
-        self.arrays = {x: own for x, own in arrays.items() if isinstance(own, Array)}
-        self.bases = {x: own.base for x, own in arrays.items() if isinstance(own, Slots)}
+        self.arrays = {x: array for x, array in arrays.items() if isinstance(array, GlobalRows)}
+        self.bases = {x: array.base for x, array in arrays.items() if isinstance(array, Slots)}
         self._begin_columns()
-        self._bring()
+        self._load_rows()
         self._compute()
 
     def _begin_columns(self) -> None:
-        """Where this column's operands and results are."""
+        """Computes the addresses of this column's operands and results."""
         t, columns, row = self.text, self.stage.columns, WARP * self.size
         self.each = self.results = scratch = self.thread.scratch
         if columns is not None:
@@ -242,20 +245,20 @@ class Body:
         """An address in the warp's shared memory."""
         return self.text.set("r", "add.u32", self.thread.place, place)
 
-    def _bring(self, share: Share = ALL) -> None:
+    def _load_rows(self, share: Share = ALL) -> None:
         """Brings inputs, or a warp's share of them, to shared memory."""
         t, lane = self.text, self.warp.lane
         self.rows: dict[Key, str] = {}  # where this thread's row of an input is
         for x in self.read:
             if x in self.places:
                 start, size = self._at(self.places[x]), self.numbers[x] * self.size
-                rows.bring(t, self.warp, self.arrays[x], start, share)
+                rows.load_rows(t, self.warp, self.arrays[x], start, share)
                 self.rows[x] = t.set("r", "mad.lo.u32", lane, size, start)
             elif x not in self.in_slots:  # threads beyond the last state read its row
                 last = t.set("r", "sub.u32", self.warp.states, 1)
-                own = t.set("w", "cvt.u64.u32", t.set("r", "min.u32", lane, last))
+                offset = t.set("w", "cvt.u64.u32", t.set("r", "min.u32", lane, last))
                 base, stride = self.arrays[x].base, self.arrays[x].stride
-                self.rows[x] = t.set("w", "mad.lo.u64", own, stride, base)
+                self.rows[x] = t.set("w", "mad.lo.u64", offset, stride, base)
         if self.places:
             t.do(self.barrier)
 
@@ -275,7 +278,7 @@ class Body:
         return {k: rows.load(t, "global", 1, at)[0]}
 
     def _value(self, k: int) -> str:
-        """A constant, or what is brought."""
+        """A constant, or a loaded value."""
         if self.stage.graph.op[k] == "constant":
             return self.text.number(float(self.stage.graph.value[k]))
         return self._load(k)[k]
@@ -291,14 +294,14 @@ class Body:
                 space, wide = "shared", together(self.numbers[name], size)
         first = e // wide * wide
         registers = rows.load(self.text, space, wide, f"{start}+{first * size}")
-        found = enumerate(registers, first)
-        return {k: x for i, x in found for k in self.nodes.get((name, i), ())}
+        numbered = enumerate(registers, first)
+        return {k: x for i, x in numbered for k in self.nodes.get((name, i), ())}
 
     def _compute(self) -> None:
         t, stage, size = self.text, self.stage, self.size
         slots = self._at(self.before_slots)
-        own = t.set("r", "mad.lo.u32", self.warp.lane, size, slots)
-        results = {x: self._own_row(x) for x in self.whole}
+        row = t.set("r", "mad.lo.u32", self.warp.lane, size, slots)
+        results = {x: self._thread_row(x) for x in self.whole}
         waiting = iter(self.parts)
         part = next(waiting, None)
 
@@ -306,50 +309,50 @@ class Body:
             nonlocal part
             for slot in stage.stores.get(k, ()):
                 rows.store(t, "global", [register], f"{self.results}+{slot * WARP * size}")
-            for x, e in stage.shown.get(k, ()):
+            for x, e in stage.outputs.get(k, ()):
                 if x in results:
                     rows.store(t, "shared", [register], f"{results[x]}+{e * size}")
                 elif x in self.in_slots:
                     rows.store(t, "global", [register], f"{self.bases[x]}+{e * WARP * size}")
             if part is None or k not in part.slots:
                 return
-            rows.store(t, "shared", [register], f"{own}+{part.slots[k] * PITCH * size}")
+            rows.store(t, "shared", [register], f"{row}+{part.slots[k] * PITCH * size}")
             if k == part.last:
-                self._show(part, slots)
+                self._copy_out(part, slots)
                 part = next(waiting, None)
 
-        wanted = {*stage.stores, *stage.shown}
+        wanted = {*stage.stores, *stage.outputs}
         straight_line(stage.graph, t, stage.nodes, wanted, self._load, done, self._reload)
         if self.whole:
             t.do(TOGETHER)
         for x in self.whole:
-            rows.give(t, self.warp, self.arrays[x], self._at(self.places[x]))
+            rows.store_rows(t, self.warp, self.arrays[x], self._at(self.places[x]))
 
     def _reload(self, k: int) -> int:
         entry = self.stage.inputs.get(k)
         return RELOAD if entry is not None and entry[0] in self.places else RELOAD_FAR
 
-    def _own_row(self, x: Key) -> str:
-        """Where the thread's row of an output is laid out."""
+    def _thread_row(self, x: Key) -> str:
+        """The address in shared memory of the thread's row of an output."""
         start, size = self._at(self.places[x]), odd(self.numbers[x]) * self.size
         return self.text.set("r", "mad.lo.u32", self.warp.lane, size, start)
 
-    def _show(self, part: Part, slots: str) -> None:
-        """Copies a part of the outputs to the user's arrays, all threads together."""
+    def _copy_out(self, part: StoreBatch, slots: str) -> None:
+        """Copies values to the user's arrays, all threads of the warp together."""
         self.text.do(TOGETHER)
-        for name, pairs in part.shown.items():
-            self._show_entries(name, pairs, slots)
+        for name, pairs in part.outputs.items():
+            self._copy_entries(name, pairs, slots)
         self.text.do(TOGETHER)
 
-    def _show_entries(self, name: Key, pairs: Sequence[tuple[int, int]], slots: str) -> None:
+    def _copy_entries(self, name: Key, pairs: Sequence[tuple[int, int]], slots: str) -> None:
         """Copies slots of shared memory to entries of one of the user's arrays."""
-        shown = Shown(self.arrays[name], pairs)
+        entries = rows.OutputEntries(self.arrays[name], pairs)
         table = f"{self.name}_table{len(self.tables)}"
-        self.tables.append(rows.table(table, shown))
-        rows.show(self.text, self.warp, shown, table, slots)
+        self.tables.append(rows.table(table, entries))
+        rows.copy_out(self.text, self.warp, entries, table, slots)
 
 
-class Frame:
+class KernelFrame:
     """The beginning of a kernel in which a thread has a state: which one it is, and where its rows
     and slots are. arrays: all of the user's arrays, in the order of the parameters; slots: of
     scratch memory; shared: bytes of the shared memory of a warp, or of a team of so many warps for
@@ -384,15 +387,17 @@ class Frame:
         of_warp = Warp(lane, t.set("r", "cvt.u32.u64", left))
         scratch, size = t.set("w", "ld.param.u64", "[scratch]"), t.dtype.itemsize
         start = t.set("w", "mad.wide.u32", tile, slots * WARP * size, scratch)
-        own = t.set("w", "mad.wide.u32", lane, size, start)
-        self.thread = Thread(of_warp, place, own, column)
+        slots_at = t.set("w", "mad.wide.u32", lane, size, start)
+        self.thread = Thread(of_warp, place, slots_at, column)
 
-    def array(self, x: Key) -> Array:
-        """Where the rows of the warp's states begin in one of the user's arrays."""
+    def array(self, x: Key) -> GlobalRows:
+        """The rows of the warp's states in one of the user's arrays."""
         t, k = self.text, [*self.numbers].index(x)
         stride = t.set("w", "ld.param.u64", f"[s{k}]")
         start = t.set("w", "ld.param.u64", f"[a{k}]")
-        return Array(self.numbers[x], t.set("w", "mad.lo.u64", self.first, stride, start), stride)
+        return GlobalRows(
+            self.numbers[x], t.set("w", "mad.lo.u64", self.first, stride, start), stride
+        )
 
     def lines(self, name: str) -> list[str]:
         """The lines of the kernel, when all are written."""
@@ -409,12 +414,12 @@ class Frame:
 
 
 def stage_kernel(
-    stage: Stage, name: str, dtype: np.dtype, arrays: Mapping[Key, Shape], slots: int
+    stage: KernelStage, name: str, dtype: np.dtype, arrays: Mapping[Key, Shape], slots: int
 ) -> tuple[list[str], Launch]:
     """The text of a stage as a kernel, and its launch. arrays, slots: as in `Frame`."""
     numbers = {x: math.prod(shape) for x, shape in arrays.items()}
-    body = Body(stage, name, dtype, numbers)
+    body = KernelBody(stage, name, dtype, numbers)
     columns = stage.columns.calls if stage.columns else 1
-    frame = Frame(Text(dtype), arrays, slots, body.bytes, columns=columns)
+    frame = KernelFrame(Text(dtype), arrays, slots, body.bytes, columns=columns)
     body.write(frame.text, frame.thread, {x: frame.array(x) for x in body.arrays_used})
     return [*body.tables, *frame.lines(name)], frame.launch(name)

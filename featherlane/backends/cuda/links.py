@@ -19,8 +19,8 @@ import numpy as np
 from featherlane.backends.cuda import rounds as schedules
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, entry, straight_line
-from featherlane.backends.cuda.rounds import ROW, Round, Segment, Shape
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.rounds import ROW, BlockShape, Round, Segment
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import CompileError
 from featherlane.program.call_list import CallList, call_list
 from featherlane.program.graph import Graph
@@ -30,7 +30,7 @@ LONGEST = 20_000  # operations of code: the time of the driver's compiler grows 
 NEW_ROUND = 1 << 31  # added to the first word of a segment before which threads wait for each other
 
 
-def kernels(program: Program, shape: Shape, name: str, dtype: np.dtype) -> Kernels:
+def kernels(program: Program, shape: BlockShape, name: str, dtype: np.dtype) -> GpuKernels:
     """The kernel of a program that `lower(program, "cuda steps", dtype)` gave. With one block for
     the same states one launch runs it all, else there is a launch for each round. Raises
     CompileError if the code would be too long.
@@ -43,10 +43,10 @@ def kernels(program: Program, shape: Shape, name: str, dtype: np.dtype) -> Kerne
             f"recorded steps has at most {LONGEST:,}"
         )
     rounds = schedules.scheduled(calls, graphs, shape)
-    made = _LinksKernel(calls, graphs, rounds, name, dtype, shape)
+    kernel = _LinksKernel(calls, graphs, rounds, name, dtype, shape)
     outputs = {x: out.shape for x, out in program.outputs.items()}
-    text = "\n".join([*HEADER, *made.lines(), ""])
-    return Kernels((text,), made.launches(), dict(program.inputs), outputs, made.slots)
+    text = "\n".join([*HEADER, *kernel.lines(), ""])
+    return GpuKernels((text,), kernel.launches(), dict(program.inputs), outputs, kernel.slots)
 
 
 class _Part(NamedTuple):
@@ -68,7 +68,7 @@ class _LinksKernel:
         rounds: Sequence[Round],
         name: str,
         dtype: np.dtype,
-        shape: Shape,
+        shape: BlockShape,
     ) -> None:
         self.calls, self.graphs, self.name, self.shape = calls, graphs, name, shape
         self.text, self.dtype, self.size = Text(dtype), dtype, dtype.itemsize
@@ -80,7 +80,7 @@ class _LinksKernel:
         self.tables: list[str] = []
         self.parts: list[_Part] = []
         functions = self._functions(rounds)
-        self.rounds = [self._bringing(), *functions, self._showing()]
+        self.rounds = [self._input_parts(), *functions, self._output_parts()]
         self._begin()
         self._go_through_segments()
         for part in self.parts:
@@ -122,18 +122,18 @@ class _LinksKernel:
         record, how many.
         """
         order: list[list[int]] = [[] for _ in self.calls.functions]
-        segments = [[_record_range(segment, order) for segment in own] for own in rounds]
-        for f, own in enumerate(order):
-            self._new_part(self._function(f, own))
-        return segments
+        ranges = [[_record_range(x, order) for x in segments] for segments in rounds]
+        for f, calls in enumerate(order):
+            self._new_part(self._function(f, calls))
+        return ranges
 
     def _function(self, f: int, order: Sequence[int]) -> Callable[[str, str], None]:
         """A part that applies a function to its records, whose words each lie together."""
         graph, function, size = self.graphs[f], self.calls.functions[f], self.size
-        made = schedules.records(function, order, self.memory.numbers)
+        packed = schedules.records(function, order, self.memory.numbers)
         n, reads = len(order), function.operands.shape[1]
-        words = self._table(made.words.astype(np.uint32))
-        constants = self._table(self._bits(made.constants)) if made.constants.size else ""
+        words = self._table(packed.words.astype(np.uint32))
+        constants = self._table(self._bits(packed.constants)) if packed.constants.size else ""
         entries: dict[int, list[int]] = {}
         for i, node in enumerate(graph.outputs[Y].nodes):
             entries.setdefault(node, []).append(i)
@@ -142,17 +142,17 @@ class _LinksKernel:
             t = self.text
             at = self._in_table(words, record, 4)
             numbers = [
-                t.set("r", "ld.global.u32", f"[{at}+{4 * n * w}]") for w in range(len(made.words))
+                t.set("r", "ld.global.u32", f"[{at}+{4 * n * w}]") for w in range(len(packed.words))
             ]
             places = [*map(self._place, numbers)]
-            own = self._in_table(constants, record, size) if constants else ""
+            constants_at = self._in_table(constants, record, size) if constants else ""
 
             def load(k: int) -> dict[int, str]:
                 i = graph.value[k][1]
                 if i >= reads:
-                    at = f"ld.global.{t.type}", f"[{own}+{(i - reads) * n * size}]"
+                    at = f"ld.global.{t.type}", f"[{constants_at}+{(i - reads) * n * size}]"
                 else:
-                    base, distance = made.bases[i]
+                    base, distance = packed.bases[i]
                     at = f"ld.{self.space}.{t.type}", f"[{places[base]}+{distance * size}]"
                 return {k: t.set("f", *at)}
 
@@ -165,8 +165,8 @@ class _LinksKernel:
 
         return write
 
-    def _bringing(self) -> list[tuple[int, int, int]]:
-        """Parts that bring the rows of inputs and constants, entry by entry, to where they lie."""
+    def _input_parts(self) -> list[tuple[int, int, int]]:
+        """Parts that load the rows of inputs and constants, entry by entry, into memory."""
         segments, start = [], 0
         for k, (_, shape) in enumerate(self.calls.inputs):
             segments.append((self._new_part(self._input(k, start)), 0, math.prod(shape)))
@@ -198,7 +198,7 @@ class _LinksKernel:
         number = t.set("r", "mad.lo.u32", entry, states, t.set("r", "mov.u32", start * states))
         t.do(f"@{inside} st.{self.space}.{t.type} [{self._place(number)}], {x}")
 
-    def _showing(self) -> list[tuple[int, int, int]]:
+    def _output_parts(self) -> list[tuple[int, int, int]]:
         """Parts that copy results to the rows of the user's arrays."""
         segments = []
         for k, (_, flat) in enumerate(self.calls.outputs, len(self.calls.inputs)):
@@ -300,15 +300,15 @@ class _LinksKernel:
 
     @property
     def _waits(self) -> bool:
-        """Whether threads wait for others: not if each has a state of its own, or if there is a
+        """Whether threads wait for others: not if each computes another state, or if there is a
         launch for each round.
         """
         return self.shape.lanes > 1 and self.shape.blocks == 1
 
     def _segment_words(self) -> np.ndarray:
         words = []
-        for r, own in enumerate(self.rounds):
-            for k, (part, first, count) in enumerate(own):
+        for r, segments in enumerate(self.rounds):
+            for k, (part, first, count) in enumerate(segments):
                 new = NEW_ROUND if self._waits and r and not k else 0
                 words.append((part + new, first, count))
         return np.array(words, np.uint32).reshape(-1)
@@ -334,9 +334,9 @@ class _LinksKernel:
             t.do(f"@{idle} bra.uni {self.over}")
         done, again = t.set("r", "mov.u32", 0), t.label()
         t.lines.append(f"{again}:")
-        own = t.set("r", "add.u32", self.slot, done)
-        inside = t.set("p", "setp.lt.u32", own, self.records)
-        known = t.set("r", "min.u32", own, t.set("r", "sub.u32", self.records, 1))
+        record = t.set("r", "add.u32", self.slot, done)
+        inside = t.set("p", "setp.lt.u32", record, self.records)
+        known = t.set("r", "min.u32", record, t.set("r", "sub.u32", self.records, 1))
         part.write(t.set("r", "add.u32", self.first_record, known), inside)
         t.do(f"add.u32 {done}, {done}, {self.shape.lanes}")
         t.do(f"@{t.set('p', 'setp.lt.u32', done, self.records)} bra.uni {again}")
@@ -347,6 +347,6 @@ def _record_range(segment: Segment, order: list[list[int]]) -> tuple[int, int, i
     """The function, the first record and the number of records of a segment, whose calls are put
     behind those before.
     """
-    own = order[segment.function]
-    own += segment.calls
-    return segment.function, len(own) - len(segment.calls), len(segment.calls)
+    calls = order[segment.function]
+    calls += segment.calls
+    return segment.function, len(calls) - len(segment.calls), len(segment.calls)

@@ -25,8 +25,8 @@ LONG = 4_000  # operations of a thread from which on barriers and shared memory 
 MULTIPROCESSORS = 132  # of an H100 or H200: where a device does not tell
 
 
-class Work(NamedTuple):
-    """What kernels do for a state. path: operations of one thread, over all launches; total:
+class KernelWork(NamedTuple):
+    """Work of kernels for a state. path: operations of one thread, over all launches; total:
     operations of all threads; launches: kernels one after the other.
     """
 
@@ -35,7 +35,7 @@ class Work(NamedTuple):
     launches: int
 
 
-def cycles(work: Work, states: int, warps: int, multiprocessors: int) -> float:
+def cycles(work: KernelWork, states: int, warps: int, multiprocessors: int) -> float:
     """The expected time of a call, by teams of so many warps; 1: lanes."""
     filled = FILLED.get(warps, 1.0)
     alone = work.path / (warps * filled) * ISSUE
@@ -44,7 +44,7 @@ def cycles(work: Work, states: int, warps: int, multiprocessors: int) -> float:
     return max(alone, full) + work.launches * LAUNCH
 
 
-def warps_for(work: Work, states: int, multiprocessors: int = MULTIPROCESSORS) -> int:
+def warps_for(work: KernelWork, states: int, multiprocessors: int = MULTIPROCESSORS) -> int:
     """The warps of the fastest team, or 1 where lanes are faster."""
     if work.path < LONG:
         return 1

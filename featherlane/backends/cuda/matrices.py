@@ -1,4 +1,4 @@
-"""Work on matrices in scratch memory, where each thread has its own: functions that plans call.
+"""PTX functions on matrices in scratch memory, where each thread has one: plans call them.
 
 Sums have the order of those on the CPU, and so their bits. A number of a matrix and the one in the
 next column are a row of 32 numbers apart, one for each thread of the warp.
@@ -13,7 +13,7 @@ import numpy as np
 from featherlane.backends.cuda import rows
 from featherlane.backends.cuda.ptx import WARP, Text, function
 
-TILE = 4  # rows and columns whose sums are made together
+TILE = 4  # rows and columns whose sums are accumulated together
 
 
 class _Function:
@@ -22,11 +22,13 @@ class _Function:
     def __init__(self, dtype: np.dtype, **parameters: str) -> None:
         self.text, self.parameters = Text(dtype), [*parameters.items()]
         self.row = WARP * dtype.itemsize
-        own = self.text
-        self.own = {x: own.set(k, f"ld.param.{own.kind(k)}", f"[{x}]") for x, k in self.parameters}
+        text = self.text
+        self.registers = {
+            x: text.set(k, f"ld.param.{text.kind(k)}", f"[{x}]") for x, k in self.parameters
+        }
 
     def __getitem__(self, name: str) -> str:
-        return self.own[name]
+        return self.registers[name]
 
     def bytes(self, name: str) -> str:
         """The bytes from row to row of a matrix."""
@@ -38,14 +40,14 @@ class _Function:
 
 def functions(name: str, dtype: np.dtype) -> dict[str, list[str]]:
     """The functions NAME_multiply, NAME_scale, NAME_add, NAME_clear and NAME_diagonal."""
-    made = {
+    written = {
         "multiply": _multiply(dtype),
         "scale": _entries(dtype, "scale"),
         "add": _entries(dtype, "add"),
         "clear": _entries(dtype, "clear"),
         "diagonal": _diagonal(dtype),
     }
-    return {f"{name}_{what}": own.lines(f"{name}_{what}") for what, own in made.items()}
+    return {f"{name}_{what}": f.lines(f"{name}_{what}") for what, f in written.items()}
 
 
 def _multiply(dtype: np.dtype) -> _Function:
@@ -76,8 +78,8 @@ def _sums(f: _Function, steps: dict[str, str], count: int, c: str, a: str, j: st
     to = t.set("w", "mad.wide.u32", j, row, c)
     right = t.set("w", "mad.wide.u32", j, row, f["b"])
     each = [*product(range(count), range(TILE))]
-    own = [t.set("w", "mad.wide.u32", steps["c"], r, to) for r in range(count)]
-    sums = {(r, k): rows.load(t, "global", 1, f"{own[r]}+{k * row}")[0] for r, k in each}
+    row_starts = [t.set("w", "mad.wide.u32", steps["c"], r, to) for r in range(count)]
+    sums = {(r, k): rows.load(t, "global", 1, f"{row_starts[r]}+{k * row}")[0] for r, k in each}
     left = [t.set("w", "mad.wide.u32", steps["a"], r, a) for r in range(count)]
     with t.loop(f["inner"]):
         x = [rows.load(t, "global", 1, f"{at}+0")[0] for at in left]
@@ -88,7 +90,7 @@ def _sums(f: _Function, steps: dict[str, str], count: int, c: str, a: str, j: st
             t.do(f"add.u64 {at}, {at}, {row}")
         t.do(f"mad.wide.u32 {right}, {steps['b']}, 1, {right}")
     for (r, k), total in sums.items():
-        rows.store(t, "global", [total], f"{own[r]}+{k * row}")
+        rows.store(t, "global", [total], f"{row_starts[r]}+{k * row}")
 
 
 def _entries(dtype: np.dtype, what: str) -> _Function:

@@ -59,17 +59,17 @@ def parsed(text: str, name: str, what: str = "entry") -> Parsed:
     start = text.index(f".{what} {name}(\n")
     head, body = text[start : text.index("\n}\n", start)].split("\n{\n", 1)
     parameters = {x: kind for kind, x in re.findall(r"\.param \.(\w+) (\w+)", head)}
-    found = Parsed(parameters, {}, {}, [], {})
+    code = Parsed(parameters, {}, {}, [], {})
     for line in body.split("\n"):
         if match := REGISTERS.fullmatch(line):
-            _only_once(match[2], found.kinds)
-            found.kinds[match[2]], found.counts[match[2]] = match[1], int(match[3])
+            _only_once(match[2], code.kinds)
+            code.kinds[match[2]], code.counts[match[2]] = match[1], int(match[3])
         elif line.endswith(":"):
-            _only_once(line[:-1], found.labels)
-            found.labels[line[:-1]] = len(found.lines)
+            _only_once(line[:-1], code.labels)
+            code.labels[line[:-1]] = len(code.lines)
         else:
-            found.lines.append(instruction(line))
-    return found
+            code.lines.append(instruction(line))
+    return code
 
 
 def instruction(line: str) -> Instruction:

@@ -18,18 +18,18 @@ from featherlane.backends.cuda import matrices
 from featherlane.backends.cuda.kernel import (
     SHARED,
     TOGETHER,
-    Body,
-    Frame,
+    KernelBody,
+    KernelFrame,
+    KernelStage,
     Key,
     Launch,
     Shape,
     Slots,
-    Stage,
     Thread,
 )
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, function
-from featherlane.backends.cuda.rows import Array, Warp
-from featherlane.backends.cuda.stages import Kernels, arrays_of, longest, stages_of
+from featherlane.backends.cuda.rows import GlobalRows, Warp
+from featherlane.backends.cuda.stages import GpuKernels, arrays_of, longest, stages_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.plan import (
     Clear,
@@ -51,8 +51,8 @@ from featherlane.program.program import Program
 LONGEST_TEXT = 8_000  # lines of what is compiled in one piece, but for loops over time
 
 
-class Place(NamedTuple):
-    """Where an array begins for the warp, or in scratch memory for the thread. base, stride:
+class ArrayAddress(NamedTuple):
+    """The start of an array for the warp, or in scratch memory for the thread. base, stride:
     registers; stride: None in scratch memory.
     """
 
@@ -65,7 +65,7 @@ class _Piece(NamedTuple):
     """A program as stages. arrays: inputs, then outputs, with their shapes."""
 
     arrays: Mapping[Key, Shape]
-    stages: Sequence[Stage]
+    stages: Sequence[KernelStage]
     slots: int
 
 
@@ -76,7 +76,7 @@ class _Sizes(NamedTuple):
     bytes: int
 
 
-def kernels(composite: Composite, name: str, dtype: np.dtype) -> Kernels:
+def kernels(composite: Composite, name: str, dtype: np.dtype) -> GpuKernels:
     """The kernels of a plan whose pieces are lowered: one, or several where that would take the
     driver's compiler too long.
     """
@@ -85,15 +85,21 @@ def kernels(composite: Composite, name: str, dtype: np.dtype) -> Kernels:
     parts = [*_cut(draft.atoms, lambda x: len(functions.texts[x]))]
     texts, launches = list[str](), list[Launch]()
     for k, part in enumerate(parts):
-        own = f"{name}_{k}" if len(parts) > 1 else name
+        kernel_name = f"{name}_{k}" if len(parts) > 1 else name
         own_bytes = _Written(composite, functions, draft.needed, part).needed.bytes
         sizes = _Sizes(draft.needed.slots, own_bytes)
         written = _Written(composite, functions, sizes, part)
-        lines = [*HEADER, SHARED, *functions.lines(written.called), *written.frame.lines(own), ""]
+        lines = [
+            *HEADER,
+            SHARED,
+            *functions.lines(written.called),
+            *written.frame.lines(kernel_name),
+            "",
+        ]
         texts.append("\n".join(lines))
-        launches.append(written.frame.launch(own)._replace(text=k))
+        launches.append(written.frame.launch(kernel_name)._replace(text=k))
     arrays = dict(plan.inputs), dict(plan.outputs)
-    return Kernels(tuple(texts), tuple(launches), *arrays, draft.needed.slots)
+    return GpuKernels(tuple(texts), tuple(launches), *arrays, draft.needed.slots)
 
 
 def _cut(atoms: Sequence[Collection[str]], size: Callable[[str], int]) -> Iterator[range]:
@@ -148,7 +154,7 @@ class _Functions:
     def __init__(self, name: str, dtype: np.dtype) -> None:
         self.name, self.dtype = name, dtype
         self._pieces: dict[int, tuple[Program, _Piece]] = {}  # by the identity of the program
-        self._made: dict[tuple[int, int, frozenset[Key]], tuple[str, Body]] = {}
+        self._made: dict[tuple[int, int, frozenset[Key]], tuple[str, KernelBody]] = {}
         self.texts: dict[str, list[str]] = matrices.functions(name, dtype)
 
     def lines(self, names: Collection[str]) -> list[str]:
@@ -161,20 +167,22 @@ class _Functions:
             known = self._pieces[id(program)] = program, _of_program(program, self.dtype)
         return known[1]
 
-    def of(self, program: Program, number: int, in_slots: frozenset[Key]) -> tuple[str, Body]:
+    def of(self, program: Program, number: int, in_slots: frozenset[Key]) -> tuple[str, KernelBody]:
         """The name and the body of a stage. in_slots: its arrays in scratch memory."""
         key = id(program), number, in_slots
         if key not in self._made:
             self._made[key] = self._write(self.piece(program), number, in_slots)
         return self._made[key]
 
-    def _write(self, piece: _Piece, number: int, in_slots: frozenset[Key]) -> tuple[str, Body]:
+    def _write(
+        self, piece: _Piece, number: int, in_slots: frozenset[Key]
+    ) -> tuple[str, KernelBody]:
         name, text = f"{self.name}_stage{len(self._made)}", Text(self.dtype)
         numbers = {x: math.prod(shape) for x, shape in piece.arrays.items()}
-        body = Body(piece.stages[number], name, self.dtype, numbers, in_slots)
-        own = [text.set(kind, f"ld.param.{text.kind(kind)}", f"[{x}]") for x, kind in OWN]
-        lane, states, place, scratch, column = own
-        arrays: dict[Key, Array | Slots] = {}
+        body = KernelBody(piece.stages[number], name, self.dtype, numbers, in_slots)
+        registers = [text.set(kind, f"ld.param.{text.kind(kind)}", f"[{x}]") for x, kind in OWN]
+        lane, states, place, scratch, column = registers
+        arrays: dict[Key, GlobalRows | Slots] = {}
         parameters = [(x, kind) for x, kind in OWN]
         for k, x in enumerate(body.arrays_used):
             base = text.set("w", "ld.param.u64", f"[a{k}]")
@@ -183,7 +191,7 @@ class _Functions:
                 arrays[x] = Slots(base)
             else:
                 parameters.append((f"s{k}", "w"))
-                arrays[x] = Array(numbers[x], base, text.set("w", "ld.param.u64", f"[s{k}]"))
+                arrays[x] = GlobalRows(numbers[x], base, text.set("w", "ld.param.u64", f"[s{k}]"))
         body.write(text, Thread(Warp(lane, states), place, scratch, column), arrays)
         text.do(TOGETHER)  # the next function uses the same shared memory
         self.texts[name] = [*body.tables, *function(name, parameters, text)]
@@ -211,16 +219,16 @@ class _Written:
         plan, self.text = composite.plan, Text(self.dtype)
         arrays = {("input", x): shape for x, shape in plan.inputs.items()}
         arrays |= {("output", x): shape for x, shape in plan.outputs.items()}
-        self.frame = Frame(self.text, arrays, sizes.slots, sizes.bytes)
+        self.frame = KernelFrame(self.text, arrays, sizes.slots, sizes.bytes)
         places = {}
         for x, shape in arrays.items():
-            own = self.frame.array(x)
-            places[x[1]] = Place(own.base, own.stride, shape)
+            array = self.frame.array(x)
+            places[x[1]] = ArrayAddress(array.base, array.stride, shape)
         _Steps(self, composite, places, 0).write()
 
     @contextmanager
     def atom(self) -> Iterator[None]:
-        """What is written inside is done whole or not at all."""
+        """Groups instructions that one kernel runs whole or not at all."""
         if self.depth:
             yield
             return
@@ -251,14 +259,14 @@ class _Steps:
     """
 
     def __init__(
-        self, kernel: _Written, composite: Composite, places: Mapping[str, Place], first: int
+        self, kernel: _Written, composite: Composite, places: Mapping[str, ArrayAddress], first: int
     ) -> None:
         self.kernel, self.text, self.plan = kernel, kernel.text, composite.plan
         self.pieces, self.places = composite.pieces, dict(places)
         self.slot_of: dict[str, int] = {}
         for x, shape in {**self.plan.temporaries, **self.plan.scratch}.items():
             self.slot_of[x] = first
-            self.places[x] = Place(kernel.slot(first), None, shape)
+            self.places[x] = ArrayAddress(kernel.slot(first), None, shape)
             first += math.prod(shape)
         self.free = first
         kernel.need(first)
@@ -292,8 +300,8 @@ class _Steps:
             for step in loop.body:
                 self._step(step)
 
-    def _place(self, use: Use) -> Place:
-        """Where what is used begins."""
+    def _place(self, use: Use) -> ArrayAddress:
+        """The address of a used array, or of the row of it that loop counters choose."""
         whole = self.places[use.array]
         if use.row is None:
             return whole
@@ -301,35 +309,35 @@ class _Steps:
         each = math.prod(shape) * (self.kernel.row if whole.stride is None else t.dtype.itemsize)
         row = t.set("r", "mul.lo.u32", self.counters[counter], slope % (1 << 32))
         row = t.set("r", "add.u32", row, offset)
-        return Place(t.set("w", "mad.wide.u32", row, each, whole.base), whole.stride, shape)
+        return ArrayAddress(t.set("w", "mad.wide.u32", row, each, whole.base), whole.stride, shape)
 
-    def _run(self, piece: Program | Composite, places: Sequence[Place]) -> None:
+    def _run(self, piece: Program | Composite, places: Sequence[ArrayAddress]) -> None:
         """Runs a program, or a plan, on arrays: inputs, then outputs."""
         if isinstance(piece, Composite):
             names = [*piece.plan.inputs, *piece.plan.outputs]
             inside = dict(zip(names, places, strict=True))
             _Steps(self.kernel, piece, inside, self.free).write()
             return
-        made = self.kernel.functions.piece(piece)
-        arrays = dict(zip(made.arrays, places, strict=True))
+        stages = self.kernel.functions.piece(piece)
+        arrays = dict(zip(stages.arrays, places, strict=True))
         in_slots = frozenset(x for x, place in arrays.items() if place.stride is None)
-        scratch = self.kernel.slot(self.free) if made.slots else self.kernel.frame.thread.scratch
-        for number, stage in enumerate(made.stages):
+        scratch = self.kernel.slot(self.free) if stages.slots else self.kernel.frame.thread.scratch
+        for number, stage in enumerate(stages.stages):
             name, body = self.kernel.functions.of(piece, number, in_slots)
             used = [arrays[x] for x in body.arrays_used]
-            given = [y for place in used for y in (place.base, place.stride) if y is not None]
+            operands = [y for place in used for y in (place.base, place.stride) if y is not None]
             columns = stage.columns.calls if stage.columns else 1
-            needed = _Sizes(self.free + made.slots, body.bytes)
-            self._call(name, needed, scratch, columns, given)
+            needed = _Sizes(self.free + stages.slots, body.bytes)
+            self._call(name, needed, scratch, columns, operands)
 
     def _call(
-        self, name: str, needed: _Sizes, scratch: str, columns: int, given: Sequence[str]
+        self, name: str, needed: _Sizes, scratch: str, columns: int, operands: Sequence[str]
     ) -> None:
         """Calls the function of a stage, once for each column."""
         t, ((lane, states), place, *_) = self.text, self.kernel.frame.thread
         with self.kernel.atom(), t.loop(columns) as column:
             self.kernel.need(*needed)
-            self.kernel.call(name, [lane, states, place, scratch, column, *given])
+            self.kernel.call(name, [lane, states, place, scratch, column, *operands])
 
     # Work on matrices in scratch memory
 
@@ -350,8 +358,8 @@ class _Steps:
         start = at.base
         if at.stride is not None:  # threads beyond the last state read its number
             last = t.set("r", "sub.u32", thread.warp.states, 1)
-            own = t.set("w", "cvt.u64.u32", t.set("r", "min.u32", thread.warp.lane, last))
-            start = t.set("w", "mad.lo.u64", own, at.stride, at.base)
+            state = t.set("w", "cvt.u64.u32", t.set("r", "min.u32", thread.warp.lane, last))
+            start = t.set("w", "mad.lo.u64", state, at.stride, at.base)
         t.do(f"ld.global.{t.type} {to}, [{start}]")
 
     def _part(self, part: MatrixBlock) -> tuple[str, int]:
@@ -361,7 +369,9 @@ class _Steps:
     def _block(self, block: CopyRows) -> None:
         """Copies rows of a matrix to the whole of an array."""
         target = self.places[block.target]
-        source = Place(self._part(block.source)[0], None, (target.shape[0], block.source.pitch))
+        source = ArrayAddress(
+            self._part(block.source)[0], None, (target.shape[0], block.source.pitch)
+        )
         self._run(_first_columns(target.shape, block.source.pitch), [source, target])
 
     def _work(self, work: Multiply | Scale | Diagonal, dt: str) -> None:

@@ -8,26 +8,30 @@ import numpy as np
 
 from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, SHARED, Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, entry
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import CompileError
 
 COLUMNS = 8  # of a block, a warp each
 
 
-def with_negative_products(made: Kernels, left: str, name: str, dtype: np.dtype) -> Kernels:
+def with_negative_products(
+    kernels: GpuKernels, left: str, name: str, dtype: np.dtype
+) -> GpuKernels:
     """Kernels after which each output X but `left`, which is symmetric, becomes -left X."""
-    outputs = [*made.outputs]
-    n = made.outputs[left][0]
+    outputs = [*kernels.outputs]
+    n = kernels.outputs[left][0]
     if COLUMNS * n * dtype.itemsize > BLOCK_BYTES:
         raise CompileError(f"{name}: matrices of {n} rows are too large for a block")
-    first = len(made.inputs)
+    first = len(kernels.inputs)
     others = [first + k for k, x in enumerate(outputs) if x != left]
-    lines, launches = [*HEADER, SHARED], [*made.launches]
+    lines, launches = [*HEADER, SHARED], [*kernels.launches]
     for k in others:
         kernel = _Product(f"{name}_product{k}", n, dtype)
         lines += kernel.lines(first + outputs.index(left), k, first + len(outputs))
-        launches.append(kernel.launch._replace(text=len(made.texts)))
-    return made._replace(texts=(*made.texts, "\n".join([*lines, ""])), launches=tuple(launches))
+        launches.append(kernel.launch._replace(text=len(kernels.texts)))
+    return kernels._replace(
+        texts=(*kernels.texts, "\n".join([*lines, ""])), launches=tuple(launches)
+    )
 
 
 class _Product:
@@ -60,7 +64,7 @@ class _Product:
         return entry(self.name, [*(x for pair in pairs for x in pair), *others], t)
 
     def _state_of(self, k: int, state: str) -> str:
-        """Where a matrix of a state begins."""
+        """The address of a matrix of a state."""
         t = self.text
         stride = t.set("w", "ld.param.u64", f"[s{k}]")
         start = t.set("w", "ld.param.u64", f"[a{k}]")
@@ -79,23 +83,23 @@ class _Product:
     def _copy_columns(self, thread: str) -> None:
         """Neighbouring threads read neighbouring columns of a row."""
         t, size = self.text, self.dtype.itemsize
-        own = t.set("r", "and.b32", thread, COLUMNS - 1)
-        column, _ = self._known(t.set("r", "add.u32", self.first, own))
+        lane = t.set("r", "and.b32", thread, COLUMNS - 1)
+        column, _ = self._known(t.set("r", "add.u32", self.first, lane))
         row = t.set("r", "shr.u32", thread, COLUMNS.bit_length() - 1)
         memory = t.set("r", "mov.u32", MEMORY)
         for _ in range(0, self.n, WARP):
             known, inside = self._known(row)
             x = t.set("f", f"ld.global.{t.type}", f"[{self._element(self.right, known, column)}]")
-            place = t.set("r", "mad.lo.u32", row, COLUMNS, own)
+            place = t.set("r", "mad.lo.u32", row, COLUMNS, lane)
             to = t.set("r", "mad.lo.u32", place, size, memory)
             t.do(f"@{inside} st.shared.{t.type} [{to}], {x}")
             row = t.set("r", "add.u32", row, WARP)
 
     def _multiply(self, thread: str) -> None:
         t, n, size = self.text, self.n, self.dtype.itemsize
-        own = t.set("r", "shr.u32", thread, WARP.bit_length() - 1)
-        column, there = self._known(t.set("r", "add.u32", self.first, own))
-        copy = t.set("r", "mad.lo.u32", own, size, t.set("r", "mov.u32", MEMORY))
+        warp = t.set("r", "shr.u32", thread, WARP.bit_length() - 1)
+        column, there = self._known(t.set("r", "add.u32", self.first, warp))
+        copy = t.set("r", "mad.lo.u32", warp, size, t.set("r", "mov.u32", MEMORY))
         row, again = t.set("r", "and.b32", thread, WARP - 1), t.label()
         done = t.set("r", "mov.u32", 0)
         t.lines.append(f"{again}:")

@@ -55,8 +55,8 @@ class Text:
 
     @contextmanager
     def loop(self, times: int | str, step: int = 1) -> Iterator[str]:
-        """What is written inside runs for 0, step, ... below `times`, at least once. Yields the
-        register that counts.
+        """Repeats the instructions of the `with` block for 0, step, ... below `times`, at least
+        once. Yields the register that counts.
         """
         k, again = self.set("r", "mov.u32", 0), self.label()
         self.lines.append(f"{again}:")
@@ -181,9 +181,9 @@ def straight_line(
     done: Callable[[int, str], None],
     reload: Callable[[int], int] = lambda k: RELOAD,
 ) -> None:
-    """The instructions of some nodes of a graph, in order. load: brings an input, or a node from
-    before, into a register, and others that come along with it; done: is told the register of each
-    node that is `wanted`; reload: how many nodes without a use of it a value from `load` waits in
+    """The instructions of some nodes of a graph, in order. load: loads an input, or a node from
+    before, into a register, and neighbours with it; done: takes each `wanted` node and its
+    register; reload: how many nodes without a use of it a value from `load` waits in
     its register.
     """
     computed: dict[int, str] = {}

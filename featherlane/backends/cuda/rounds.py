@@ -29,8 +29,8 @@ THREADS = 256  # of a block at most, so that each can have 255 registers
 OVERHEAD = 40  # operations that as long as it takes to find a segment and its operands
 
 
-class Shape(NamedTuple):
-    """How a kernel is spread: states and threads of a block, and blocks for the same states."""
+class BlockShape(NamedTuple):
+    """The shape of a launch: states and threads of a block, and blocks for the same states."""
 
     states: int
     threads: int
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
         return self.threads // self.states * self.blocks
 
 
-def checked(shape: Shape) -> Shape:
+def checked(shape: BlockShape) -> BlockShape:
     """Raises CompileError for a shape that no kernel has."""
     states, threads, blocks = shape
     powers = all(n > 0 and n & (n - 1) == 0 for n in (states, threads))
@@ -93,10 +93,10 @@ class _Waiting:
         """The cost of the longest path from the beginning of each call to the end of the program.
         costs: of each call.
         """
-        found = [0] * len(costs)
+        urgencies = [0] * len(costs)
         for n in reversed(range(len(costs))):
-            found[n] = costs[n] + max((found[a] for a in self.after[n]), default=0)
-        return found
+            urgencies[n] = costs[n] + max((urgencies[a] for a in self.after[n]), default=0)
+        return urgencies
 
 
 def side_by_side(calls: CallList, costs: Sequence[int], lanes: int) -> list[Round]:
@@ -121,12 +121,12 @@ def side_by_side(calls: CallList, costs: Sequence[int], lanes: int) -> list[Roun
     for f in _most_urgent(ready):
         count = len(ready[f])
         full = count - count % lanes if count > lanes else count
-        own = sorted(heappop(ready[f])[1] for _ in range(full))
+        chosen = sorted(heappop(ready[f])[1] for _ in range(full))
         last = len(rounds) - 1
-        if not rounds or any(made_in[b] == last for n in own for b in waiting.before[n]):
+        if not rounds or any(made_in[b] == last for n in chosen for b in waiting.before[n]):
             rounds.append([])
-        rounds[-1].append(Segment(f, [order[n][1] for n in own]))
-        for n in own:
+        rounds[-1].append(Segment(f, [order[n][1] for n in chosen]))
+        for n in chosen:
             made_in[n] = len(rounds) - 1
             for a in waiting.after[n]:
                 missing[a] -= 1
@@ -137,13 +137,13 @@ def side_by_side(calls: CallList, costs: Sequence[int], lanes: int) -> list[Roun
 
 def _most_urgent(ready: list[list[tuple[int, int]]]) -> Iterator[int]:
     """Functions with calls that can run, that of the most urgent one each time."""
-    while found := [(own[0][0], f) for f, own in enumerate(ready) if own]:
-        yield min(found)[1]
+    while heads := [(waiting[0][0], f) for f, waiting in enumerate(ready) if waiting]:
+        yield min(heads)[1]
 
 
 def cost(rounds: Sequence[Round], costs: Sequence[int], lanes: int) -> int:
     """Operations that a thread computes one after another, with what finding them costs."""
-    segments = (x for own in rounds for x in own)
+    segments = (x for segments_of_round in rounds for x in segments_of_round)
     return sum(-(-len(x.calls) // lanes) * (costs[x.function] + OVERHEAD) for x in segments)
 
 
@@ -169,7 +169,7 @@ class _Places:
                 heappush(free, first + k * self.states)
         return heappop(free)
 
-    def give(self, at: int, results: int) -> None:
+    def release(self, at: int, results: int) -> None:
         heappush(self._free[results], at)
 
 
@@ -185,20 +185,20 @@ class Memory(NamedTuple):
     size: int
 
     def of(self, x: int | float) -> int:
-        """Where a result lies: a node, or a constant."""
+        """The number at which a result lies: a node, or a constant."""
         return int(self.numbers[x]) if isinstance(x, int) else self.constants[_bits(x)]
 
 
 def _bits(x: float) -> bytes:
-    """What tells 0.0 from -0.0."""
+    """The bits of a number, in which 0.0 and -0.0 differ."""
     return np.float64(x).tobytes()
 
 
 def _last_rounds(calls: CallList, rounds: Sequence[Round]) -> np.ndarray:
     """The last round in which each node is read; behind all rounds for results."""
     last = np.full(calls.size, -1)
-    for r, own in enumerate(rounds):
-        for f, members in own:
+    for r, segments in enumerate(rounds):
+        for f, members in segments:
             last[calls.functions[f].operands[members]] = r
     nodes = [x for _, flat in calls.outputs for x in flat if isinstance(x, int)]
     last[nodes] = len(rounds)
@@ -216,22 +216,22 @@ def memory(calls: CallList, rounds: Sequence[Round], states: int) -> Memory:
     places.take_rows(-(-(inputs + len(known)) * states // ROW))
     last = _last_rounds(calls, rounds)
     ending: dict[int, list[tuple[int, int]]] = {}
-    for r, own in enumerate(rounds):
-        for f, members in own:
+    for r, segments in enumerate(rounds):
+        for f, members in segments:
             for c in members:
-                gives = calls.functions[f].results[c]
-                at = places.take(len(gives))
-                numbers[gives] = at + np.arange(len(gives)) * ROW
-                ending.setdefault(max(int(last[gives].max()), r), []).append((at, len(gives)))
+                nodes = calls.functions[f].results[c]
+                at = places.take(len(nodes))
+                numbers[nodes] = at + np.arange(len(nodes)) * ROW
+                ending.setdefault(max(int(last[nodes].max()), r), []).append((at, len(nodes)))
         for at, results in ending.pop(r, ()):
-            places.give(at, results)
+            places.release(at, results)
     return Memory(numbers, [*known.values()], constants, places.rows * ROW)
 
 
 class Records(NamedTuple):
-    """What the calls of a function read, in the order in which they run. bases: for each read which
-    word of a record it is counted from, and how far. words: (words, calls): where results go, and
-    the bases; constants: (constants, calls).
+    """Records of the calls of a function, in the order in which they run. bases: for each operand
+    the word of a record from which its address is counted, and the distance. words: (words, calls):
+    where results go, and the bases; constants: (constants, calls).
     """
 
     bases: list[tuple[int, int]]
@@ -244,19 +244,19 @@ def records(function: FunctionCalls, order: Sequence[int], numbers: np.ndarray) 
     base.
     """
     at = numbers[function.operands[order]]
-    found: list[list[int]] = []  # the columns of each base
+    groups: list[list[int]] = []  # the columns of each base
     for k in range(at.shape[1]):
-        for own in found:
-            distance = at[:, k] - at[:, own[0]]
+        for group in groups:
+            distance = at[:, k] - at[:, group[0]]
             if (distance == distance[0]).all():
-                own.append(k)
+                group.append(k)
                 break
         else:
-            found.append([k])
+            groups.append([k])
     bases, words = [(0, 0)] * at.shape[1], [numbers[function.results[order][:, 0]]]
-    for own in found:
-        first = min(own, key=lambda k: at[0, k])
-        for k in own:
+    for group in groups:
+        first = min(group, key=lambda k: at[0, k])
+        for k in group:
             bases[k] = len(words), int(at[0, k] - at[0, first])
         words.append(at[:, first])
     return Records(bases, np.array(words), function.constants[order].T)
@@ -267,7 +267,7 @@ def arithmetic(calls: CallList, dtype: Any) -> list[Graph]:
     return [lower(Program(f.graph), "cuda", dtype).main for f in calls.functions]
 
 
-def scheduled(calls: CallList, graphs: Sequence[Graph], shape: Shape) -> list[Round]:
+def scheduled(calls: CallList, graphs: Sequence[Graph], shape: BlockShape) -> list[Round]:
     """The rounds of a program. graphs: of the functions, lowered."""
     if shape.lanes == 1:
         return in_order(calls)

@@ -2,8 +2,8 @@
 
 A warp computes 32 states, whose rows it reads and writes together: neighbouring threads take
 neighbouring numbers, 16 bytes at a time where the rows of the array follow each other. Of matrices
-too large for that, entries that show the same value, as those of a symmetric matrix and zeros do,
-are kept once: a table says where each entry is.
+too large for that, entries with the same value, as those of a symmetric matrix and zeros, are
+stored once: a table says where each entry is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOGETHER = 8  # numbers of float32 in a sector of memory; two sectors of float64
 FLIGHT = 8  # chunks that a thread asks memory for before it waits
 
 
-class Array(NamedTuple):
+class GlobalRows(NamedTuple):
     """A user's array as a kernel sees it. entries: numbers of one state. base, stride: registers
     with the address of the first state of the warp and the bytes from state to state.
     """
@@ -59,7 +59,7 @@ def _entry_of(t: Text, i: str, n: int) -> tuple[str, str]:
     return row, t.set("r", "sub.u32", i, t.set("r", "mul.lo.u32", row, n))
 
 
-def _address(t: Text, array: Array, row: str, column: str) -> str:
+def _address(t: Text, array: GlobalRows, row: str, column: str) -> str:
     """The address of a number of the user's array."""
     start = t.set("w", "mad.wide.u32", column, t.dtype.itemsize, array.base)
     wide = t.set("w", "cvt.u64.u32", row)
@@ -72,7 +72,9 @@ def together(n: int, size: int) -> int:
 
 
 def odd(n: int) -> int:
-    """Places of a row of n results in shared memory: threads at their own rows meet other banks."""
+    """The pitch of a row of n results in shared memory: rows of neighbouring threads begin in
+    different banks.
+    """
     return n | 1
 
 
@@ -107,14 +109,14 @@ def _own(count: int, share: Share) -> range:
 
 
 def _number_by_number(
-    t: Text, warp: Warp, array: Array, place: str, pitch: int, out: bool, share: Share = ALL
+    t: Text, warp: Warp, array: GlobalRows, place: str, pitch: int, out: bool, share: Share = ALL
 ) -> None:
     """Moves rows of any stride between shared memory and the user's array, in a loop."""
     n, size = array.entries, t.dtype.itemsize
-    own = _own(n, share)
-    if not own:
+    chunks = _own(n, share)
+    if not chunks:
         return
-    i = t.set("r", "add.u32", warp.lane, WARP * own.start)
+    i = t.set("r", "add.u32", warp.lane, WARP * chunks.start)
     again = t.label()
     t.lines.append(f"{again}:")
     row, column = _entry_of(t, i, n)
@@ -129,10 +131,12 @@ def _number_by_number(
         t.do(f"{guard}ld.global.{t.type} {x}, [{address}]")
         store(t, "shared", [x], at)
     t.do(f"add.u32 {i}, {i}, {WARP}")
-    t.do(f"@{t.set('p', 'setp.lt.u32', i, WARP * own.stop)} bra {again}")
+    t.do(f"@{t.set('p', 'setp.lt.u32', i, WARP * chunks.stop)} bra {again}")
 
 
-def _if_dense(t: Text, array: Array, dense: Callable[[], None], other: Callable[[], None]) -> None:
+def _if_dense(
+    t: Text, array: GlobalRows, dense: Callable[[], None], other: Callable[[], None]
+) -> None:
     """Two ways to move rows: where those of the array follow each other from a multiple of 16 bytes
     on, and any others. All warps of a launch go the same way.
     """
@@ -157,14 +161,14 @@ def _by_chunks(
     size = t.dtype.itemsize
     wide = CHUNK // size
     limit = t.set("r", "mul.lo.u32", warp.states, n)  # the numbers that the warp has
-    own = t.set("r", "mul.lo.u32", warp.lane, wide)
+    start_of_lane = t.set("r", "mul.lo.u32", warp.lane, wide)
     chunks = _own(-(-n // wide), share)
     for first in range(chunks.start, chunks.stop, FLIGHT):
         ends = []
         for j in range(first, min(first + FLIGHT, chunks.stop)):
-            last = t.set("r", "add.u32", own, WARP * wide * j + wide)
+            last = t.set("r", "add.u32", start_of_lane, WARP * wide * j + wide)
             guard = f"@{t.set('p', 'setp.le.u32', last, limit)} "
-            ends.append(one(own, wide, WARP * wide * j, guard))
+            ends.append(one(start_of_lane, wide, WARP * wide * j, guard))
         for end in ends:
             end()
     if n % wide and share[0] + 1 == share[1]:  # the last numbers of an odd number of states
@@ -174,7 +178,7 @@ def _by_chunks(
         one(index, 1, 0, guard)()
 
 
-def bring(t: Text, warp: Warp, array: Array, place: str, share: Share = ALL) -> None:
+def load_rows(t: Text, warp: Warp, array: GlobalRows, place: str, share: Share = ALL) -> None:
     """Copies the rows of a warp's states to shared memory, one behind the other, from the address
     in `place` on, a multiple of 16. What threads beyond the last state find there means nothing.
     share: what this warp copies, if others copy the rest.
@@ -195,7 +199,7 @@ def bring(t: Text, warp: Warp, array: Array, place: str, share: Share = ALL) -> 
     )
 
 
-def give(t: Text, warp: Warp, array: Array, place: str) -> None:
+def store_rows(t: Text, warp: Warp, array: GlobalRows, place: str) -> None:
     """Copies rows from shared memory, `odd(n)` places each, to those of a user's array."""
     n, size = array.entries, t.dtype.itemsize
 
@@ -213,11 +217,11 @@ def give(t: Text, warp: Warp, array: Array, place: str) -> None:
     )
 
 
-def _by_rows(t: Text, warp: Warp, array: Array, place: str) -> None:
+def _by_rows(t: Text, warp: Warp, array: GlobalRows, place: str) -> None:
     """Rows of an even number of results, with a place between them in shared memory."""
     n, size = array.entries, t.dtype.itemsize
     wide = together(n, size)
-    own = t.set("w", "mad.wide.u32", warp.lane, wide * size, array.base)
+    lane_base = t.set("w", "mad.wide.u32", warp.lane, wide * size, array.base)
     for first in range(0, n // wide, FLIGHT):
         loaded = []
         for j in range(first, min(first + FLIGHT, n // wide)):
@@ -227,22 +231,22 @@ def _by_rows(t: Text, warp: Warp, array: Array, place: str) -> None:
             at = t.set("r", "mad.lo.u32", chunk, wide, row)
             at = t.set("r", "mad.lo.u32", at, size, place)
             x = [load(t, "shared", 1, f"{at}+{k * size}")[0] for k in range(wide)]
-            loaded.append((x, f"{own}+{WARP * j * wide * size}", guard))
+            loaded.append((x, f"{lane_base}+{WARP * j * wide * size}", guard))
         for x, to, guard in loaded:
             store(t, "global", x, to, guard)
 
 
-class Shown(NamedTuple):
-    """Entries of an array that show values in shared memory: pairs of an entry and a slot."""
+class OutputEntries(NamedTuple):
+    """Entries of an array and the slots in shared memory with their values, in pairs."""
 
-    array: Array
+    array: GlobalRows
     pairs: Sequence[tuple[int, int]]
 
 
-def table(name: str, shown: Shown) -> str:
+def table(name: str, entries: OutputEntries) -> str:
     """The table of a list of entries: entry and slot as the two halves of a number."""
-    words = ", ".join(str(entry << 32 | slot) for entry, slot in shown.pairs)
-    return f".global .align 8 .u64 {name}[{len(shown.pairs)}] = {{{words}}};"
+    words = ", ".join(str(entry << 32 | slot) for entry, slot in entries.pairs)
+    return f".global .align 8 .u64 {name}[{len(entries.pairs)}] = {{{words}}};"
 
 
 def _looked_up(t: Text, name: str, k: str) -> tuple[str, str]:
@@ -253,11 +257,11 @@ def _looked_up(t: Text, name: str, k: str) -> tuple[str, str]:
     return entry, t.set("r", "cvt.u32.u64", word)
 
 
-def show(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> None:
+def copy_out(t: Text, warp: Warp, entries: OutputEntries, name: str, place: str) -> None:
     """Copies values from shared memory to the rows of a user's array. name: of the table."""
-    n = len(shown.pairs)
+    n = len(entries.pairs)
     if n <= SHORT:
-        _show_numbers(t, warp, shown, name, place)
+        _copy_numbers(t, warp, entries, name, place)
         return
     chunk = t.set("r", "mov.u32", 0)
     again = t.label()
@@ -267,20 +271,20 @@ def show(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> None:
     known = t.set("r", "min.u32", k, n - 1)
     entry, slot = _looked_up(t, name, known)
     slot_place = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
-    address = _address(t, shown.array, t.set("r", "mov.u32", 0), entry)
+    address = _address(t, entries.array, t.set("r", "mov.u32", 0), entry)
     for row in range(WARP):
         here = t.set("p", "setp.gt.and.u32", warp.states, row, inside)
         x = load(t, "shared", 1, f"{slot_place}+{row * t.dtype.itemsize}")
         store(t, "global", x, address, f"@{here} ")
-        address = t.set("w", "add.u64", address, shown.array.stride)
+        address = t.set("w", "add.u64", address, entries.array.stride)
     t.do(f"add.u32 {chunk}, {chunk}, {WARP}")
     more = t.set("p", "setp.lt.u32", chunk, n)
     t.do(f"@{more} bra {again}")
 
 
-def _show_numbers(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> None:
+def _copy_numbers(t: Text, warp: Warp, entries: OutputEntries, name: str, place: str) -> None:
     """Several rows at a time."""
-    n = len(shown.pairs)
+    n = len(entries.pairs)
     for j in range(n):
         row, k = _entry_of(t, t.set("r", "add.u32", warp.lane, WARP * j), n)
         guard = f"@{t.set('p', 'setp.lt.u32', row, warp.states)} "
@@ -288,11 +292,11 @@ def _show_numbers(t: Text, warp: Warp, shown: Shown, name: str, place: str) -> N
         slot_place = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
         at = t.set("r", "mad.lo.u32", row, t.dtype.itemsize, slot_place)
         x = load(t, "shared", 1, at)
-        store(t, "global", x, _address(t, shown.array, row, entry), guard)
+        store(t, "global", x, _address(t, entries.array, row, entry), guard)
 
 
 def flushes(nodes: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Cuts the values that outputs show, in the order in which they are computed, into as few parts
+    """Cuts the values of outputs, in the order in which they are computed, into as few parts
     as possible of at most `most`, of the same size but for one: of whole sectors of memory, where
     values are entries in their order.
     """

@@ -15,7 +15,7 @@ from featherlane.errors import CompileError
 from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 
-# Operations that take as long as a barrier: its own latency, and that of the loads behind it
+# Operations that take as long as a barrier: its latency, and that of the loads behind it
 BARRIER = 40
 UNEVEN = 1.1  # load of a warp against the least possible, for values that need not go over
 CUTS = 64  # depths at most between which phases may begin: the search takes their square
@@ -26,7 +26,7 @@ Piece = list[int]
 
 class Schedule(NamedTuple):
     """phases: for each phase and warp, its operations in order. needs: the operations whose results
-    each one takes; conditions are no operations here, since each select computes its own.
+    each one takes; conditions are no operations here, since each select computes its condition.
     """
 
     phases: list[list[list[int]]]
@@ -67,9 +67,9 @@ def schedule(graph: Graph, nodes: range, warps: int) -> Schedule:
     needs = operations(graph, nodes)
     bands = _bands(_levels(needs), needs, warps)
     phases = [_pieces(band, needs) for band in bands]
-    made = Schedule(_packed(phases, needs, warps), needs)
-    made.verify()
-    return made
+    result = Schedule(_packed(phases, needs, warps), needs)
+    result.verify()
+    return result
 
 
 def operations(graph: Graph, nodes: range) -> Needs:
@@ -77,12 +77,12 @@ def operations(graph: Graph, nodes: range) -> Needs:
     needs: Needs = {}
     for k in nodes:
         if graph.args[k] and graph.op[k] not in CONDITIONS:
-            found: dict[int, None] = {}
+            operands: dict[int, None] = {}
             for a in graph.args[k]:
                 for b in graph.args[a] if graph.op[a] in CONDITIONS else (a,):
                     if b in needs:
-                        found[b] = None
-            needs[k] = tuple(found)
+                        operands[b] = None
+            needs[k] = tuple(operands)
     return needs
 
 
@@ -91,20 +91,20 @@ def _levels(needs: Needs) -> list[list[int]]:
     at most CUTS, of about as many operations.
     """
     depth: dict[int, int] = {}
-    for k, own in needs.items():
-        depth[k] = max((depth[a] for a in own), default=-1) + 1
+    for k, operands in needs.items():
+        depth[k] = max((depth[a] for a in operands), default=-1) + 1
     levels: list[list[int]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for k, d in depth.items():
         levels[d].append(k)
     # A depth counts as some operations too, so that long thin parts of graphs have cuts as well
-    each, found, weight = len(needs) / max(len(levels), 1), list[list[int]](), 0.0
+    each, grouped, weight = len(needs) / max(len(levels), 1), list[list[int]](), 0.0
     for level in levels:
-        if not found or weight >= 2 * len(needs) / CUTS:
-            found.append([])
+        if not grouped or weight >= 2 * len(needs) / CUTS:
+            grouped.append([])
             weight = 0.0
-        found[-1] += level
+        grouped[-1] += level
         weight += len(level) + each
-    return found
+    return grouped
 
 
 class _Sets:
@@ -161,12 +161,12 @@ def _bands(levels: Sequence[list[int]], needs: Needs, warps: int) -> list[list[i
 
 def _pieces(band: list[int], needs: Needs) -> list[Piece]:
     """The pieces of a band, the largest first."""
-    sets, found = _Sets(), dict[int, Piece]()
+    sets, pieces = _Sets(), dict[int, Piece]()
     for k in band:
         sets.add(k, needs)
     for k in band:
-        found.setdefault(sets.of(k), []).append(k)
-    return sorted(found.values(), key=len, reverse=True)
+        pieces.setdefault(sets.of(k), []).append(k)
+    return sorted(pieces.values(), key=len, reverse=True)
 
 
 def _packed(phases: list[list[Piece]], needs: Needs, warps: int) -> list[list[list[int]]]:
@@ -187,9 +187,9 @@ def _packed(phases: list[list[Piece]], needs: Needs, warps: int) -> list[list[li
             nodes[w] += piece
             loads[w] += len(piece)
             loaded[w] |= taken
-        for w, own in enumerate(nodes):
-            owner |= dict.fromkeys(own, w)
-        packed.append([sorted(own) for own in nodes])
+        for w, members in enumerate(nodes):
+            owner |= dict.fromkeys(members, w)
+        packed.append([sorted(members) for members in nodes])
     return packed
 
 
@@ -204,7 +204,7 @@ def _warp_of(
     """The warp of a piece that takes values from before."""
     warps = range(len(loads))
     free = [w for w in warps if loads[w] + size <= most]
-    known = [len(taken & own) for own in loaded]
+    known = [len(taken & values) for values in loaded]
     for a in taken:
         known[owner[a]] += 1
     return min(free or warps, key=lambda w: (-known[w] * bool(free), loads[w]))

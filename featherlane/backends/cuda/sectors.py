@@ -15,21 +15,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from featherlane.backends.cuda.kernel import Body, Key, Shape, Stage
+from featherlane.backends.cuda.kernel import KernelBody, KernelStage, Key, Shape
 from featherlane.backends.cuda.ptx import WARP
 
 SECTOR = 32  # bytes
 
 
-def copied(stages: Sequence[Stage], dtype: np.dtype, arrays: Mapping[Key, Shape]) -> set[str]:
+def copied(stages: Sequence[KernelStage], dtype: np.dtype, arrays: Mapping[Key, Shape]) -> set[str]:
     """The outputs for which fewer bytes move if a last kernel copies them."""
     size, numbers = dtype.itemsize, {x: math.prod(shape) for x, shape in arrays.items()}
     direct, copying = dict[Key, float](), dict[Key, float]()
     for stage in stages:
-        computed = {k for k in stage.shown if stage.graph.args[k]}  # others need no scratch memory
-        for part in Body(stage, "", dtype, numbers).parts:
+        computed = {
+            k for k in stage.outputs if stage.graph.args[k]
+        }  # others need no scratch memory
+        for part in KernelBody(stage, "", dtype, numbers).parts:
             values = {slot for k, slot in part.slots.items() if k in computed}
-            for x, pairs in part.shown.items():
+            for x, pairs in part.outputs.items():
                 n = numbers[x]
                 more = written(n, size, [e for e, _ in pairs])
                 direct[x] = direct.get(x, 0) + more

@@ -18,15 +18,15 @@ import numpy as np
 from featherlane.backends.cuda.column_groups import columns_of_a_thread, grouped
 from featherlane.backends.cuda.kernel import (
     SHARED,
-    Columns,
+    ColumnSlots,
     Entry,
+    KernelStage,
     Key,
     Launch,
     Shape,
-    Stage,
     stage_kernel,
 )
-from featherlane.backends.cuda.mappings import Work
+from featherlane.backends.cuda.mappings import KernelWork
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.backends.cuda.sectors import copied
 from featherlane.errors import CompileError
@@ -42,8 +42,8 @@ SLACK = 0.2  # of a stretch: how far from equal lengths it is cut, where fewer v
 Value = tuple[int, int]  # a step, and a node of its graph
 
 
-class Kernels(NamedTuple):
-    """PTX texts, each compiled on its own, and what is launched one after the other. inputs,
+class GpuKernels(NamedTuple):
+    """PTX texts, each compiled alone, and the launches one after the other. inputs,
     outputs: names and shapes of one state; slots: numbers of scratch memory for one state.
     Arguments of each kernel: the address and the bytes from state to state of each array, inputs
     first; the address of the scratch memory of whole groups of 32 states; the number of states.
@@ -55,7 +55,7 @@ class Kernels(NamedTuple):
     inputs: Mapping[str, Shape]
     outputs: Mapping[str, Shape]
     slots: int
-    work: Work = Work(0, 0, 1)
+    work: KernelWork = KernelWork(0, 0, 1)
 
     @property
     def text(self) -> str:
@@ -65,7 +65,7 @@ class Kernels(NamedTuple):
         return "\n".join([*head, *(line for line in lines if line and line not in head), ""])
 
 
-def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
+def kernels(program: Program, name: str, dtype: np.dtype) -> GpuKernels:
     """The kernels of a lowered program."""
     dtype = np.dtype(dtype)
     arrays = arrays_of(program)
@@ -73,13 +73,13 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> Kernels:
     if len(stages) > 1 and (scattered := copied(stages, dtype, arrays)):
         stages, slots = stages_of(program, longest(dtype), scattered)
     stages = [grouped(x, columns_of_a_thread(x, longest(dtype))) for x in stages]
-    made = [
+    written = [
         stage_kernel(stage, one, dtype, arrays, slots)
         for stage, one in zip(stages, names(name, len(stages)), strict=True)
     ]
     each = [len(stage.nodes) for stage in stages]
-    total = sum(n * launch.columns for n, (_, launch) in zip(each, made, strict=True))
-    return together(program, made, slots, Work(sum(each), total, len(made)))
+    total = sum(n * launch.columns for n, (_, launch) in zip(each, written, strict=True))
+    return together(program, written, slots, KernelWork(sum(each), total, len(written)))
 
 
 def longest(dtype: np.dtype) -> int:
@@ -99,23 +99,23 @@ def arrays_of(program: Program) -> dict[Key, Shape]:
 
 
 def together(
-    program: Program, made: Sequence[tuple[list[str], Launch]], slots: int, work: Work
-) -> Kernels:
-    """Kernels of a program, each as a text of its own."""
-    texts = tuple("\n".join([*HEADER, SHARED, *lines, ""]) for lines, _ in made)
-    launches = tuple(launch._replace(text=k) for k, (_, launch) in enumerate(made))
+    program: Program, written: Sequence[tuple[list[str], Launch]], slots: int, work: KernelWork
+) -> GpuKernels:
+    """Kernels of a program, one text each."""
+    texts = tuple("\n".join([*HEADER, SHARED, *lines, ""]) for lines, _ in written)
+    launches = tuple(launch._replace(text=k) for k, (_, launch) in enumerate(written))
     outputs = {x: out.shape for x, out in program.outputs.items()}
-    return Kernels(texts, launches, dict(program.inputs), outputs, slots, work)
+    return GpuKernels(texts, launches, dict(program.inputs), outputs, slots, work)
 
 
 def stages_of(
     program: Program, longest: int, copies: Set[str] = frozenset()
-) -> tuple[list[Stage], int]:
+) -> tuple[list[KernelStage], int]:
     """The stages of a lowered program, of so many operations at most, and the slots of scratch
     memory that they share. copies: outputs of which the last stage copies all entries, besides the
     results of columns.
     """
-    return _Stages(program, longest, copies).made()
+    return _Stages(program, longest, copies).stages()
 
 
 class _Stretch(NamedTuple):
@@ -126,7 +126,7 @@ class _Stretch(NamedTuple):
 
 
 def _alive(graph: Graph, end: int) -> list[int]:
-    """How many computed values are known before each node up to `end`, and needed from there on."""
+    """Counts, before each node up to `end`, the computed values that later nodes need."""
     last = {a: k for k in range(end) for a in graph.args[k] if graph.args[a]}
     change = np.zeros(end + 2, np.int64)
     for a, k in last.items():
@@ -177,10 +177,10 @@ class _Stages:
     def _find_results(self) -> None:
         """The values of single calls, and the (step, call, entry) of columns, by nodes of main."""
         self.single, self.of_column = dict[int, Value](), dict[int, tuple[int, int, int]]()
-        for step, own in enumerate(self.calls, 1):
-            for c, call in enumerate(own.nodes):
+        for step, calls in enumerate(self.calls, 1):
+            for c, call in enumerate(calls.nodes):
                 for i, result in enumerate(self.main.results(call)):
-                    if own.single:
+                    if calls.single:
                         self.single[result] = step, self.graphs[step].outputs[Y].nodes[i]
                     else:
                         self.of_column[result] = step, c, i
@@ -191,8 +191,8 @@ class _Stages:
         """
         graph = self.graphs[step]
         if step and graph.op[node] == "input":
-            own, parameter = self.calls[step - 1], graph.value[node][1]
-            node = own.rows[0][parameter] if own.single else own.shared[parameter]
+            calls, parameter = self.calls[step - 1], graph.value[node][1]
+            node = calls.rows[0][parameter] if calls.single else calls.shared[parameter]
             return self.single.get(node, (0, node))
         return step, node
 
@@ -202,10 +202,14 @@ class _Stages:
     def _varies(self, step: int, node: int) -> bool:
         """Whether a node is a parameter in which the columns of a step differ."""
         graph = self.graphs[step]
-        own = self.columns.get(step)
-        return own is not None and graph.op[node] == "input" and graph.value[node][1] in own.varying
+        calls = self.columns.get(step)
+        return (
+            calls is not None
+            and graph.op[node] == "input"
+            and graph.value[node][1] in calls.varying
+        )
 
-    def _brought(self, stretch: _Stretch) -> list[int]:
+    def _needed(self, stretch: _Stretch) -> list[int]:
         """The nodes that a stretch needs and does not compute, but for constants. Conditions, which
         are no numbers, are computed again.
         """
@@ -221,20 +225,20 @@ class _Stages:
         """The results of columns."""
         return {*self.graphs[step].outputs[Y].nodes} if step in self.columns else set()
 
-    def made(self) -> tuple[list[Stage], int]:
+    def stages(self) -> tuple[list[KernelStage], int]:
         """The stages, and the slots of scratch memory."""
-        self._give_slots()
-        self.stores, self.shown = self._stores(), self._shown()
+        self._assign_slots()
+        self.stores, self.outputs = self._stores(), self._output_entries()
         stages = [self._stage(s) for s in range(len(self.stretches))]
         return [*stages, *self._last_stages()], self.slots
 
-    def _give_slots(self) -> None:
-        """Slots for values that several stretches need; those of values that no later one needs are
-        given to others.
+    def _assign_slots(self) -> None:
+        """Assigns slots to values that several stretches need; a slot is free again after the last
+        stretch that needs its value.
         """
         last: dict[Value, int] = {}
         for s, stretch in enumerate(self.stretches):
-            for node in self._brought(stretch):
+            for node in self._needed(stretch):
                 if not self._varies(stretch.step, node):
                     value = self._operand(stretch.step, node)
                     if not self._is_leaf(value):
@@ -247,34 +251,34 @@ class _Stages:
                     free, self.slots = [self.slots], self.slots + 1
                 self.slot[value] = free.pop()
             free += [self.slot[value] for value in last if last[value] == s]
-        self.areas: dict[int, Columns] = {}
-        for step, own in self.columns.items():
-            size, results = len(own.varying), len(self.graphs[step].outputs[Y].nodes)
-            count, start = len(own.nodes), self.slots
-            self.areas[step] = Columns(count, start, size, start + count * size, results)
+        self.areas: dict[int, ColumnSlots] = {}
+        for step, calls in self.columns.items():
+            size, results = len(calls.varying), len(self.graphs[step].outputs[Y].nodes)
+            count, start = len(calls.nodes), self.slots
+            self.areas[step] = ColumnSlots(count, start, size, start + count * size, results)
             self.slots += count * (size + results)
 
     def _stores(self) -> dict[Value, list[int]]:
-        """The slots of each value: its own, and one for each column of which it is an operand."""
+        """The slots of each value: for later stretches, and one for each column that reads it."""
         stores = {value: [slot] for value, slot in self.slot.items()}
-        for step, own in self.columns.items():
+        for step, calls in self.columns.items():
             area = self.areas[step]
-            for c, row in enumerate(own.rows):
+            for c, row in enumerate(calls.rows):
                 for i, node in enumerate(row):
                     value = self.single.get(node, (0, node))
                     stores.setdefault(value, []).append(area.each + c * area.size + i)
         return stores
 
-    def _shown(self) -> dict[Value, list[Entry]]:
-        """The entries of outputs that show a value, but for those that the last stage copies."""
-        shown: dict[Value, list[Entry]] = {}
+    def _output_entries(self) -> dict[Value, list[Entry]]:
+        """The entries of outputs that take a value, except for those that the last stage copies."""
+        outputs: dict[Value, list[Entry]] = {}
         for name, out in self.program.outputs.items():
             for e, node in enumerate(out.nodes):
                 if node not in self.of_column and name not in self.copies:
-                    shown.setdefault(self.single.get(node, (0, node)), []).append(
+                    outputs.setdefault(self.single.get(node, (0, node)), []).append(
                         (("output", name), e)
                     )
-        return shown
+        return outputs
 
     def _copied_values(self) -> Iterator[Value]:
         """The values that the last stage copies, but for leaves and results of columns."""
@@ -284,12 +288,12 @@ class _Stages:
                 if node not in self.of_column and not self._is_leaf(value):
                     yield value
 
-    def _stage(self, s: int) -> Stage:
+    def _stage(self, s: int) -> KernelStage:
         step, nodes = self.stretches[s]
         graph, columns = self.graphs[step], self.areas.get(step)
         inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()
         operands: dict[int, int] = {}
-        for node in self._brought(self.stretches[s]):
+        for node in self._needed(self.stretches[s]):
             if self._varies(step, node):
                 operands[node] = self.columns[step].varying.index(graph.value[node][1])
                 continue
@@ -306,25 +310,25 @@ class _Stages:
             stores = {}
             for i, node in enumerate(graph.outputs[Y].nodes):
                 stores.setdefault(node, []).append(i)
-        shown = {v[1]: to for v, to in self.shown.items() if v[0] == step and v[1] in nodes}
+        outputs = {v[1]: to for v, to in self.outputs.items() if v[0] == step and v[1] in nodes}
         inputs |= {
-            k: _entry(graph, k) for k in (*stores, *shown) if not step and graph.op[k] == "input"
+            k: _entry(graph, k) for k in (*stores, *outputs) if not step and graph.op[k] == "input"
         }
-        return Stage(graph, nodes, inputs, numbers, slots, operands, stores, shown, columns)
+        return KernelStage(graph, nodes, inputs, numbers, slots, operands, stores, outputs, columns)
 
-    def _last_stages(self) -> Iterator[Stage]:
+    def _last_stages(self) -> Iterator[KernelStage]:
         """Copies of entries from slots to the user's arrays, a stage for each array, in the order
         of entries, so that the sectors of a row are written as a whole: a value that several
-        entries show is brought for each.
+        entries show is loaded for each.
         """
         for name, out in self.program.outputs.items():
-            graph, shown = Graph(), dict[int, list[Entry]]()
+            graph, outputs = Graph(), dict[int, list[Entry]]()
             inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()
             for e, node in enumerate(out.nodes):
                 if node not in self.of_column and name not in self.copies:
                     continue
                 k = graph.node("input", value=(name, e))
-                shown[k] = [(("output", name), e)]
+                outputs[k] = [(("output", name), e)]
                 step, x = self.single.get(node, (0, node))
                 if node in self.of_column:
                     slots[k] = self._column_slot(node)
@@ -334,11 +338,11 @@ class _Stages:
                     numbers[k] = float(self.graphs[step].value[x])
                 else:
                     inputs[k] = _entry(self.main, x)
-            if shown:
-                yield Stage(graph, range(len(graph)), inputs, numbers, slots, {}, {}, shown)
+            if outputs:
+                yield KernelStage(graph, range(len(graph)), inputs, numbers, slots, {}, {}, outputs)
 
     def _column_slot(self, node: int) -> int:
-        """Where a result of a column is kept."""
+        """The slot of a result of a column."""
         step, c, i = self.of_column[node]
         area = self.areas[step]
         return area.result + c * area.results + i

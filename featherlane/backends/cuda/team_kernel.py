@@ -1,6 +1,6 @@
 """A kernel of a team: several warps compute one stretch of a graph for the same 32 states.
 
-Each warp has a straight line of its own, cut by barriers of the block where phases end. Values that
+Each warp has one straight line of code, cut by barriers of the block where phases end. Values that
 other warps take go through shared memory, where all slots of 32 states lie side by side.
 """
 
@@ -13,18 +13,25 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rows
-from featherlane.backends.cuda.kernel import Body, Frame, Key, Launch, Shape, Stage
+from featherlane.backends.cuda.kernel import (
+    KernelBody,
+    KernelFrame,
+    KernelStage,
+    Key,
+    Launch,
+    Shape,
+)
 from featherlane.backends.cuda.ptx import WARP, Text, straight_line
 from featherlane.backends.cuda.rows import ALL, PITCH, SHORT, Share
 from featherlane.backends.cuda.schedule import BARRIER, schedule
 from featherlane.backends.cuda.team_memory import layout
 
-# Instructions that copy an entry of an output for 32 states: long lists and short ones (rows.show)
+# Instructions of `rows.copy_out` for an entry of an output and 32 states: of long lists, short ones
 ENTRY, SHORT_ENTRY = 5, 15
 LAUNCH = 1_000  # instructions of a warp that take as long as the launch of a kernel
 
 
-class Work(NamedTuple):
+class TeamWork(NamedTuple):
     """The work of a team. operations: those of the graph; path: those of the longest warp of each
     phase, summed up; longest: instructions of the longest warp, with loads, stores and copies of
     outputs; barriers: of the block; launches: kernels, one after the other.
@@ -38,13 +45,13 @@ class Work(NamedTuple):
 
     @property
     def time(self) -> float:
-        """How long a call with few states takes, in instructions of a lone warp. The constants for
+        """The time of a call with few states, in instructions of a lone warp. The constants for
         barriers and launches were not measured on a GPU.
         """
         return self.longest + BARRIER * self.barriers + LAUNCH * self.launches
 
 
-class TeamKernel(Body):
+class TeamKernel(KernelBody):
     """A stage for a team. memory: bytes of shared memory of a block at most. `write` makes the
     text, when the slots of scratch memory are known.
     """
@@ -53,7 +60,7 @@ class TeamKernel(Body):
 
     def __init__(
         self,
-        stage: Stage,
+        stage: KernelStage,
         name: str,
         dtype: np.dtype,
         arrays: Mapping[Key, Shape],
@@ -68,7 +75,7 @@ class TeamKernel(Body):
         stage, warps, memory, self.before_slots = self.stage, self.team, self.memory, at
         self.schedule = schedule(stage.graph, stage.nodes, warps)
         capacity = (memory - self.before_slots) // (PITCH * self.size)
-        self.layout = layout(self.schedule, stage.shown, capacity)
+        self.layout = layout(self.schedule, stage.outputs, capacity)
         bytes_of_slots = PITCH * self.size * self.layout.shared_slots
         self.bytes = -(-(self.before_slots + bytes_of_slots) // 16) * 16
         self.loads = self._loads()
@@ -79,14 +86,14 @@ class TeamKernel(Body):
         keeps what it needs alone; slots: all of them.
         """
         self.first = first
-        frame = Frame(Text(self.dtype), self.user, slots, self.bytes, self.team)
+        frame = KernelFrame(Text(self.dtype), self.user, slots, self.bytes, self.team)
         self.number = frame.number
         arrays = {x: frame.array(x) for x in self.arrays_used}
         self.write(frame.text, frame.thread, arrays)
         return [*self.tables, *frame.lines(self.name)], frame.launch(self.name)
 
-    def _bring(self, share: Share = ALL) -> None:
-        """Each warp brings its share, in its own line."""
+    def _load_rows(self, share: Share = ALL) -> None:
+        """Does nothing: each warp loads its share of the rows in its straight line."""
 
     def _compute(self) -> None:
         t = self.text
@@ -103,7 +110,7 @@ class TeamKernel(Body):
     def _line_of(self, w: int) -> None:
         """The straight line of a warp."""
         self.registers: dict[int, str] = {}  # of what this warp has computed
-        super()._bring((w, self.team))
+        super()._load_rows((w, self.team))
         leaves = [k for k in self.stage.stores if k not in self.schedule.needs]
         for k in _share(leaves, w, self.team):
             self._done(k, self._value(k))
@@ -116,7 +123,7 @@ class TeamKernel(Body):
             for k in _share([*fills], w, self.team):
                 self._keep(self._value(k), fills[k])
             for name, pairs in self.copies[p][w].items():
-                self._show_entries(name, sorted(pairs), self.slots)
+                self._copy_entries(name, sorted(pairs), self.slots)
 
     def _phase(self, p: int) -> list[list[int]]:
         """The operations of each warp in a phase; the last phases may only copy."""
@@ -138,15 +145,15 @@ class TeamKernel(Body):
         rows.store(self.text, "shared", [register], self._shared(slot))
 
     def _shared(self, slot: int) -> str:
-        """Where this thread's number of a slot of shared memory is."""
+        """The address of this thread's number in a slot of shared memory."""
         return f"{self.own_slots}+{slot * PITCH * self.size}"
 
     def _slot(self, slot: int) -> str:
-        """Where this thread's number of a slot of scratch memory is."""
+        """The address of this thread's number in a slot of scratch memory."""
         return f"{self.thread.scratch}+{slot * WARP * self.size}"
 
     def _load(self, k: int) -> dict[int, str]:
-        """Brings a value that this warp has not computed in this phase."""
+        """Loads a value that this warp has not computed in this phase."""
         if k in self.registers:
             return {k: self.registers[k]}
         if k in self.layout.shared:
@@ -161,7 +168,7 @@ class TeamKernel(Body):
         of what comes from elsewhere, fills.
         """
         needs, kept = self.schedule.needs, {*self.layout.shared, *self.layout.scratch}
-        places, found = self.schedule.places, []
+        places, loads_of_phases = self.schedule.places, []
         for p in range(self.layout.phases):
             fills = -(-2 * len(self.layout.fills.get(p, ())) // self.team)
             loads = [fills] * self.team
@@ -170,8 +177,8 @@ class TeamKernel(Body):
                 taken |= {a for k in nodes for a in self.stage.graph.args[k] if self._is_far(a)}
                 stores = sum((k in kept) + len(self.stage.stores.get(k, ())) for k in nodes)
                 loads[w] += len(nodes) + len(taken) + stores
-            found.append(loads)
-        return found
+            loads_of_phases.append(loads)
+        return loads_of_phases
 
     def _is_far(self, k: int) -> bool:
         """Whether a value comes from the user's arrays or other kernels."""
@@ -182,8 +189,8 @@ class TeamKernel(Body):
         warps that compute the least. Their instructions are added to the loads.
         """
         entries: dict[Key, list[tuple[int, int]]] = {}
-        for k, slot in self.layout.shows.get(p, {}).items():
-            for name, e in self.stage.shown[k]:
+        for k, slot in self.layout.copies_out.get(p, {}).items():
+            for name, e in self.stage.outputs[k]:
                 entries.setdefault(name, []).append((e, slot))
         loads = self.loads[p]
         copies: list[dict[Key, list[tuple[int, int]]]] = [{} for _ in range(self.team)]
@@ -196,10 +203,10 @@ class TeamKernel(Body):
         return copies
 
     @property
-    def work(self) -> Work:
+    def work(self) -> TeamWork:
         longest = sum(map(max, self.loads))
         barriers = bool(self.places) + max(self.layout.phases - 1, 0)
-        return Work(len(self.schedule.needs), self.schedule.longest, longest, barriers)
+        return TeamWork(len(self.schedule.needs), self.schedule.longest, longest, barriers)
 
 
 def _share(numbers: list[int], w: int, warps: int) -> list[int]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from featherlane.backends.cuda import mappings, stages
-from featherlane.backends.cuda.kernel import Stage, stage_kernel
+from featherlane.backends.cuda.kernel import KernelStage, stage_kernel
 from featherlane.backends.cuda.schedule import operations
-from featherlane.backends.cuda.stages import Kernels, arrays_of
-from featherlane.backends.cuda.team_kernel import ENTRY, TeamKernel, Work
+from featherlane.backends.cuda.stages import GpuKernels, arrays_of
+from featherlane.backends.cuda.team_kernel import ENTRY, TeamKernel, TeamWork
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.program import Program
@@ -25,7 +25,7 @@ MEMORY_BYTES = 96 << 10  # of shared memory that a block may ask for on compute 
 MOST_WARPS = 8  # of a team: more have less than 255 registers for each thread
 
 
-def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> Kernels:
+def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> GpuKernels:
     """The kernels of a lowered program, with so many warps for 32 states. Columns, which are many
     blocks for the same states anyway, have kernels of one warp each.
     """
@@ -34,17 +34,17 @@ def kernels(program: Program, name: str, dtype: np.dtype, warps: int) -> Kernels
     called = stages.names(name, len(parts))
     teams = _teams(program, called, parts, dtype, warps)
     slots = first + max((team.layout.scratch_slots for team in teams.values()), default=0)
-    made = [
+    written = [
         teams[k].kernel(first, slots)
         if k in teams
         else stage_kernel(part, called[k], dtype, arrays, slots)
         for k, part in enumerate(parts)
     ]
-    work = mappings.Work(0, 0, len(made))
-    return stages.together(program, made, slots, work)
+    work = mappings.KernelWork(0, 0, len(written))
+    return stages.together(program, written, slots, work)
 
 
-def estimate(program: Program, dtype: np.dtype, warps: int) -> Work:
+def estimate(program: Program, dtype: np.dtype, warps: int) -> TeamWork:
     """The work of the kernels of a lowered program, one after the other. One warp: that of a thread
     for each state, as `stages.kernels` makes it.
     """
@@ -53,15 +53,15 @@ def estimate(program: Program, dtype: np.dtype, warps: int) -> Work:
     parts, _ = stages.stages_of(program.map(_by_depth), LONGEST)
     teams = _teams(program, [""] * len(parts), parts, np.dtype(dtype), warps)
     columns = [len(operations(x.graph, x.nodes)) for x in parts if x.columns]
-    work = [*(x.work for x in teams.values()), *(Work(n, n, n, 0) for n in columns)]
-    return Work(*map(sum, zip(*work, strict=True)))
+    work = [*(x.work for x in teams.values()), *(TeamWork(n, n, n, 0) for n in columns)]
+    return TeamWork(*map(sum, zip(*work, strict=True)))
 
 
-def _work_of_one(parts: Sequence[Stage]) -> Work:
+def _work_of_one(parts: Sequence[KernelStage]) -> TeamWork:
     """The work of stages of one warp each."""
     count = sum(len(operations(x.graph, x.nodes)) for x in parts)
-    entries = sum(len(to) for x in parts for to in x.shown.values())
-    return Work(count, count, count + ENTRY * entries, 0, len(parts))
+    entries = sum(len(to) for x in parts for to in x.outputs.values())
+    return TeamWork(count, count, count + ENTRY * entries, 0, len(parts))
 
 
 def _by_depth(graph: Graph) -> Graph:
@@ -81,7 +81,11 @@ def _by_depth(graph: Graph) -> Graph:
 
 
 def _teams(
-    program: Program, called: Sequence[str], parts: Sequence[Stage], dtype: np.dtype, warps: int
+    program: Program,
+    called: Sequence[str],
+    parts: Sequence[KernelStage],
+    dtype: np.dtype,
+    warps: int,
 ) -> dict[int, TeamKernel]:
     """The kernels of stages without columns, by their numbers, without text."""
     if not 1 < warps <= MOST_WARPS:

@@ -1,7 +1,7 @@
 """Workspaces: memory on a device for what the kernels of a call share, one for each stream.
 
 Work in a stream is done in its order, so that all functions can have the same workspace there. It
-is made at the first call that needs it, or a larger one, and kept for the later ones.
+is allocated at the first call that needs it, or a larger one, and stays for later calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CAPTURED = (
 
 
 @dataclass(eq=False)
-class Block:
+class DeviceBlock:
     """Memory on a device. users: calls that are putting kernels into a stream now; recorded: a CUDA
     graph has its address, so that it is kept for good.
     """
@@ -41,12 +41,14 @@ class Block:
         return not (self.users or self.recorded)
 
 
-class Workspaces:
+class DeviceWorkspaces:
     """The workspaces of all devices and streams."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._blocks: dict[Key, list[Block]] = {}  # the streams used last, and the largest, at end
+        self._blocks: dict[
+            Key, list[DeviceBlock]
+        ] = {}  # the streams used last, and the largest, at end
 
     @contextmanager
     def borrowed(self, api: Driver, device: int, stream: StreamState, size: int) -> Iterator[int]:
@@ -68,9 +70,9 @@ class Workspaces:
             with self._lock:
                 block.users -= 1
 
-    def _block(self, api: Driver, key: Key, size: int, capturing: bool) -> Block:
-        """A block of at least so many bytes: sizes double, so that few are made. One that was too
-        small is kept, since kernels that were put into the stream before may still need it.
+    def _block(self, api: Driver, key: Key, size: int, capturing: bool) -> DeviceBlock:
+        """A block of at least so many bytes: sizes double, so that few are allocated. One that was
+        too small is kept, since kernels that were put into the stream before may still need it.
         """
         blocks = self._blocks.pop(key, [])
         self._blocks[key] = blocks
@@ -78,18 +80,18 @@ class Workspaces:
             return blocks[-1]
         if capturing:
             raise DeviceError(CAPTURED)
-        own = [other for other in self._blocks if other[0] == key[0]]
-        self._give_back(api, own[: max(len(own) - STREAMS, 0)])
+        keys = [other for other in self._blocks if other[0] == key[0]]
+        self._free_blocks(api, keys[: max(len(keys) - STREAMS, 0)])
         size = min(max(size, 2 * blocks[-1].size if blocks else 0), max(size, LARGEST))
         try:
             address = api.allocate(key[0], size)
         except MemoryError:
-            self._give_back(api, [x for x in own if x != key and x in self._blocks])
+            self._free_blocks(api, [x for x in keys if x != key and x in self._blocks])
             address = api.allocate(key[0], size)
-        blocks.append(Block(address, size))
+        blocks.append(DeviceBlock(address, size))
         return blocks[-1]
 
-    def _give_back(self, api: Driver, keys: Iterable[Key]) -> int:
+    def _free_blocks(self, api: Driver, keys: Iterable[Key]) -> int:
         """Frees the blocks of some streams that no graph and no call has. Returns their bytes."""
         freed = 0
         for key in [*keys]:
@@ -105,7 +107,7 @@ class Workspaces:
     def empty(self, api: Driver) -> int:
         """Frees all blocks that no CUDA graph has recorded. Returns their bytes."""
         with self._lock:
-            return self._give_back(api, self._blocks)
+            return self._free_blocks(api, self._blocks)
 
 
-workspaces = Workspaces()
+workspaces = DeviceWorkspaces()

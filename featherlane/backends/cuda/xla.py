@@ -70,7 +70,7 @@ class Buffer(ctypes.Structure):
     )
 
 
-class Arrays(ctypes.Structure):
+class XlaArrays(ctypes.Structure):
     """XLA_FFI_Args and XLA_FFI_Rets."""
 
     _fields_ = (
@@ -89,8 +89,8 @@ class CallFrame(ctypes.Structure):
         ("api", ctypes.POINTER(Api)),
         ("context", c_void_p),
         ("stage", c_int32),
-        ("inputs", Arrays),
-        ("outputs", Arrays),
+        ("inputs", XlaArrays),
+        ("outputs", XlaArrays),
     )
 
 
@@ -123,7 +123,7 @@ class MetadataExtension(ctypes.Structure):
     )
 
 
-class Handler:
+class DeviceHandler:
     """A handler for one function in one dtype, as long as this object lives.
 
     It never raises: what goes wrong becomes an error of XLA with the same sentence.
@@ -157,28 +157,28 @@ class Handler:
         """Puts the kernels into XLA's stream."""
         if frame.size < FRAME_END:
             raise ValueError("XLA's call frame is shorter than that of a known version")
-        given = self._buffers(frame.inputs, self.inputs)
+        operands = self._buffers(frame.inputs, self.inputs)
         results = self._buffers(frame.outputs, self.outputs)
         states = next(iter(results.values()))[1]
         if not states:
             return
-        for name, (_, own, _) in {**given, **results}.items():
-            if own != states and (own != 1 or name in results):
-                raise ValueError(f"{name} has {own} states, the results have {states}")
+        for name, (_, count, _) in {**operands, **results}.items():
+            if count != states and (count != 1 or name in results):
+                raise ValueError(f"{name} has {count} states, the results have {states}")
         stream = _stream(frame)
         device = driver().device_of(next(iter(results.values()))[0])
-        arrays = (*given.values(), *results.values())
-        rows = [Rows(place, size if own == states else 0) for place, own, size in arrays]
+        arrays = (*operands.values(), *results.values())
+        rows = [Rows(place, size if count == states else 0) for place, count, size in arrays]
         self.function.call(device, stream, rows, states)
 
     def _buffers(
-        self, arrays: Arrays, shapes: Mapping[str, Shape]
+        self, arrays: XlaArrays, shapes: Mapping[str, Shape]
     ) -> dict[str, tuple[int, int, int]]:
         """The address, the states and the bytes of a state of each array."""
         if arrays.count != len(shapes):
             wanted = f"wanted {len(shapes)}: {', '.join(shapes)}"
             raise ValueError(f"XLA passes {arrays.count} arrays, {wanted}")
-        found, dtype = {}, self.function.dtype
+        buffers, dtype = {}, self.function.dtype
         for k, (name, core) in enumerate(shapes.items()):
             buffer = arrays.buffers[k].contents
             shape = tuple(buffer.dims[: buffer.rank])
@@ -189,8 +189,8 @@ class Handler:
                 wanted = ", ".join(["...", *map(str, core)])
                 raise ValueError(f"{name} has shape {shape}, wanted ({wanted})")
             size = math.prod(core) * dtype.itemsize
-            found[name] = buffer.data or 0, math.prod(shape[:cut]), size
-        return found
+            buffers[name] = buffer.data or 0, math.prod(shape[:cut]), size
+        return buffers
 
 
 class _XlaError(Exception):
@@ -222,11 +222,11 @@ def _metadata(address: int | None) -> MetadataExtension | None:
 
 
 def _answer(extension: MetadataExtension) -> None:
-    """Tells XLA, when a handler is registered, the version that it was made for."""
-    told: Any = extension.metadata.contents
-    told.version.major, told.version.minor, told.traits = MAJOR, MINOR, 0
-    if told.size >= STATE_TYPE:
-        told.state_type = 0
+    """Answers XLA, when a handler is registered, with the version of its interface."""
+    metadata: Any = extension.metadata.contents
+    metadata.version.major, metadata.version.minor, metadata.traits = MAJOR, MINOR, 0
+    if metadata.size >= STATE_TYPE:
+        metadata.state_type = 0
 
 
 def _failed(frame: CallFrame, error: BaseException, code: int) -> int | None:

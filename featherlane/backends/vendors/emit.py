@@ -7,7 +7,7 @@ import json
 import subprocess
 from typing import Literal
 
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.backends.llvm import worker
 from featherlane.backends.llvm.targets import Processor
 from featherlane.backends.vendors import ir
@@ -15,7 +15,7 @@ from featherlane.backends.vendors.devices import DEVICES
 from featherlane.errors import CompileError
 
 
-def emitted(kernels: Kernels, device: str, what: Literal["assembly", "object"]) -> bytes:
+def emitted(kernels: GpuKernels, device: str, what: Literal["assembly", "object"]) -> bytes:
     """Kernels as assembly, or as an object file: ELF, or a SPIR-V module. Raises CompileError for
     what LLVM has no code for.
     """

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.backends.cuda.files import as_json, launches
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.backends.vendors.devices import DEVICES, SPIRV
 from featherlane.backends.vendors.emit import emitted
 
 
-def files(name: str, kernels: Kernels, dtype: np.dtype, device: str) -> dict[str, str | bytes]:
+def files(name: str, kernels: GpuKernels, dtype: np.dtype, device: str) -> dict[str, str | bytes]:
     """NAME.s, assembly for AMD's assembler, or NAME.spv, a SPIR-V module; and NAME.json."""
     is_spirv = DEVICES[device][1] is SPIRV
     file = f"{name}.spv" if is_spirv else f"{name}.s"

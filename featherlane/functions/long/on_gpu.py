@@ -11,8 +11,8 @@ from featherlane.backends.cuda.driver import Properties
 from featherlane.backends.cuda.links import kernels
 from featherlane.backends.cuda.products import with_negative_products
 from featherlane.backends.cuda.ptx import WARP
-from featherlane.backends.cuda.rounds import THREADS, Shape
-from featherlane.backends.cuda.stages import Kernels
+from featherlane.backends.cuda.rounds import THREADS, BlockShape
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import CompileError
 from featherlane.functions.compile import (
     dynamics_program,
@@ -54,10 +54,10 @@ class LongOnGPU(OnGPU):
     def mapped(self, mapping: str) -> LongOnGPU:
         return LongOnGPU(self.key, self.model, self.variant, mapping)
 
-    def choose(self, made: Callable[[str], Kernels], states: int, device: Properties) -> str:
+    def choose(self, made: Callable[[str], GpuKernels], states: int, device: Properties) -> str:
         return f"links:{_block_states(states, device.multiprocessors)}"
 
-    def kernels(self, mapping: str, name: str, dtype: np.dtype) -> Kernels:
+    def kernels(self, mapping: str, name: str, dtype: np.dtype) -> GpuKernels:
         states, _, blocks = mapping.removeprefix("links:").partition("/")
         meant = BLOCKS * int(states), int(blocks or 1)
         return long_kernels(self.model, self.variant, name, dtype, *meant)
@@ -70,7 +70,7 @@ def long_kernels(
     dtype: Any,
     states: int = BLOCKS * WARP,
     blocks: int = 1,
-) -> Kernels:
+) -> GpuKernels:
     """The kernels of a function of a long robot, for any number of states, but meant for calls with
     `states` states. name: of the kernels; blocks: that share the calls of the same states, with a
     launch for each round. Raises CompileError for what has none.
@@ -85,7 +85,7 @@ def long_kernels(
 
 def long_program(
     model: Robot, variant: Variant, dtype: Any, states: int, blocks: int = 1
-) -> tuple[Program, Shape]:
+) -> tuple[Program, BlockShape]:
     """The recorded program that kernels are made of, lowered, and their shape; see
     `long_kernels`. Products follow it for derivatives of forward dynamics.
     """
@@ -115,15 +115,15 @@ def _with_method(model: Robot, variant: Variant, states: int) -> Variant:
     return variant if tree_of(model).coupled else variant._replace(method="aba")
 
 
-def _shape(model: Robot, variant: Variant, states: int) -> Shape:
+def _shape(model: Robot, variant: Variant, states: int) -> BlockShape:
     """States and threads of a block. Serial methods on a chain have nothing side by side."""
     own = _block_states(states)
     serial = variant.method in ("serial", "aba") and is_chain(tree_of(model))
-    return Shape(own, WARP if serial or own == WARP else THREADS)
+    return BlockShape(own, WARP if serial or own == WARP else THREADS)
 
 
 def _recorded(
-    model: Robot, variant: Variant, shape: Shape, told: str
+    model: Robot, variant: Variant, shape: BlockShape, told: str
 ) -> Callable[..., dict[str, Any]]:
     """The function of scalars that is recorded."""
     if variant.name in DERIVATIVES:

@@ -1,4 +1,4 @@
-"""What is kept in the memory of devices from call to call."""
+"""Frees the memory of devices that calls leave for later ones: workspaces, buffers, kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def empty() -> int:
     """
     try:
         api = driver()
-    except DeviceError:  # nothing was ever made
+    except DeviceError:  # no kernel was ever loaded
         return 0
     unloading.empty(api)
     return calls.workspaces.empty(api) + sum(x.empty(api) for x in copies.every())
