@@ -9,7 +9,7 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program, input_shapes
-from featherlane.functions.table import DIVIDES, FUNCTIONS, Variant
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.lower import lower
 from featherlane.tools.check import NOISE, random_states
 from featherlane.tools.measures import conditioning, largest_entry
@@ -52,13 +52,13 @@ def float32_errors(
     for name in functions:
         found, exact = evaluated(model, name, given, np.float32, np.float64)
         largest = {block: largest_entry(x) for block, x in exact.items()}
-        unit = 1.0 if name in DIVIDES else force
+        unit = 1.0 if FUNCTIONS[name].divides else force
         floor = NOISE * max(unit, *(float(x.max()) for x in largest.values()))
         errors = [
             largest_entry(found[block].astype(float) - x) / np.maximum(largest[block], floor)
             for block, x in exact.items()
         ]
-        units = EPS * (kappa if name in DIVIDES else 1.0)
+        units = EPS * (kappa if FUNCTIONS[name].divides else 1.0)
         quotient = np.max(errors, axis=0) / units
         result[name] = float(np.nan_to_num(quotient, nan=np.inf).max())
     return result

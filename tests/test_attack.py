@@ -26,7 +26,7 @@ from attack import calls, kills, memory, threads, wrong
 
 import featherlane as fl
 from featherlane.backends import cache
-from featherlane.functions.table import METHODS, TABLE
+from featherlane.functions.table import TABLE
 from featherlane.robot.parameters import PARAMETERS
 
 SAMPLE = range(119 * calls.CALLS, 119 * calls.CALLS + 250)  # of a robot of three bodies
@@ -69,7 +69,9 @@ def test_every_function_with_every_option_is_attacked():
     found = [variant for seed in range(120) for variant, _ in calls.variants(seed)]
     assert {variant.name for variant in found} == set(TABLE)
     assert {p for variant in found for p in variant.parameters} == set(PARAMETERS)
-    assert {variant.method for variant in found} > {m for entry in METHODS.values() for m in entry}
+    assert {variant.method for variant in found} > {
+        m for function in TABLE.values() for m in function.methods
+    }
     assert {variant.wrenches for variant in found} == {None, "body", "world"}
     assert any(variant.at for variant in found)
 

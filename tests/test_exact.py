@@ -19,7 +19,7 @@ from robot_files import robot_file
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program, input_shapes
-from featherlane.functions.table import DIVIDES, Variant
+from featherlane.functions.table import CALLED, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.conditioning import ERROR, NEARLY, conditioning
 from featherlane.tools.check import NOISE, comparable
@@ -76,7 +76,7 @@ def unannounced(model, inputs, dtype, evaluate):
     M = exact(model, "mass_matrix", inputs)["M"]
     kappa, force = condition_of(M), largest(M)
     for function in FUNCTIONS:
-        divides = function in DIVIDES
+        divides = CALLED[function].divides
         bound = ERROR * float(np.finfo(dtype).eps) * (kappa if divides else 1.0)
         try:
             found = evaluate(model, function, inputs, dtype)

@@ -10,7 +10,7 @@ from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api import compiled
-from featherlane.functions.table import METHODS
+from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.model import WORLD
 
 
@@ -24,7 +24,7 @@ def state():
     return np.random.default_rng(0).normal(size=(3, 7, 5))
 
 
-@pytest.mark.parametrize("method", METHODS["inverse_dynamics"])
+@pytest.mark.parametrize("method", FUNCTIONS["inverse_dynamics"].methods)
 def test_inverse_dynamics(chain, state, method):
     wanted = chain.inverse_dynamics(*state)
     assert_allclose(chain.inverse_dynamics(*state, method=method), wanted, rtol=0, atol=1e-11)
@@ -33,7 +33,7 @@ def test_inverse_dynamics(chain, state, method):
         assert_allclose(x, y, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", repeated([*METHODS["forward_dynamics"]], 3))
+@pytest.mark.parametrize("method", repeated([*FUNCTIONS["forward_dynamics"].methods], 3))
 def test_forward_dynamics(chain, state, method):
     q, v, a = state
     f_ext = np.random.default_rng(1).normal(size=(7, 5, 6))

@@ -13,7 +13,7 @@ from textbook import tree
 import featherlane as fl
 from featherlane.backends.reference import evaluate
 from featherlane.functions.compile import _runs, input_shapes
-from featherlane.functions.table import METHODS, REFERENCES, TABLE, Variant
+from featherlane.functions.table import REFERENCES, TABLE, Variant
 from featherlane.program.analysis.counts import of_graph, slots
 from featherlane.program.graph import simplify
 from featherlane.program.op import ARITHMETIC
@@ -132,9 +132,9 @@ def test_recorded_and_inlined_equals_flat(model, variant):
 
 @pytest.mark.parametrize("model", repeated([fl.chain(4, seed=1), *islice(robots(1), 3)]))
 @pytest.mark.parametrize(
-    ("name", "method"), repeated([(n, m) for n in METHODS for m in METHODS[n]], 4)
+    ("name", "method"), repeated([(n, m) for n in TABLE for m in TABLE[n].methods], 4)
 )
 def test_methods_by_name_are_recorded_alike(name, method, model):
-    bodies = build_tree(model, regroup=METHODS[name][method].regroup)
-    if METHODS[name][method].refusal(bodies) is None:
+    bodies = build_tree(model, regroup=TABLE[name].methods[method].regroup)
+    if TABLE[name].methods[method].refusal(bodies) is None:
         test_recorded_and_inlined_equals_flat(model, Variant(name, "body", method=method))

@@ -13,7 +13,7 @@ from featherlane import algorithms
 from featherlane.accelerators.organise.limbs import Limbs
 from featherlane.algorithms.body_frames import body_derivatives
 from featherlane.api import compiled
-from featherlane.functions.table import METHODS, Variant
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.robot.chains import chains, groups
 from featherlane.robot.editing.split_root import split_root
 from featherlane.robot.tree_of import tree_of
@@ -71,9 +71,9 @@ def test_no_force_is_needed_where_the_origin_moves_straight_on():
 def test_all_methods_are_the_textbook(model):
     q, v, a = sample(model)
     tau = textbook.rnea(model, q, v, a)
-    for method in METHODS["inverse_dynamics"]:
+    for method in FUNCTIONS["inverse_dynamics"].methods:
         close(model.inverse_dynamics(q, v, a, method=method), tau)
-    for method in METHODS["forward_dynamics"]:
+    for method in FUNCTIONS["forward_dynamics"].methods:
         close(model.forward_dynamics(q, v, tau, method=method), a, 1e-10)
 
 
@@ -83,7 +83,7 @@ def test_derivatives_are_those_of_dual_numbers(model):
     still = np.zeros((len(q), model.nbodies, 6))
     variant, given = Variant("inverse_dynamics", "serial"), {"q": q, "v": v, "a": a, "f_ext": still}
     exact = state_derivatives(model, variant, given, along)
-    for method in METHODS["inverse_dynamics_derivatives"]:
+    for method in FUNCTIONS["inverse_dynamics_derivatives"].methods:
         for x, y in zip(
             model.inverse_dynamics_derivatives(q, v, a, method=method), exact, strict=True
         ):

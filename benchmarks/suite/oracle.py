@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.functions.table import DIVIDES
+from featherlane.functions.table import CALLED
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.check import NOISE
 from featherlane.tools.peers import PEERS, States
@@ -80,7 +80,7 @@ def judge(got: Sequence[np.ndarray], expected: Expected, name: str, dtype: str) 
     base, eps = ALLOWED[dtype], float(np.finfo(dtype).eps)
     allowed = np.full(len(expected.rows), base)
     used = np.full(len(expected.rows), True)
-    if name in DIVIDES:
+    if CALLED[name].divides:
         allowed = np.maximum(base, SLACK * eps * expected.condition)
         used = eps * expected.condition <= 1  # else no digit is left
     if not used.any():

@@ -38,16 +38,10 @@ from featherlane.functions.gpu import MAPPINGS, OF_PLANS, OnGPU, Source, source_
 from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
     CALLED,
-    CONFIGURATIONS,
-    CONSTRAINED,
     DEFAULT_INTEGRATOR,
-    DIVIDES,
     INTEGRATORS,
-    METHODS,
     REFERENCE_HINT,
     REFERENCES,
-    ROLLOUTS,
-    STEPS,
     Variant,
 )
 from featherlane.functions.wrenches import WRENCH_FRAMES, stacked
@@ -61,16 +55,10 @@ from featherlane.robot.tree_of import build_tree, tree_of
 Arrays = tuple[Any, ...]
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
-MATRICES = ("mass_matrix", "mass_matrix_inverse", "derivatives")  # in a function's name
 OF_VELOCITIES = ("semi_implicit", "implicit_damping")  # integrators that take no kp
+NEVER_LONG = ("configurations", "steps", "rollouts", "constrained")  # by joints, or of others
 INERTIAL = {"mass", "com", "inertia"}
 WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
-ON_MOVING_GROUND = (
-    "inverse_dynamics",
-    "inverse_dynamics_parameter_derivatives",
-    "forward_dynamics",
-    "bias_force",
-)
 _kernels: WeakValueDictionary[tuple[Any, ...], Kernel] = WeakValueDictionary()
 """Kernels that equal models share, for as long as one of the models lives."""
 
@@ -158,10 +146,11 @@ class Compiled(model.Robot):
                 "input; other options go by keyword"
             )
         check_parameters(parameters, wrt)
-        if (base := {*parameters, wrt} & {*BASE}) and name not in ON_MOVING_GROUND:
+        if (base := {*parameters, wrt} & {*BASE}) and not CALLED[name].on_moving_ground:
+            others = (other for other, function in CALLED.items() if function.on_moving_ground)
             raise ValueError(
                 f"{name} takes no {min(map(str, base))}: a moving ground is possible in "
-                f"{', '.join(ON_MOVING_GROUND)}; load the robot with root='free' for the rest"
+                f"{', '.join(others)}; load the robot with root='free' for the rest"
             )
         takes = CALLED[name].takes
         options: dict[str, Any]
@@ -181,7 +170,7 @@ class Compiled(model.Robot):
         self._check_time(variant)
         if not self.nv:
             raise ValueError(f"{self.name!r} has no moving joint, so it has no dynamics")
-        needs_inertia = name in DIVIDES and not WITH_INERTIA & {*parameters}
+        needs_inertia = CALLED[name].divides and not WITH_INERTIA & {*parameters}
         if needs_inertia and (why := massless_refusal(self, name)):
             raise ModelError(why)
         if method is not None:
@@ -191,7 +180,7 @@ class Compiled(model.Robot):
         """Raises ValueError or TypeError for constraints that do not go with the function."""
         name, given, takes = variant.name, variant.constraints, CALLED[variant.name].takes
         if given is None:
-            if name in CONSTRAINED:
+            if CALLED[name].kind == "constrained":
                 raise TypeError(f"{name} misses constraints: wanted model.constraints([...])")
             return
         if "constraints" not in takes:
@@ -233,7 +222,7 @@ class Compiled(model.Robot):
             raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
 
     def _check_method(self, variant: Variant, method: str) -> None:
-        name, known = variant.name, METHODS.get(variant.name, {})
+        name, known = variant.name, CALLED[variant.name].methods
         if method not in known:
             wanted = one_of(method, ("auto", *known))
             raise ValueError(f"method of {name} is {method!r}: {wanted}")
@@ -249,9 +238,7 @@ class Compiled(model.Robot):
         """Whether one piece of code would be too long. Chains are long from half as many links,
         matrices from 1,250 pairs of joints on one path (measured: docs/links.md).
         """
-        if variant.name in (
-            CONFIGURATIONS | STEPS | ROLLOUTS | CONSTRAINED
-        ):  # joint by joint, or of others
+        if CALLED[variant.name].kind in NEVER_LONG:
             return False
         # Few links are never long. A first call from the cache needs no tree, which takes 25 ms.
         links = sum(kind.links for kind in self.types)
@@ -260,7 +247,7 @@ class Compiled(model.Robot):
         tree = tree_of(self)
         if variant.method in LONG_FOR:
             return tree.nbodies >= min(LONG, LONG_FOR[variant.method])
-        if any(name in variant.name for name in MATRICES):
+        if CALLED[variant.name].by_pairs:
             return sum(map(len, tree.above)) >= LONG**2 // 8
         return tree.nbodies * (2 if is_chain(tree) else 1) >= LONG
 
@@ -307,7 +294,7 @@ class Compiled(model.Robot):
     def _source(self, variant: Variant) -> Source:
         """What computes a variant on GPUs. Raises CompileError for steps of long robots."""
         dynamics = Variant("forward_dynamics")
-        if variant.name in (STEPS | ROLLOUTS) and self._is_long(dynamics):
+        if CALLED[variant.name].kind in ("steps", "rollouts") and self._is_long(dynamics):
             told = f"{variant.name} of {self.name!r}"
             raise CompileError(f"{told}: steps of robots of so many links have no kernels for GPUs")
         return source_of(self, variant)

@@ -16,13 +16,6 @@ from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.lower import checked_dtype
 
 THREADS = 3  # one traces, the others wait for code: the functions come in their order
-DERIVATIVES = {"step": "linearize_step"}  # of functions; of others, their name with _derivatives
-
-
-def _derivatives_of(name: str) -> str | None:
-    """The function with the derivatives of another one."""
-    found = DERIVATIVES.get(name, f"{name}_derivatives")
-    return found if found in TABLE else None
 
 
 class FirstCalls(Compiled):
@@ -56,7 +49,8 @@ class FirstCalls(Compiled):
             raise TypeError(f"functions is {functions!r}: wanted a list of names")
         names, kind = dict.fromkeys(functions), checked_dtype(dtype)
         if derivatives:
-            names |= dict.fromkeys(filter(None, map(_derivatives_of, [*names])))
+            known = [TABLE[name].derivatives for name in names if name in TABLE]
+            names |= dict.fromkeys(filter(None, known))
         variants = {name: variant_named(self, name) for name in names}
         made = {name: self._function(variant) for name, variant in variants.items()}
         return _compiled(variants, made, kind, single)

@@ -7,21 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.functions.table import ROLLOUTS, STEPS
+from featherlane.functions.table import CALLED
 from featherlane.robot.model import Robot
-
-
-def divides_by_mass(name: str) -> bool:
-    """Whether a function divides by the mass matrix, so that it needs a positive definite one."""
-    in_time = name in STEPS or name in ROLLOUTS
-    return in_time or "forward_dynamics" in name or name == "mass_matrix_inverse"
 
 
 def check_not_negative(model: Robot, function: str, params: Mapping[str, Any]) -> None:
     """Raises ValueError for a negative mass or armature, with which no robot moves, in a function
     that divides by the mass matrix; the others are linear in both.
     """
-    if not divides_by_mass(function):
+    if not CALLED[function].divides:
         return
     owners = reversed([*zip(model.joint_names, model.dofs, strict=True)])
     movers = {k: joint for joint, dofs in owners for k in dofs}  # leaders of mimic joints, not them

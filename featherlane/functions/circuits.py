@@ -17,7 +17,8 @@ from featherlane.functions.compile import (
     scalar_function,
     solvable,
 )
-from featherlane.functions.table import METHODS, Algorithm, Variant, one_output
+from featherlane.functions.dynamics_function import Algorithm, one_output
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.node import Node
 from featherlane.program.passes.clamps import clamped
@@ -74,13 +75,13 @@ CIRCUITS: dict[str, dict[str, Algorithm]] = {
         BOUNDED: bounded.bounded_forward_dynamics_derivatives,
     },
     "inverse_dynamics": {
-        "serial": METHODS["inverse_dynamics"]["serial"].algorithm,
-        "scan": METHODS["inverse_dynamics"]["scan"].algorithm,
+        "serial": FUNCTIONS["inverse_dynamics"].methods["serial"].algorithm,
+        "scan": FUNCTIONS["inverse_dynamics"].methods["scan"].algorithm,
     },
     "inverse_dynamics_derivatives": {
         "common": algorithms.inverse_dynamics_derivatives,
         BODY: _in_body_axes(body_frames.body_derivatives),
-        "scan": METHODS["inverse_dynamics_derivatives"]["scan"].algorithm,
+        "scan": FUNCTIONS["inverse_dynamics_derivatives"].methods["scan"].algorithm,
     },
     "forward_dynamics_derivatives_from": {
         "common": _from_half(algorithms.forward_dynamics_derivatives_from),

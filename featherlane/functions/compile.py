@@ -15,10 +15,11 @@ from featherlane.backends.cpu.graphs import kernel, single
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
+from featherlane.functions.dynamics_function import Algorithm, Sizes
 from featherlane.functions.lost_states import lost_as_a_whole
 from featherlane.functions.pieces import EVERY
 from featherlane.functions.steps import DERIVE_STEPS
-from featherlane.functions.table import METHODS, Algorithm, Sizes, Variant, shapes
+from featherlane.functions.table import Variant, shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.lower import checked_dtype, traced
@@ -31,7 +32,6 @@ from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
 
-DIVIDES = ("forward_dynamics", "forward_dynamics_derivatives", "mass_matrix_inverse")
 INERTIAL = {*BODY_PARAMETERS, "armature"}  # parameters that may make M indefinite
 NARROW = 16  # bytes of the narrowest vectors
 LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as it computes
@@ -72,7 +72,7 @@ def _traceable(
     model: Robot, variant: Variant, algorithm: Algorithm, regroup: bool
 ) -> Callable[..., dict[str, Any]]:
     """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
-    names, outputs = tuple(input_shapes(model, variant)), EVERY[variant.name].outputs
+    names, function = tuple(input_shapes(model, variant)), EVERY[variant.name]
 
     def run(*inputs: Any) -> dict[str, Any]:
         given = dict(zip(names, inputs, strict=True))
@@ -86,14 +86,14 @@ def _traceable(
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
             options["reference"] = variant.reference
-        if variant.actuation is not None and "actuation" in EVERY[variant.name].takes:
+        if variant.actuation is not None and "actuation" in function.takes:
             options["actuation"] = variant.actuation
         if variant.constraints is not None:
             options |= variant.constraints.options(given)
         results = algorithm(tree, *given.values(), **options)
-        if variant.name in DIVIDES and not INERTIAL.isdisjoint(variant.parameters):
+        if function.lost_as_a_whole and not INERTIAL.isdisjoint(variant.parameters):
             results = tuple(lost_as_a_whole(results))
-        return dict(zip(outputs, results, strict=True))
+        return dict(zip(function.outputs, results, strict=True))
 
     return run
 
@@ -115,7 +115,7 @@ def _choices(model: Robot, variant: Variant) -> list[tuple[Algorithm, bool]]:
     algorithms = (tree_of(model).coupled and function.shared) or function.algorithms
     regroup = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
     if variant.method is not None:
-        method = METHODS[variant.name][variant.method]
+        method = function.methods[variant.method]
         algorithms, regroup = (method.algorithm,), (regroup if method.regroup else (False,))
     return list(product(algorithms, regroup))
 

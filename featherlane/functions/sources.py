@@ -12,25 +12,13 @@ from featherlane.functions.compile import (
     scalar_function,
     solvable,
 )
-from featherlane.functions.table import Variant
+from featherlane.functions.table import CALLED, Variant
 from featherlane.program.lower import lower, traced
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot
 
-ABOUT = {
-    "inverse_dynamics": "Inverse dynamics: the joint torques that give an acceleration.",
-    "forward_dynamics": "Forward dynamics: the acceleration that joint torques give.",
-    "mass_matrix": "The mass matrix M(q), symmetric.",
-    "mass_matrix_inverse": "The inverse of the mass matrix, symmetric.",
-    "inverse_dynamics_derivatives": "The derivatives of inverse dynamics by q and v.",
-    "forward_dynamics_derivatives": "The derivatives of forward dynamics by q, v and tau.",
-    "forward_dynamics_derivatives_at": "The derivatives of forward dynamics where a is known.",
-    "forward_dynamics_derivatives_from": (
-        "The derivatives of forward dynamics where a and the inverse mass matrix are known."
-    ),
-}
 BY_Q = "by a small motion of joint coordinate j, as v counts them"
 MEANINGS = {
     "q": "configuration: see the joints",
@@ -79,7 +67,7 @@ MEANINGS = {
 
 def about(variant: Variant) -> str:
     """A sentence on what a variant computes."""
-    text = ABOUT.get(variant.name, f"{variant.name.replace('_', ' ').capitalize()}.")
+    text = CALLED[variant.name].about or f"{variant.name.replace('_', ' ').capitalize()}."
     if variant.frame is not None:
         text += f" Frame: {variant.frame}, in {variant.reference or 'body'} axes."
     if variant.wrt is not None:

@@ -6,9 +6,7 @@ Of several algorithms, the one whose graph has the fewest operations is compiled
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from featherlane import algorithms
 from featherlane.algorithms import parallel
@@ -18,18 +16,30 @@ from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynam
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.array_like import Integrator
+from featherlane.functions.constrained_table import CONSTRAINED
 from featherlane.functions.constraint_inputs import ConstraintInputs
+from featherlane.functions.dynamics_function import (
+    QVA,
+    QVT,
+    STATE,
+    VV,
+    DynamicsFunction,
+    Q,
+    Size,
+    Sizes,
+    V,
+    named,
+    of_frame,
+    of_kind,
+    of_robot,
+    one_output,
+)
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
-    ConstrainedForwardDynamics,
-    ConstrainedForwardDynamicsDerivatives,
-    ConstrainedInverseDynamics,
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
     Gradients,
-    Impulse,
-    ImpulseDerivatives,
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
@@ -43,31 +53,12 @@ from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 from featherlane.robot.tree import Tree
 
-Size = tuple[str | int, ...]  # of "q", "v", "bodies" and numbers
-Sizes = dict[str, Size]
-Algorithm = Callable[..., tuple[Any, ...]]  # (tree, *inputs, **what `takes` names) -> outputs
-
-
 REFERENCES = ("body", "world", "spatial")
 REFERENCE_HINT = (
     "'body' (the frame's axes, at its origin; LOCAL in Pinocchio), 'world' (the world's axes, at "
     "the frame's origin; LOCAL_WORLD_ALIGNED) or 'spatial' (the world's axes, at the world's "
     "origin; WORLD)"
 )
-
-
-class DynamicsFunction(NamedTuple):
-    """inputs, outputs: sizes by name. takes: which options a variant may have besides:
-    "f_ext", "frame", "reference", "wrt" and others.
-    """
-
-    inputs: Sizes
-    outputs: Sizes
-    algorithms: tuple[Algorithm, ...]
-    takes: tuple[str, ...] = ()
-    shared: tuple[Algorithm, ...] | None = None
-    """The algorithms for trees whose bodies share coordinates, where those differ."""
-    collect: type[tuple] | None = None  # the named tuple of several results
 
 
 class Variant(NamedTuple):
@@ -80,7 +71,7 @@ class Variant(NamedTuple):
     reference: str | None = None
     wrt: str | None = None  # the parameter of a derivative
     at: tuple[str, ...] = ()  # the frames that f_ext acts at, if not one on each body
-    method: str | None = None  # an algorithm by name, see METHODS; None: the cheapest
+    method: str | None = None  # one of the function's `methods`; None: the cheapest algorithm
     integrator: str | None = None  # of steps in time, see INTEGRATORS
     actuation: Actuation | None = None  # None: controls are joint forces
     by_wrenches: bool = False  # whether derivatives by controls have columns of f_ext behind
@@ -90,49 +81,72 @@ class Variant(NamedTuple):
     constraints: ConstraintInputs | None = None
 
 
-def one_output(algorithm: Callable[..., Any]) -> Algorithm:
-    """Returns the one output in a tuple, and ignores `fixed`, which only derivatives read."""
-
-    @wraps(algorithm)
-    def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
-        return (algorithm(tree, *inputs, **options),)
-
-    return run
+def _not_shared(tree: Tree) -> str | None:
+    return parallel.coupling_refusal(tree, "aba")
 
 
-def without_fixed(algorithm: Callable[..., Any]) -> Algorithm:
-    """Ignores `fixed`, which only derivatives read, for an algorithm of several outputs."""
-
-    @wraps(algorithm)
-    def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
-        return algorithm(tree, *inputs, **options)
-
-    return run
-
-
-V: Size = ("v",)
-VV: Size = ("v", "v")
-Q: Sizes = {"q": ("q",)}
-STATE: Sizes = {**Q, "v": V}
-QVA: Sizes = {**STATE, "a": V}
-QVT: Sizes = {**STATE, "tau": V}
 FUNCTIONS: dict[str, DynamicsFunction] = {
     "inverse_dynamics": DynamicsFunction(
-        QVA, {"tau": V}, (one_output(algorithms.rnea),), ("f_ext",)
+        QVA,
+        {"tau": V},
+        (one_output(algorithms.rnea),),
+        ("f_ext",),
+        on_moving_ground=True,
+        about="Inverse dynamics: the joint torques that give an acceleration.",
+        short="ID",
+        derivatives="inverse_dynamics_derivatives",
+        jacobians={
+            "q": ("inverse_dynamics_derivatives", "dtau_dq"),
+            "v": ("inverse_dynamics_derivatives", "dtau_dv"),
+            "a": ("mass_matrix", "M"),
+        },
+        methods={
+            "serial": named(Method(algorithms.rnea)),
+            "scan": named(Method(parallel.scanned_inverse_dynamics)),
+        },
     ),
     "forward_dynamics": DynamicsFunction(
         QVT,
         {"a": V},
         (one_output(algorithms.aba), one_output(algorithms.factored_forward_dynamics)),
         ("f_ext",),
+        on_moving_ground=True,
         shared=(one_output(algorithms.factored_forward_dynamics),),
+        about="Forward dynamics: the acceleration that joint torques give.",
+        short="FD",
+        derivatives="forward_dynamics_derivatives",
+        jacobians={
+            "q": ("forward_dynamics_derivatives", "da_dq"),
+            "v": ("forward_dynamics_derivatives", "da_dv"),
+            "tau": ("forward_dynamics_derivatives", "da_dtau"),
+        },
+        divides=True,
+        lost_as_a_whole=True,
+        methods={
+            "aba": named(Method(algorithms.aba, _not_shared)),
+            **{name: named(method) for name, method in parallel.FORWARD_DYNAMICS.items()},
+        },
     ),
-    "mass_matrix": DynamicsFunction(Q, {"M": VV}, (one_output(algorithms.mass_matrix),)),
+    "mass_matrix": DynamicsFunction(
+        Q,
+        {"M": VV},
+        (one_output(algorithms.mass_matrix),),
+        about="The mass matrix M(q), symmetric.",
+        short="M",
+        by_pairs=True,
+        rows={None: one_output(inertia_rows)},
+    ),
     "mass_matrix_inverse": DynamicsFunction(
         Q,
         {"Minv": VV},
         (one_output(algorithms.mass_matrix_inverse), one_output(algorithms.factored_inverse)),
         shared=(one_output(algorithms.factored_inverse),),
+        about="The inverse of the mass matrix, symmetric.",
+        short="Minv",
+        divides=True,
+        lost_as_a_whole=True,
+        by_pairs=True,
+        rows={None: one_output(articulated_rows)},
     ),
     "inverse_dynamics_derivatives": DynamicsFunction(
         QVA,
@@ -140,6 +154,14 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         (algorithms.inverse_dynamics_derivatives,),
         ("f_ext",),
         collect=InverseDynamicsDerivatives,
+        about="The derivatives of inverse dynamics by q and v.",
+        short="dID",
+        by_pairs=True,
+        methods={
+            "serial": Method(algorithms.inverse_dynamics_derivatives),
+            "scan": Method(parallel.scanned_derivatives),
+        },
+        rows={"serial": inverse_dynamics_derivative_rows, "scan": scanned_derivative_rows},
     ),
     "forward_dynamics_derivatives": DynamicsFunction(
         QVT,
@@ -147,149 +169,95 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         (algorithms.forward_dynamics_derivatives,),
         ("f_ext",),
         collect=ForwardDynamicsDerivatives,
+        about="The derivatives of forward dynamics by q, v and tau.",
+        short="dFD",
+        divides=True,
+        lost_as_a_whole=True,
+        by_pairs=True,
     ),
     "forward_dynamics_derivatives_from": DynamicsFunction(
         {**QVA, "minv": VV},
         {"da_dq": VV, "da_dv": VV},
         (algorithms.forward_dynamics_derivatives_from,),
         ("f_ext",),
+        about=(
+            "The derivatives of forward dynamics where a and the inverse mass matrix are known."
+        ),
+        short="diFD",
+        divides=True,
+        by_pairs=True,
     ),
 }
-OF_ACCELERATIONS: dict[str, DynamicsFunction] = {  # what a method calls by another name
-    "forward_dynamics_derivatives_at": FUNCTIONS["forward_dynamics_derivatives"]._replace(
-        inputs=QVA, algorithms=(algorithms.forward_dynamics_derivatives_at,)
-    ),
-}
+OF_ACCELERATIONS = of_kind(
+    "of_accelerations",
+    {
+        "forward_dynamics_derivatives_at": FUNCTIONS["forward_dynamics_derivatives"]._replace(
+            inputs=QVA,
+            algorithms=(algorithms.forward_dynamics_derivatives_at,),
+            about="The derivatives of forward dynamics where a is known.",
+            short="",
+            lost_as_a_whole=False,
+        ),
+    },
+)
 
 
-def _of_frame(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
-    return DynamicsFunction(inputs, output, (one_output(algorithm),), ("frame", "reference"))
-
-
-def _of_robot(inputs: Sizes, output: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
-    return DynamicsFunction(inputs, output, (one_output(algorithm),))
-
-
-KINEMATICS: dict[str, DynamicsFunction] = {
-    "frame_placement": DynamicsFunction(
-        Q, {"placement": (4, 4)}, (one_output(algorithms.frame_placement),), ("frame",)
-    ),
-    "frame_velocity": _of_frame(STATE, {"velocity": (6,)}, algorithms.frame_velocity),
-    "frame_acceleration": _of_frame(QVA, {"acceleration": (6,)}, algorithms.frame_acceleration),
-    "jacobian": _of_frame(Q, {"J": (6, "v")}, algorithms.jacobian),
-    "jacobian_time_derivative": _of_frame(
-        STATE, {"dJ_dt": (6, "v")}, algorithms.jacobian_time_derivative
-    ),
-    "center_of_mass": _of_robot(Q, {"c": (3,)}, algorithms.center_of_mass),
-    "center_of_mass_jacobian": _of_robot(Q, {"J": (3, "v")}, algorithms.center_of_mass_jacobian),
-    "centroidal_momentum": _of_robot(STATE, {"h": (6,)}, algorithms.centroidal_momentum),
-    "centroidal_momentum_matrix": _of_robot(
-        Q, {"A": (6, "v")}, algorithms.centroidal_momentum_matrix
-    ),
-    "kinetic_energy": _of_robot(STATE, {"T": ()}, algorithms.kinetic_energy),
-    "potential_energy": _of_robot(Q, {"V": ()}, algorithms.potential_energy),
-    "coriolis_matrix": _of_robot(STATE, {"C": VV}, algorithms.coriolis_matrix),
-    "gravity_torque": _of_robot(Q, {"g": V}, algorithms.gravity_torque),
-    "bias_force": DynamicsFunction(
-        STATE, {"tau": V}, (one_output(algorithms.bias_force),), ("f_ext",)
-    ),
-}
+KINEMATICS = of_kind(
+    "kinematics",
+    {
+        "frame_placement": DynamicsFunction(
+            Q, {"placement": (4, 4)}, (one_output(algorithms.frame_placement),), ("frame",)
+        ),
+        "frame_velocity": of_frame(STATE, {"velocity": (6,)}, algorithms.frame_velocity),
+        "frame_acceleration": of_frame(QVA, {"acceleration": (6,)}, algorithms.frame_acceleration),
+        "jacobian": of_frame(Q, {"J": (6, "v")}, algorithms.jacobian),
+        "jacobian_time_derivative": of_frame(
+            STATE, {"dJ_dt": (6, "v")}, algorithms.jacobian_time_derivative
+        ),
+        "center_of_mass": of_robot(Q, {"c": (3,)}, algorithms.center_of_mass),
+        "center_of_mass_jacobian": of_robot(Q, {"J": (3, "v")}, algorithms.center_of_mass_jacobian),
+        "centroidal_momentum": of_robot(STATE, {"h": (6,)}, algorithms.centroidal_momentum),
+        "centroidal_momentum_matrix": of_robot(
+            Q, {"A": (6, "v")}, algorithms.centroidal_momentum_matrix
+        ),
+        "kinetic_energy": of_robot(STATE, {"T": ()}, algorithms.kinetic_energy),
+        "potential_energy": of_robot(Q, {"V": ()}, algorithms.potential_energy),
+        "coriolis_matrix": of_robot(
+            STATE, {"C": VV}, algorithms.coriolis_matrix, rows={None: one_output(coriolis_rows)}
+        ),
+        "gravity_torque": of_robot(Q, {"g": V}, algorithms.gravity_torque),
+        "bias_force": of_robot(
+            STATE, {"tau": V}, algorithms.bias_force, takes=("f_ext",), on_moving_ground=True
+        ),
+    },
+)
 
 
 TWO_Q: Sizes = {"q0": ("q",), "q1": ("q",)}
-CONFIGURATIONS: dict[str, DynamicsFunction] = {
-    "integrate": _of_robot(STATE, {"q_next": ("q",)}, algorithms.integrate),
-    "difference": _of_robot(TWO_Q, {"v": V}, algorithms.difference),
-    "interpolate": _of_robot({**TWO_Q, "fraction": ()}, {"q": ("q",)}, algorithms.interpolate),
-    "integrate_derivatives": DynamicsFunction(
-        STATE,
-        {"dq_next_dq": VV, "dq_next_dv": VV},
-        (algorithms.integrate_derivatives,),
-        collect=IntegrateDerivatives,
-    ),
-    "difference_derivatives": DynamicsFunction(
-        TWO_Q,
-        {"dv_dq0": VV, "dv_dq1": VV},
-        (algorithms.difference_derivatives,),
-        collect=DifferenceDerivatives,
-    ),
-}
-
-
-def _of_actuated(
-    tree: Tree, *inputs: Any, actuation: Actuation, fixed: Any = None, **options: Any
-) -> tuple[Any, ...]:
-    """Constrained inverse dynamics with the joints of an actuation."""
-    given: dict[str, Any] = {**options, "actuated": [x.freedom for x in actuation.actuators]}
-    return algorithms.constrained_inverse_dynamics(tree, *inputs, **given)
-
-
-ROWS_OF: Size = ("rows",)  # of constraints
-ROWS_BY_V: Size = ("rows", "v")
-CONSTRAINED: dict[str, DynamicsFunction] = {
-    "constrained_forward_dynamics": DynamicsFunction(
-        QVT,
-        {"a": V, "force": ROWS_OF},
-        (without_fixed(algorithms.constrained_forward_dynamics),),
-        ("constraints", "anchors", "f_ext"),
-        collect=ConstrainedForwardDynamics,
-    ),
-    "constrained_forward_dynamics_derivatives": DynamicsFunction(
-        QVT,
-        {
-            **{"a": V, "force": ROWS_OF, "da_dq": VV, "da_dv": VV, "da_dtau": VV},
-            **{"dforce_dq": ROWS_BY_V, "dforce_dv": ROWS_BY_V, "dforce_dtau": ROWS_BY_V},
-        },
-        (algorithms.constrained_forward_dynamics_derivatives,),
-        ("constraints", "anchors", "f_ext"),
-        collect=ConstrainedForwardDynamicsDerivatives,
-    ),
-    "impulse": DynamicsFunction(
-        {**STATE, "restitution": ("constraints",)},
-        {"v_next": V, "impulse": ROWS_OF},
-        (algorithms.impulse,),
-        ("constraints",),
-        collect=Impulse,
-    ),
-    "impulse_derivatives": DynamicsFunction(
-        {**STATE, "restitution": ("constraints",)},
-        {
-            **{"v_next": V, "impulse": ROWS_OF, "dv_dq": VV, "dv_dv": VV},
-            **{"dimpulse_dq": ROWS_BY_V, "dimpulse_dv": ROWS_BY_V},
-        },
-        (algorithms.impulse_derivatives,),
-        ("constraints",),
-        collect=ImpulseDerivatives,
-    ),
-    "constrained_inverse_dynamics": DynamicsFunction(
-        {**QVA, "weights": ROWS_OF},
-        {"tau": V, "force": ROWS_OF},
-        (_of_actuated,),
-        ("constraints", "actuation", "f_ext"),
-        collect=ConstrainedInverseDynamics,
-    ),
-    "closing_step": DynamicsFunction(
-        Q,
-        {"q_next": ("q",), "error": ROWS_OF},
-        (algorithms.closing_step,),
-        ("constraints", "anchors"),
-    ),
-    "constraint_jacobian": DynamicsFunction(
-        Q, {"J": ROWS_BY_V}, (one_output(algorithms.constraint_jacobian),), ("constraints",)
-    ),
-    "constraint_error": DynamicsFunction(
-        Q,
-        {"error": ROWS_OF},
-        (one_output(algorithms.constraint_error),),
-        ("constraints", "anchors"),
-    ),
-    "delassus_matrix": DynamicsFunction(
-        Q,
-        {"S": ("rows", "rows")},
-        (one_output(algorithms.delassus_matrix),),
-        ("constraints",),
-    ),
-}
+CONFIGURATIONS = of_kind(
+    "configurations",
+    {
+        "integrate": of_robot(
+            STATE, {"q_next": ("q",)}, algorithms.integrate, derivatives="integrate_derivatives"
+        ),
+        "difference": of_robot(
+            TWO_Q, {"v": V}, algorithms.difference, derivatives="difference_derivatives"
+        ),
+        "interpolate": of_robot({**TWO_Q, "fraction": ()}, {"q": ("q",)}, algorithms.interpolate),
+        "integrate_derivatives": DynamicsFunction(
+            STATE,
+            {"dq_next_dq": VV, "dq_next_dv": VV},
+            (algorithms.integrate_derivatives,),
+            collect=IntegrateDerivatives,
+        ),
+        "difference_derivatives": DynamicsFunction(
+            TWO_Q,
+            {"dv_dq0": VV, "dv_dq1": VV},
+            (algorithms.difference_derivatives,),
+            collect=DifferenceDerivatives,
+        ),
+    },
+)
 
 
 DT: Sizes = {"dt": ()}
@@ -307,95 +275,90 @@ _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
 _MANY_CONTROLS: Sizes = {**STATE, "tau": ("steps", "u"), **DT}
 _DIRECTIONS: Sizes = {"dq": V, "dv": V, "dtau": ("u",)}
 _GRADIENTS: Sizes = {"gq": V, "gv": V, "gtau": ("u",)}
-STEPS: dict[str, DynamicsFunction] = {
-    "step": DynamicsFunction(CONTROLLED, NEXT, (), IN_TIME, collect=Step),
-    "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), IN_TIME, collect=LinearStep),
-    "linearize_step_reduced": DynamicsFunction(
-        CONTROLLED, {**NEXT, **BY_CONTROLS}, (), IN_TIME, collect=ReducedStep
-    ),
-    "step_jvp": DynamicsFunction(
-        {**CONTROLLED, **_DIRECTIONS}, {"dq_next": V, "dv_next": V}, (), IN_TIME, collect=Direction
-    ),
-    "step_vjp": DynamicsFunction(
-        {**CONTROLLED, "gq_next": V, "gv_next": V}, _GRADIENTS, (), IN_TIME, collect=Gradients
-    ),
-}
-ROLLOUTS: dict[str, DynamicsFunction] = {  # of so many steps, which their variants tell
-    "rollout": DynamicsFunction(
-        _MANY_CONTROLS, {f"{k}_kept": size for k, size in _TRAJECTORY.items()}, (), IN_TIME,
-        collect=Trajectory,
-    ),
-    "rollout_with": DynamicsFunction(
-        {**STATE, **DT},
-        {**{f"{k}_kept": size for k, size in _TRAJECTORY.items()}, "controls": ("steps", "u")},
-        (), IN_TIME, collect=PolicyTrajectory,
-    ),
-    "rollout_gradient": DynamicsFunction(
-        {
-            "q": ("steps+1", "q"),
-            "v": ("steps+1", "v"),
-            "tau": ("steps", "u"),
-            **DT,
-            "gq": ("steps+1", "v"),
-            "gv": ("steps+1", "v"),
-        },
-        {"gq0": V, "gv0": V, "gtau": ("steps", "u")},
-        (),
-        IN_TIME,
-        collect=RolloutGradient,
-    ),
-}  # fmt: skip
-
-
-def _not_shared(tree: Tree) -> str | None:
-    return parallel.coupling_refusal(tree, "aba")
-
-
-def _named(method: Method) -> Method:
-    return method._replace(algorithm=one_output(method.algorithm))
-
-
-METHODS: dict[str, dict[str, Method]] = {
-    "inverse_dynamics": {
-        "serial": _named(Method(algorithms.rnea)),
-        "scan": _named(Method(parallel.scanned_inverse_dynamics)),
+STEPS = of_kind(
+    "steps",
+    {
+        "step": DynamicsFunction(
+            CONTROLLED, NEXT, (), IN_TIME, collect=Step, derivatives="linearize_step"
+        ),
+        "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), IN_TIME, collect=LinearStep),
+        "linearize_step_reduced": DynamicsFunction(
+            CONTROLLED, {**NEXT, **BY_CONTROLS}, (), IN_TIME, collect=ReducedStep
+        ),
+        "step_jvp": DynamicsFunction(
+            {**CONTROLLED, **_DIRECTIONS},
+            {"dq_next": V, "dv_next": V},
+            (),
+            IN_TIME,
+            collect=Direction,
+        ),
+        "step_vjp": DynamicsFunction(
+            {**CONTROLLED, "gq_next": V, "gv_next": V}, _GRADIENTS, (), IN_TIME, collect=Gradients
+        ),
     },
-    "forward_dynamics": {
-        "aba": _named(Method(algorithms.aba, _not_shared)),
-        **{name: _named(method) for name, method in parallel.FORWARD_DYNAMICS.items()},
+    divides=True,
+)
+# of so many steps, which their variants tell
+ROLLOUTS = of_kind(
+    "rollouts",
+    {
+        "rollout": DynamicsFunction(
+            _MANY_CONTROLS,
+            {f"{k}_kept": size for k, size in _TRAJECTORY.items()},
+            (),
+            IN_TIME,
+            collect=Trajectory,
+        ),
+        "rollout_with": DynamicsFunction(
+            {**STATE, **DT},
+            {**{f"{k}_kept": size for k, size in _TRAJECTORY.items()}, "controls": ("steps", "u")},
+            (),
+            IN_TIME,
+            collect=PolicyTrajectory,
+            public=False,
+        ),
+        "rollout_gradient": DynamicsFunction(
+            {
+                "q": ("steps+1", "q"),
+                "v": ("steps+1", "v"),
+                "tau": ("steps", "u"),
+                **DT,
+                "gq": ("steps+1", "v"),
+                "gv": ("steps+1", "v"),
+            },
+            {"gq0": V, "gv0": V, "gtau": ("steps", "u")},
+            (),
+            IN_TIME,
+            collect=RolloutGradient,
+            public=False,
+        ),
     },
-    "inverse_dynamics_derivatives": {
-        "serial": Method(algorithms.inverse_dynamics_derivatives),
-        "scan": Method(parallel.scanned_derivatives),
-    },
-}
-"""Algorithms that may be asked for by name: serial ones, and those of `algorithms.parallel`."""
-
-ROWS: dict[tuple[str, str | None], Algorithm] = {  # by function and method
-    ("mass_matrix", None): one_output(inertia_rows),
-    ("mass_matrix_inverse", None): one_output(articulated_rows),
-    ("coriolis_matrix", None): one_output(coriolis_rows),
-    ("inverse_dynamics_derivatives", "serial"): inverse_dynamics_derivative_rows,
-    ("inverse_dynamics_derivatives", "scan"): scanned_derivative_rows,
-}
-"""Algorithms that give a row of numbers for each freedom, of which products make the matrices."""
+    divides=True,
+)
 
 
 ALONG: Sizes = {"weights": V, "direction": ("3v",)}
 PRODUCT: Sizes = {"product": ("3v",)}
-DERIVED: dict[str, DynamicsFunction] = {  # by `derived.py`: no algorithm computes them
-    "inverse_dynamics_parameter_derivatives": DynamicsFunction(
-        QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext")
-    ),
-    "inverse_dynamics_second_derivatives": DynamicsFunction(
-        {**QVA, "direction": V},
-        dict.fromkeys(("d2tau_dqdq", "d2tau_dvdq", "d2tau_dvdv", "d2tau_dadq"), VV),
-        (),
-        ("f_ext",),
-    ),
-    "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
-    "forward_dynamics_hessian_product": DynamicsFunction(QVT | ALONG, PRODUCT, (), ("f_ext",)),
-}
+# by `derived.py`: no algorithm computes them
+DERIVED = of_kind(
+    "derived",
+    {
+        "inverse_dynamics_parameter_derivatives": DynamicsFunction(
+            QVA, {"dtau": ("v", "wrt")}, (), ("wrt", "f_ext"), on_moving_ground=True, by_pairs=True
+        ),
+        "inverse_dynamics_second_derivatives": DynamicsFunction(
+            {**QVA, "direction": V},
+            dict.fromkeys(("d2tau_dqdq", "d2tau_dvdq", "d2tau_dvdv", "d2tau_dadq"), VV),
+            (),
+            ("f_ext",),
+            by_pairs=True,
+        ),
+        "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
+        "forward_dynamics_hessian_product": DynamicsFunction(
+            QVT | ALONG, PRODUCT, (), ("f_ext",), divides=True
+        ),
+    },
+)
 TABLE = {
     **FUNCTIONS,
     **OF_ACCELERATIONS,
@@ -406,17 +369,10 @@ TABLE = {
 }
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
 CALLED = {**TABLE, **CONSTRAINED, **ROLLOUTS}
-BY_NAME = {**TABLE, **CONSTRAINED, "rollout": ROLLOUTS["rollout"]}
+BY_NAME = {name: function for name, function in CALLED.items() if function.public}
 """What other frameworks and `featherlane.call` have: functions whose arrays say all of their sizes,
 without the policies and trajectories that the other rollouts take.
 """
-
-DIVIDES = {
-    *(name for name in TABLE if name.startswith("forward_dynamics")),
-    *("mass_matrix_inverse", *STEPS, *ROLLOUTS),
-    *(name for name in CONSTRAINED if not name.startswith("constraint_")),
-}
-"""The functions that divide by the mass matrix."""
 
 
 def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int, ...]]:

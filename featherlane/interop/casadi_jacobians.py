@@ -10,23 +10,11 @@ from typing import Any
 
 from featherlane.algorithms.tangent import configuration_rate
 from featherlane.api.model import Model
+from featherlane.functions.table import CALLED
 from featherlane.program.derivatives.graphs import jacobian
 from featherlane.program.graph import Graph
 from featherlane.program.nested import nest
 from featherlane.program.trace import call, trace
-
-ANALYTIC = {  # by function, then input: where its Jacobian is, by entries of v
-    "inverse_dynamics": {
-        "q": ("inverse_dynamics_derivatives", "dtau_dq"),
-        "v": ("inverse_dynamics_derivatives", "dtau_dv"),
-        "a": ("mass_matrix", "M"),
-    },
-    "forward_dynamics": {
-        "q": ("forward_dynamics_derivatives", "da_dq"),
-        "v": ("forward_dynamics_derivatives", "da_dv"),
-        "tau": ("forward_dynamics_derivatives", "da_dtau"),
-    },
-}
 
 
 def size(shape: Sequence[int]) -> tuple[int, int]:
@@ -69,8 +57,8 @@ def _flat(x: Any) -> list[Any]:
 
 
 def analytic(model: Model, function: str, graph: Graph, options: dict[str, Any]) -> Graph:
-    """The Jacobians of a model's function, from the functions of `ANALYTIC` where there are any."""
-    known = ANALYTIC.get(function, {})
+    """The Jacobians of a model's function, from its other functions where there are any."""
+    known = CALLED[function].jacobians
     others = {
         name: model.graph(name, **({} if name == "mass_matrix" else options))
         for name in {name for name, _ in known.values()}

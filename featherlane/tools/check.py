@@ -32,7 +32,7 @@ import numpy as np
 from featherlane.api.model import Model, load
 from featherlane.errors import one_of
 from featherlane.functions.array_like import WrenchFrame
-from featherlane.functions.table import DIVIDES, FUNCTIONS, Variant
+from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
 from featherlane.robot.loaders.roots import Root
@@ -293,7 +293,7 @@ class _Comparison:
     ) -> Iterator[ComparedBlock]:
         limits = np.full(len(self.condition), BASE[self.dtype])
         used, unit = np.full(len(self.condition), True), self.force
-        if name in DIVIDES:
+        if FUNCTIONS[name].divides:
             limits = np.maximum(limits, SLACK * np.finfo(self.dtype).eps * self.condition)
             used, unit = ~self.singular, 1.0
         if not used.any():

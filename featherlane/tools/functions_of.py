@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from featherlane.functions.table import DIVIDES, FUNCTIONS
+from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.massless import massless_joints
 from featherlane.robot.model import Robot
 
@@ -14,7 +14,7 @@ def functions_of(model: Robot) -> tuple[str, ...]:
     inverse.
     """
     massless = massless_joints(model)
-    return tuple(name for name in FUNCTIONS if not (massless and name in DIVIDES))
+    return tuple(name for name, f in FUNCTIONS.items() if not (massless and f.divides))
 
 
 def left_out(model: Robot) -> Iterator[str]:

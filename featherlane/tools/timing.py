@@ -15,6 +15,7 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.strides import aligned
+from featherlane.functions.table import FUNCTIONS
 from featherlane.tools.functions_of import functions_of
 from featherlane.tools.work import bytes_moved, operations
 
@@ -22,15 +23,7 @@ Progress = Callable[[str], None]
 Arrays = dict[str, np.ndarray]
 Call = Callable[[], Any]
 
-SHORT = {
-    "inverse_dynamics": "ID",
-    "forward_dynamics": "FD",
-    "mass_matrix": "M",
-    "mass_matrix_inverse": "Minv",
-    "inverse_dynamics_derivatives": "dID",
-    "forward_dynamics_derivatives": "dFD",
-    "forward_dynamics_derivatives_from": "diFD",
-}
+SHORT = {name: function.short for name, function in FUNCTIONS.items()}
 DTYPES = ("float64", "float32")
 SECONDS = 0.1  # total time of the calls for one median
 SHORTEST = 1e-4  # s: shorter calls are timed several at once

@@ -23,7 +23,7 @@ import featherlane as fl
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sequences import is_planned
-from featherlane.functions.table import INTEGRATORS, METHODS, REFERENCES, STEPS, TABLE, Variant
+from featherlane.functions.table import INTEGRATORS, REFERENCES, STEPS, TABLE, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS
@@ -101,7 +101,7 @@ def variant(rng, model, name):
             of("frame", model.frame_names),
             of("reference", REFERENCES),
             of("wrt", PARAMETERS),
-            method=rng.choice((None, *METHODS.get(name, ()))) if most else None,
+            method=rng.choice((None, *TABLE[name].methods)) if most else None,
             integrator=of("integrator", INTEGRATORS),
         )
         if made.wrenches and name not in STEPS and rng.random() < 0.3:

@@ -11,8 +11,9 @@ from featherlane.accelerators.organise.limbs import SIGNS, VALUES, Limbs
 from featherlane.backends.fixed.prepare import rewritten
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, output_shapes
+from featherlane.functions.dynamics_function import Algorithm
 from featherlane.functions.pieces import EVERY
-from featherlane.functions.table import Algorithm, Variant
+from featherlane.functions.table import Variant
 from featherlane.program.analysis.partition import Entry
 from featherlane.program.graph import Graph, Output, rewrite, simplify
 from featherlane.program.trace import no_garbage, trace

@@ -18,7 +18,7 @@ from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms, mass_matrix
 from featherlane.functions.long.recording import recording
-from featherlane.functions.table import ROWS, TABLE, Variant
+from featherlane.functions.table import TABLE, Variant
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -136,7 +136,7 @@ def _forward_derivatives_by_sweeps(model: Robot, variant: Variant, dtype: Any) -
     inverse = Variant("mass_matrix_inverse", parameters=variant.parameters)
     first = variant._replace(name="inverse_dynamics_derivatives", method="serial")
     M = mass_matrix.swept_mass_matrix(model, inverse, dtype)
-    recorded = recording(model, first, dtype, ROWS[first.name, first.method])
+    recorded = recording(model, first, dtype, TABLE[first.name].rows[first.method])
     inputs, by_freedom = tuple(input_shapes(model, variant)), ("by_position", "by_velocity")
     with_acceleration = tuple("acceleration" if name == "tau" else name for name in inputs)
     stages = [

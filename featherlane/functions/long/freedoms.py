@@ -16,7 +16,7 @@ from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeli
 from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.recording import recording
-from featherlane.functions.table import ROWS, TABLE, Variant
+from featherlane.functions.table import TABLE, Variant
 from featherlane.robot.model import Robot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
@@ -117,7 +117,7 @@ def products(
     which numbers of the rows, from the first output of the recording, meet which numbers of the
     columns, from its own output of the recording.
     """
-    run = recording(model, variant, dtype, ROWS[variant.name, variant.method])
+    run = recording(model, variant, dtype, TABLE[variant.name].rows[variant.method])
     size, rows = matrix_size(run), tuple(f"rows{k}" for k in range(len(parts)))
     jobs = [
         MatrixJob(tables.products(part, size, run.dtype), rows[0], own, name)

@@ -15,7 +15,7 @@ from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms
 from featherlane.functions.long.recording import recording
-from featherlane.functions.table import ROWS, TABLE, Variant
+from featherlane.functions.table import TABLE, Variant
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BASE
 from featherlane.robot.tree_of import tree_of
@@ -71,7 +71,7 @@ class SweptMassMatrix(NamedTuple):
 
 def swept_mass_matrix(model: Robot, variant: Variant, dtype: Any) -> SweptMassMatrix:
     """variant: of "mass_matrix_inverse"."""
-    run = recording(model, variant, dtype, ROWS[variant.name, None])
+    run = recording(model, variant, dtype, TABLE[variant.name].rows[None])
     return SweptMassMatrix(run, *freedoms.sweep_order(tree_of(model)))
 
 

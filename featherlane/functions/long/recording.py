@@ -10,7 +10,8 @@ from typing import Any
 
 from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
 from featherlane.functions.compile import input_shapes, scalar_function
-from featherlane.functions.table import Algorithm, Variant
+from featherlane.functions.dynamics_function import Algorithm
+from featherlane.functions.table import Variant
 from featherlane.program.lower import traced
 from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot
