@@ -26,11 +26,13 @@ class _Text(NamedTuple):
     colour: str = "#1f2328"
     anchor: str = "start"
     weight: str = "normal"
+    more: str = ""  # attributes
 
     def __str__(self) -> str:
         return (
-            f"<text x='{self.x:g}' y='{self.y:g}' font-size='{self.size}' fill='{self.colour}' "
-            f"text-anchor='{self.anchor}' font-weight='{self.weight}'>{escape(self.text)}</text>"
+            f"<text{self.more} x='{self.x:g}' y='{self.y:g}' font-size='{self.size}' "
+            f"fill='{self.colour}' text-anchor='{self.anchor}' "
+            f"font-weight='{self.weight}'>{escape(self.text)}</text>"
         )
 
 
@@ -210,9 +212,9 @@ def _links(x: float, y: float, to: float, middle: float, many: bool, turns: bool
     if turns or many:
         over = "t" if turns else "s"
         for label, height in (("broadcast", middle - 15), ("reduce", middle + 24)):
-            text = str(_Text(to - 8, height, f"{label} {over}", 9, "#57606a", "end"))
-            yield text.replace("<text", "<text stroke='white' stroke-width='4'")
-            yield text
+            text = _Text(to - 8, height, f"{label} {over}", 9, "#57606a", "end")
+            yield str(text._replace(more=" stroke='white' stroke-width='4'"))
+            yield str(text)
 
 
 def _way(start: tuple[float, float], end: tuple[float, float], dashes: str) -> str:

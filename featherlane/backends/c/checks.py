@@ -107,7 +107,7 @@ def _members(arrays: Sequence[tuple[str, int]], t: CType, size: str) -> list[str
     """
     return [
         "struct {",
-        *[f"  {t.name} {x}{size.replace('{}', str(entries))};" for x, entries in arrays],
+        *[f"  {t.name} {x}{size.format(entries)};" for x, entries in arrays],
         "}",
     ]
 

@@ -34,7 +34,7 @@ def library(
         f"{name}.h": _header(name, written, preface, t, batch),
         f"{name}.c": _source(name, written, t, batch),
         f"{name}_check.c": checks.program(name, written, t, np.dtype(dtype), WIDEST // t.bits),
-        "CMakeLists.txt": CMAKE.replace("@", name),
+        "CMakeLists.txt": _cmake(name),
     }
 
 
@@ -269,25 +269,27 @@ def _text(head: str, each: Written, body: Sequence[str], counts: Sequence[str] =
     return with_body(head, [*unused, *body])
 
 
-CMAKE = """\
-# As a part of your project: add_subdirectory(this folder), then link the target @.
+def _cmake(name: str) -> str:
+    """The CMakeLists.txt of a library."""
+    return f"""\
+# As a part of your project: add_subdirectory(this folder), then link the target {name}.
 cmake_minimum_required(VERSION 3.15)
-project(@ C)
+project({name} C)
 
-add_library(@ STATIC @.c)
-target_include_directories(@ PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-set_target_properties(@ PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
+add_library({name} STATIC {name}.c)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+set_target_properties({name} PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON)
 if(MSVC)
-  target_compile_options(@ PUBLIC /fp:precise)
+  target_compile_options({name} PUBLIC /fp:precise)
 else()
-  target_compile_options(@ PUBLIC -ffp-contract=off)
-  target_link_libraries(@ PUBLIC m)
+  target_compile_options({name} PUBLIC -ffp-contract=off)
+  target_link_libraries({name} PUBLIC m)
 endif()
 
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   enable_testing()
-  add_executable(@_check @_check.c)
-  target_link_libraries(@_check PRIVATE @)
-  add_test(NAME @_check COMMAND @_check)
+  add_executable({name}_check {name}_check.c)
+  target_link_libraries({name}_check PRIVATE {name})
+  add_test(NAME {name}_check COMMAND {name}_check)
 endif()
 """

@@ -307,6 +307,13 @@ def straight_line(
     return code.lines
 
 
+def never(pointer: str) -> str:
+    """The line in front of straight-line code that sets %stop: whether a pointer is null, which it
+    is not.
+    """
+    return f"%stop = icmp eq ptr {pointer}, null"
+
+
 class _StraightLine:
     """Straight-line code under construction: names of values, and inputs the basic block has
     loaded.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 # Characters of a piece at least: about 0.1 s of compilation, where a piece costs about 1 ms more to
 # make and 0.1 ms to load
@@ -20,7 +21,33 @@ MOVED = 1 << 12  # characters of a function that is worth moving
 
 _NAME = re.compile(r"@([-\w.$]+)")
 _LOCAL = ("!", "%", "attributes ")  # lines that a module needs for itself: metadata, types
+INTERNAL = "internal "
 _MAGIC = b"featherlane objects\n"
+
+
+class _Function(NamedTuple):
+    """A function of LLVM IR. linkage: "internal " or none; head: the rest up to its brace; body:
+    from the brace on.
+    """
+
+    linkage: str
+    head: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        return f"define {self.linkage}{self.head}{self.body}"
+
+    @property
+    def used(self) -> set[str]:
+        """The globals that it refers to."""
+        return {*_NAME.findall(self.body)}
+
+    def can_move(self, shared: dict[str, str]) -> bool:
+        """Whether it is large and refers only to globals that every module can declare."""
+        if len(self.text) < MOVED or self.linkage != INTERNAL:
+            return False
+        return "noinline" in self.head and self.used <= shared.keys()
 
 
 def cut(ir: str) -> list[str]:
@@ -32,35 +59,32 @@ def cut(ir: str) -> list[str]:
     lines, functions = _parts(ir)
     shared = {name: line for line in lines if (name := _copied(line))}
     local = [line for line in lines if line.startswith(_LOCAL)]
-    stay, pieces = list[str](), list[list[str]]()
+    stay, pieces = list[str](), list[list[_Function]]()
     least, size = max(PIECE, len(ir) // MOST), 0
-    for text in functions:
-        if not _can_move(text, shared):
-            stay.append(text)
+    for function in functions:
+        if not function.can_move(shared):
+            stay.append(function.text)
             continue
         if not pieces or size >= least:
             pieces.append([])
             size = 0
-        pieces[-1].append(text)
-        size += len(text)
-    moved = [_head(text).replace("define internal", "declare hidden") for f in pieces for text in f]
+        pieces[-1].append(function)
+        size += len(function.text)
+    moved = [f"declare hidden {function.head}" for piece in pieces for function in piece]
     return ["\n".join([*lines, *moved, *stay]), *[_module(f, shared, local) for f in pieces]]
 
 
-def _parts(ir: str) -> tuple[list[str], list[str]]:
+def _parts(ir: str) -> tuple[list[str], list[_Function]]:
     """The lines of LLVM IR outside of functions, and the functions."""
-    lines, functions = list[str](), list[str]()
+    lines, functions = list[str](), list[_Function]()
     for part in f"{ir}\n".split("\n}\n"):
         outside, define, function = f"\n{part}".partition("\ndefine ")
         lines += [line for line in outside.split("\n") if line]
         if define:
-            functions.append(f"define {function}\n}}")
+            head, brace, body = function.partition("{\n")
+            linkage = INTERNAL if head.startswith(INTERNAL) else ""
+            functions.append(_Function(linkage, head.removeprefix(INTERNAL), f"{brace}{body}\n}}"))
     return lines, functions
-
-
-def _head(function: str) -> str:
-    """A function up to its brace."""
-    return function[: function.index("{\n")]
 
 
 def _copied(line: str) -> str | None:
@@ -71,22 +95,9 @@ def _copied(line: str) -> str | None:
     return None
 
 
-def _can_move(function: str, shared: dict[str, str]) -> bool:
-    """Whether a function is large and refers only to globals that every module can declare."""
-    if len(function) < MOVED or not function.startswith("define internal "):
-        return False
-    head = _head(function)
-    return "noinline" in head and _used(function) <= shared.keys()
-
-
-def _used(function: str) -> set[str]:
-    """The globals that a function refers to."""
-    return {*_NAME.findall(function, len(_head(function)))}
-
-
-def _module(functions: list[str], shared: dict[str, str], local: list[str]) -> str:
-    used = {name: None for text in functions for name in sorted(_used(text))}
-    texts = [text.replace("define internal", "define hidden", 1) for text in functions]
+def _module(functions: list[_Function], shared: dict[str, str], local: list[str]) -> str:
+    used = {name: None for function in functions for name in sorted(function.used)}
+    texts = [function._replace(linkage="hidden ").text for function in functions]
     return "\n".join([*[shared[name] for name in used], *texts, *local, ""])
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # workers do without NumPy
     import numpy as np
 
 X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
-# An attribute of functions with workspaces on the stack: they touch page after page, so that a
-# stack overflow hits the guard page and not memory beyond it
-PROBED = '"probe-stack"="inline-asm"'
+# Attributes, which `module_for` adds, of functions with workspaces on the stack: they touch page
+# after page, so that a stack overflow hits the guard page and not memory beyond it
+PROBED = "#0"
 WHOLE_VECTORS = "-prefer-256-bit"  # LLVM halves vectors of 512 bits where it expects a lower clock
 
 
@@ -108,8 +108,8 @@ def target_machine(target: Processor) -> llvm.TargetMachine:
 
 def module_for(ir: str, target: Processor, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """Parses LLVM IR into a verified module for a target."""
-    if "windows" in target.triple:  # each function probes its stack there, by a call of __chkstk
-        ir = ir.replace(PROBED, "")
+    if "windows" not in target.triple:  # each function probes its stack there, by __chkstk
+        ir = f'{ir}\nattributes {PROBED} = {{ "probe-stack"="inline-asm" }}\n'
     module = llvm.parse_assembly(ir if target.x86 else _unmergeable(ir))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     if not target.fused:

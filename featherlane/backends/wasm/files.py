@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,12 +98,9 @@ def page(robots: Sequence[RobotOnPage]) -> str:
         robot._asdict() | {"module": base64.b64encode(robot.module).decode()} for robot in robots
     ]
     data = json.dumps(content).replace("</", "<\\/")  # no end of the script
-    loader = re.sub(r"^export ", "", _text("loader.mjs"), flags=re.M)
-    parts = {"LOADER": loader, "VIEWER": _text("viewer.mjs"), "STYLE": _text("page.css")}
-    text = _text("page.html").replace("{{ROBOTS}}", data)
-    for key, part in parts.items():
-        text = text.replace(f"{{{{{key}}}}}", part)
-    return text
+    parts = {"LOADER": "loader.mjs", "VIEWER": "viewer.mjs", "STYLE": "page.css"}
+    texts = {key: _text(name) for key, name in parts.items()}
+    return Template(_text("page.html")).substitute(texts, ROBOTS=data)
 
 
 def _text(name: str) -> str:

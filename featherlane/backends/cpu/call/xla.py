@@ -152,22 +152,22 @@ def _failing(label: str, message: str) -> str:
 """
 
 
-HELPERS = """
-define internal ptr @error(ptr %frame, ptr %message, i32 %code) {
+HELPERS = f"""
+define internal ptr @error(ptr %frame, ptr %message, i32 %code) {{
   %api = field ptr %frame 16
   %create = field ptr %api 48
   %args = alloca [4 x i64], align 8
-  put i64 ERROR_SIZE %args 0
+  put i64 {ERROR_SIZE} %args 0
   put ptr null %args 1
   put ptr %message %args 2
   %where = word %args 3
   store i32 %code, ptr %where, align 4
   %made = call ptr %create(ptr %args)
   ret ptr %made
-}
+}}
 
 ; The product of a buffer's leading dimensions; -1 for a wrong dtype or a wrong number of entries.
-define internal i64 @states_of(ptr %buffer, ptr %size, i64 %dtype) {
+define internal i64 @states_of(ptr %buffer, ptr %size, i64 %dtype) {{
   need eq i64 $(zext i32 $(field i32 %buffer 16) to i64), %dtype
   %core = item i64 %size 0
   %entries = item i64 %size 1
@@ -189,8 +189,8 @@ define internal i64 @states_of(ptr %buffer, ptr %size, i64 %dtype) {
   ret i64 %states
 no:
   ret i64 -1
-}
-""".replace("ERROR_SIZE", str(ERROR_SIZE))
+}}
+"""
 
 
 def source() -> str:

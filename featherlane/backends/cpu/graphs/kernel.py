@@ -23,7 +23,6 @@ from featherlane.backends.llvm.macros import expanded
 from featherlane.program.graph import Graph
 from featherlane.program.program import Program, Y
 
-NEVER = "%stop = icmp eq ptr %out, null"  # see straight_line
 LEAVE = ["leave:", "ret void", "}"]
 
 
@@ -81,7 +80,7 @@ def _routine(layout: MemoryLayout, step: Step, name: str) -> list[str]:
 
     body = _body(step.graph, t, load, step.stores, "%result", one.bytes)
     head = f"define internal void @{name}(ptr %out, ptr %each, ptr %result) noinline {{"
-    return [head, NEVER, *body, "br label %leave", *LEAVE]
+    return [head, lower.never("%out"), *body, "br label %leave", *LEAVE]
 
 
 def _columns(
@@ -110,7 +109,7 @@ def _columns(
 def _for_one_tile(name: str, body: list[str]) -> list[str]:
     """A function of one tile, whose body finds inputs at %i and other vectors at %o."""
     head = f"define internal void @{name}(ptr noalias %i, ptr noalias %o) noinline {{"
-    return [head, NEVER.replace("%out", "%o"), *body, "br label %leave", *LEAVE]
+    return [head, lower.never("%o"), *body, "br label %leave", *LEAVE]
 
 
 def _over_tiles(layout: MemoryLayout, k: int, name: str) -> list[str]:

@@ -107,7 +107,7 @@ def _block(code: _SingleState, number: int) -> list[str]:
     nodes = range(block.first, block.last)
     return [
         f"define internal void @block{number}({', '.join(arguments)}) noinline {{",
-        "%stop = icmp eq ptr %kept, null",  # never, see straight_line
+        lower.never("%kept"),
         *lower.straight_line(code.packed.graph, code.t, code.load, code.store, nodes),
         "br label %leave",
         "leave:",

@@ -79,23 +79,26 @@ def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int)
 @{SLOTS} = constant i64 {slots}
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 {expanded(PREFETCH)}
-{expanded(COPY.replace("SIZE", str(dtype.itemsize)).replace("INT", f"i{8 * dtype.itemsize}"))}
+{expanded(_copy(dtype.itemsize))}
 {work}
 {expanded(body)}
 {lines.workspaces.functions()}"""
 
 
-COPY = """
+def _copy(size: int) -> str:
+    """@copy, for numbers of so many bytes."""
+    integer = f"i{8 * size}"
+    return f"""
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Copies rows x columns numbers of each state between arrays of any strides: those of both arrays,
 ; in turn, from state to state, row to row and column to column.
 define internal void @copy(ptr %from, ptr %to, ptr %strides,
-                           i64 %states, i64 %rows, i64 %columns) noinline {
+                           i64 %states, i64 %rows, i64 %columns) noinline {{
   %from.c = item i64 %strides 4
   %to.c = item i64 %strides 5
-  %dense = and i1 $(icmp eq i64 %from.c, SIZE), $(icmp eq i64 %to.c, SIZE)
-  %bytes = mul i64 %columns, SIZE
+  %dense = and i1 $(icmp eq i64 %from.c, {size}), $(icmp eq i64 %to.c, {size})
+  %bytes = mul i64 %columns, {size}
   each %s 0 %states
   %from.s = at %from $(mul i64 %s, $(item i64 %strides 0))
   %to.s = at %to $(mul i64 %s, $(item i64 %strides 1))
@@ -110,15 +113,15 @@ entries:
   each %c 0 %columns
   %from.at = at %from.r $(mul i64 %c, %from.c)
   %to.at = at %to.r $(mul i64 %c, %to.c)
-  %x = load INT, ptr %from.at, align SIZE
-  store INT %x, ptr %to.at, align SIZE
+  %x = load {integer}, ptr %from.at, align {size}
+  store {integer} %x, ptr %to.at, align {size}
   again %c
   br label %copied
 copied:
   again %r
   again %s
   ret void
-}
+}}
 """
 
 

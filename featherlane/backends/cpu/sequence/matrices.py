@@ -40,8 +40,8 @@ def _multiply(t: Lanes) -> str:
 
     def row(rows: int) -> str:
         """The tiles of some rows, the last one with the vectors that are left over."""
-        arguments = "ptr %c.row, i64 %c.pitch, ptr %a.row, i64 %a.pitch, ptr %b, i64 %b.pitch"
-        arguments = arguments.replace(".row", f".row{rows}")
+        c, a = (f"ptr %{x}.row{rows}, i64 %{x}.pitch" for x in "ca")
+        arguments = f"{c}, {a}, ptr %b, i64 %b.pitch"
         lasts = "".join(
             f"""
 last.{rows}.{v}:

@@ -12,7 +12,6 @@ half). The call is over when its caller has closed the gate and nobody is inside
 
 from __future__ import annotations
 
-import re
 from collections import namedtuple
 
 from featherlane.backends.cpu.strides import LINE
@@ -64,7 +63,10 @@ RING = f"""
   %release = item ptr %pool {pool_word("release")}
   call void %release(ptr $(item ptr %worker {field(WorkerWords, "lock")}))"""
 
-SHARE = f"""
+
+def _share(pause: str) -> str:
+    """The caller's side. pause: an instruction for loops that spin."""
+    return f"""
 ; An inner loop whose data is a SharedTask: runs it with the pool if that pays and the pool is free,
 ; else in this thread.
 define void @share(ptr %args, ptr %dims, ptr %steps, ptr %task) {{
@@ -114,7 +116,7 @@ define internal void @finish(ptr %pool) {{
   %spins = item i64 %pool {pool_word("spins")}
   each %k 0 %spins
   when eq i64 $(load atomic i64, ptr %pool acquire, align 8), 0: over
-  PAUSE
+  {pause}
   again %k
   %before = atomicrmw or ptr %pool, i64 {WAITING} acq_rel
   when eq i64 %before, 0: reset
@@ -129,6 +131,7 @@ over:
   ret void
 }}
 """
+
 
 WORK = f"""
 ; Claims parts of the states and runs the loop on them, until none is left.
@@ -218,7 +221,10 @@ define internal ptr @worker(ptr %pool, i64 %k) {{
 }}
 """
 
-SERVE = f"""
+
+def _serve(pause: str) -> str:
+    """The workers' side. pause: as of `_share`."""
+    return f"""
 ; The life of worker k, until the pool stops.
 define void @serve(ptr %pool, i64 %k) {{
 entry:
@@ -265,7 +271,7 @@ closed:
   need ule i64 %k1, %pauses
   br label %wait
 wait:
-  PAUSE
+  {pause}
   br label %watch
 yes:
   ret i1 true
@@ -320,11 +326,12 @@ rung:
 ; Pauses so many times, which tells how long a pause is.
 define void @pauses(i64 %count) {{
   each %k 0 %count
-  PAUSE
+  {pause}
   again %k
   ret void
 }}
 """
+
 
 DECLARED = """
 declare i64 @llvm.umin.i64(i64, i64)
@@ -339,5 +346,4 @@ PAUSES = {"x86_64": X86_PAUSE, "amd64": X86_PAUSE, "aarch64": ARM_PAUSE, "arm64"
 def source() -> str:
     """The LLVM IR of @share, @serve, @dismiss and @pauses."""
     declared, pause = PAUSES.get(targets.host().triple.split("-")[0], ("", ""))
-    text = declared + DECLARED + SHARE + WORK + SERVE
-    return expanded(re.sub(r"\bPAUSE\b", pause, text))
+    return expanded(declared + DECLARED + _share(pause) + WORK + _serve(pause))
