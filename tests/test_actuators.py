@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
-from featherlane.functions.table import INTEGRATORS
+from featherlane.algorithms.integrators import INTEGRATORS
 
 BODIES = """
 <mujoco><option timestep="0.002"/><worldbody><body pos="0 0 1">

@@ -6,8 +6,8 @@ from constrained_states import with_frames
 from repetition import repeated
 
 import featherlane as fl
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends.dual import evaluate
-from featherlane.functions.table import INTEGRATORS
 from featherlane.robot.model import WORLD
 
 DT = 0.01

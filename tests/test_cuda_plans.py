@@ -8,13 +8,14 @@ from repetition import repeated
 from test_backend import dtypes, same_bits
 
 import featherlane as fl
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.api.compiled import settled
 from featherlane.backends.cuda import plans
 from featherlane.functions import sequences
 from featherlane.functions.differentiated import function_of
 from featherlane.functions.gpu import kernels_of, source_of
 from featherlane.functions.operations import Operation
-from featherlane.functions.table import INTEGRATORS, Variant
+from featherlane.functions.table import Variant
 
 BATCH = 35  # a whole warp, and three states of another
 

@@ -7,6 +7,7 @@ import pytest
 from documents import ROOT
 
 import featherlane as fl
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.functions.table import Variant
 
@@ -183,7 +184,8 @@ def test_the_circuit_of_the_next_stage_is_the_integrator(mpc, robot):
     h = given["h"][:, None]
     u, v_next = given["end_r"] + h * given["rate"], given["v"] + given["end_a"] + h * given["a"]
     wanted = {"q_next": model.integrate(given["q"], u), "v_next": v_next}
-    maps = piece(model, Variant("motion_maps"))(u, v_next)
+    method = INTEGRATORS["rk4"].combination(())
+    maps = piece(model, Variant("stage_maps", tableau=method))(u, v_next)
     wanted |= dict(zip(("by_q", "by_u", "rate_by_u", "rate_by_v"), maps, strict=True))
     for name, x in wanted.items():
         most = 2e-6 * max(1.0, np.abs(x).max())

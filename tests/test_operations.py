@@ -23,6 +23,8 @@ def variant_of(robot, name, **options):
     options |= {"frame": robot.frame_names[-1]} if "frame" in takes else {}
     options |= {"reference": "world"} if "reference" in takes else {}
     options |= {"wrt": "gravity"} if "wrt" in takes else {}
+    # At any dt, negative ones too: implicit damping takes positive ones
+    options |= {"integrator": "semi_implicit"} if "integrator" in takes else {}
     return Variant(name, **options)
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import repeated
 
 import featherlane as fl
-from featherlane.functions.table import INTEGRATORS
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.tools.check import check
 
 XML = """<mujoco>{option}<worldbody><body pos="0 0 1">

@@ -12,9 +12,9 @@ from repetition import full, repeated
 from test_worst_case import Outside
 
 import featherlane as fl
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.api import compiled
 from featherlane.functions import sequences
-from featherlane.functions.table import INTEGRATORS
 
 BATCH = 5
 ORDER = {"semi_implicit": 1, "euler": 1, "implicit_damping": 1, "midpoint": 2, "rk4": 4}

@@ -10,15 +10,16 @@ import pytest
 from documents import ROOT
 from repetition import full
 
+from featherlane.algorithms.integrators import INTEGRATORS, Integrator
 from featherlane.api.ilqr import HESSIANS
 from featherlane.functions import array_like, results
-from featherlane.functions.table import BY_NAME, INTEGRATORS, REFERENCES
+from featherlane.functions.table import BY_NAME, REFERENCES
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.interop import wrapped
 from featherlane.robot.loaders.roots import ROOTS, RootName
 
 WORDS = {
-    array_like.Integrator: INTEGRATORS,
+    Integrator: INTEGRATORS,
     array_like.Reference: REFERENCES,
     array_like.WrenchFrame: WRENCH_FRAMES,
     array_like.Hessian: HESSIANS,

@@ -13,6 +13,7 @@ from dynamics_featherlane import Featherlane
 from robot import FEET, Quadruped
 from stage_circuit import DT
 
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.functions.table import Variant
@@ -41,8 +42,10 @@ class Stage(NamedTuple):
 def stages_of(robot: Quadruped, given: Given, dt: float) -> list[Stage]:
     """The four stages of steps. given: q, v, tau and f_ext, as of `circuit.sampled`."""
     model, step = robot.model, np.array(dt)
-    dynamics, maps = piece(model, VARIANT), piece(model, Variant("motion_maps"))
-    to_stage = [piece(model, Variant(f"to_{x}_stage")) for x in ("half", "half", "full")]
+    method = INTEGRATORS["rk4"]
+    function = lambda name, row: piece(model, Variant(name, tableau=method.combination(row)))
+    dynamics, maps = piece(model, VARIANT), function("stage_maps", ())
+    to_stage = [function("to_stage", row) for row in method.a]
     q, v, tau, f_ext = (np.asarray(given[name]) for name in INPUTS)
     at, rates, accelerations, found = (q, v), [v], list[np.ndarray](), list[Stage]()
     for k in range(len(PARTS)):
@@ -50,11 +53,11 @@ def stages_of(robot: Quadruped, given: Given, dt: float) -> list[Stage]:
         accelerations.append(a)
         controls = np.concatenate([slopes[2][..., BASE:], _by_forces(robot, at[0], slopes[2])], 2)
         if k < len(to_stage):
-            *at, rate, u = to_stage[k](q, v, rates[k], a, step)
+            *at, u, rate = to_stage[k](q, v, rates[k], a, step)
             rates.append(rate)
         else:
-            end = piece(model, Variant("runge_kutta"))
-            *at, u = end(q, v, step, *rates[1:], *accelerations)
+            end = function("advance", method.b)
+            *at, u = end(q, v, *rates, *accelerations, step)
         moves = [x.reshape(-1, BASE, BASE) for x in maps(u, at[1])]
         found.append(Stage(*slopes[:2], controls, *moves))
     return found

@@ -17,7 +17,8 @@ from robot import FEET, Quadruped
 
 from featherlane.accelerators.designers import Designer
 from featherlane.algorithms.configurations import integrate
-from featherlane.algorithms.integrators import local_rate, motion_maps
+from featherlane.algorithms.integrators import INTEGRATORS
+from featherlane.algorithms.lie_group_joints import local_rate, stage_maps
 from featherlane.api.model import Model
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
@@ -53,20 +54,19 @@ def next_state(model: Model) -> Graph:
     the sums over earlier stages, and as `end_r` and `end_a` these sums again at the end of the
     step, with h = share, and else zeros. Its outputs: the next state and rate, the sums, the maps.
     """
-    tree, n = tree_of(model), model.nv
+    tree, n, series = tree_of(model), model.nv, INTEGRATORS["rk4"].series
 
     def run(q: Any, v: Any, rate: Any, a: Any, h: Any, share: Any, *sums: Any) -> dict[str, Any]:
         sum_r, sum_a, end_r, end_a = sums
         u = _plus(end_r, h, rate)
         v_next = [x + y for x, y in zip(_plus(v, h, a), end_a, strict=True)]
-        maps = zip(
-            ("by_q", "by_u", "rate_by_u", "rate_by_v"), motion_maps(tree, u, v_next), strict=True
-        )
+        maps = stage_maps(tree, u, v_next, series)
+        named = zip(("by_q", "by_u", "rate_by_u", "rate_by_v"), maps, strict=True)
         return {
             "q_next": integrate(tree, q, u), "v_next": v_next,
-            "rate_next": local_rate(tree, u, v_next),
+            "rate_next": local_rate(tree, u, v_next, series),
             "sum_r_next": _plus(sum_r, share, rate), "sum_a_next": _plus(sum_a, share, a),
-            **dict(maps),
+            **dict(named),
         }  # fmt: skip
 
     own = dict.fromkeys(("rate", "a"), n)

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.api.card import card
 from featherlane.api.parameter_values import check_not_negative
 from featherlane.backends.cpu.compile import Kernel, compile_program
@@ -39,7 +40,6 @@ from featherlane.functions.sequences import compile_planned, is_planned
 from featherlane.functions.table import (
     CALLED,
     DEFAULT_INTEGRATOR,
-    INTEGRATORS,
     REFERENCE_HINT,
     REFERENCES,
     Variant,
@@ -55,7 +55,6 @@ from featherlane.robot.tree_of import build_tree, tree_of
 Arrays = tuple[Any, ...]
 LONG = 100  # links from which on algorithms are recorded steps, see "Long robots" in docs/links.md
 LONG_FOR = dict.fromkeys(("scan", "abia", "cfa", "dca"), 16) | {"jsiia": 32}  # for some methods
-OF_VELOCITIES = ("semi_implicit", "implicit_damping")  # integrators that take no kp
 NEVER_LONG = ("configurations", "steps", "rollouts", "constrained")  # by joints, or of others
 INERTIAL = {"mass", "com", "inertia"}
 WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
@@ -197,15 +196,16 @@ class Compiled(model.Robot):
             )
         if given.anchors and "anchors" not in takes:
             raise ValueError(f"{name} takes no anchors")
-        if "anchors" in takes and variant.integrator not in OF_VELOCITIES:
+        of_velocities = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
+        if "anchors" in takes and variant.integrator not in of_velocities:
             check_anchors(given, positions=name in ("constraint_error", "closing_step"))
 
     def _check_time(self, variant: Variant) -> None:
         """Raises ValueError or TypeError for what functions in discrete time do not take."""
         name, integrator, actuation = variant.name, variant.integrator, variant.actuation
-        if integrator is not None and integrator not in INTEGRATORS:
+        if integrator is not None and integrator not in tuple(INTEGRATORS):
             raise ValueError(f"integrator is {integrator!r}: {one_of(integrator, INTEGRATORS)}")
-        if name == "linearize_step_reduced" and integrator in ("midpoint", "rk4"):
+        if name == "linearize_step_reduced" and integrator and INTEGRATORS[integrator].stages > 1:
             wanted = "wanted a method of one stage; linearize_step takes all"
             raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
         if actuation is not None and not isinstance(actuation, Actuation):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from featherlane.algorithms.integrators import Integrator
 from featherlane.api.compiled import Arrays, settled
 from featherlane.api.configurations import Configurations
 from featherlane.errors import nearest
 from featherlane.functions.actuation import Actuated
-from featherlane.functions.array_like import Integrator, Reference, WrenchFrame
+from featherlane.functions.array_like import Reference, WrenchFrame
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.copied import copied

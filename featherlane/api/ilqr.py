@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.algorithms.integrators import Integrator
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.errors import one_of, shown
@@ -22,7 +23,7 @@ from featherlane.functions.arguments import (
     rows,
     threads_asked,
 )
-from featherlane.functions.array_like import ArrayLike, Hessian, Integrator, Threads
+from featherlane.functions.array_like import ArrayLike, Hessian, Threads
 from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.control_costs import Wanted, cost_graphs, zero
 from featherlane.functions.control_pool import (

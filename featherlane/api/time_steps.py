@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.algorithms.integrators import Integrator
 from featherlane.api.diverged import warn_if_diverged
 from featherlane.api.limits import Limits
 from featherlane.errors import shown
@@ -15,7 +16,6 @@ from featherlane.functions.actuation import Actuated, Actuation, Actuator, file_
 from featherlane.functions.arguments import F32, F64, check_every, is_count, rows
 from featherlane.functions.array_like import (
     ArrayLike,
-    Integrator,
     Params,
     Threads,
     Wrenches,

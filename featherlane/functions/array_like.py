@@ -36,7 +36,6 @@ Wrenches = ArrayLike | Mapping[str, ArrayLike] | None
 """External forces: an array, or arrays by the name of their frame."""
 WrenchFrame = Literal["body", "world"]
 Reference = Literal["body", "world", "spatial"]
-Integrator = Literal["implicit_damping", "semi_implicit", "euler", "rk4", "midpoint"]
 Hessian = Literal["gauss_newton", "exact"]
 Params = Mapping[str, ArrayLike] | None
 Out = np.ndarray | None

@@ -17,7 +17,7 @@ from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
 from featherlane.functions.dynamics_function import Algorithm, Sizes
 from featherlane.functions.lost_states import lost_as_a_whole
-from featherlane.functions.pieces import EVERY
+from featherlane.functions.step_functions import entry_of
 from featherlane.functions.steps import DERIVE_STEPS
 from featherlane.functions.table import Variant, shapes
 from featherlane.functions.wrenches import wrenches_on
@@ -38,7 +38,7 @@ LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as 
 
 
 def _input_sizes(variant: Variant) -> Sizes:
-    sizes = dict(EVERY[variant.name].inputs)
+    sizes = dict(entry_of(variant).inputs)
     if variant.actuation is None:  # controls are joint forces
         sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
     if variant.policy is not None:
@@ -65,14 +65,14 @@ def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, EVERY[variant.name].outputs, variant)
+    return shapes(model, entry_of(variant).outputs, variant)
 
 
 def _traceable(
     model: Robot, variant: Variant, algorithm: Algorithm, regroup: bool
 ) -> Callable[..., dict[str, Any]]:
     """A function of scalars, with the user's wrenches and frames turned into the algorithms'."""
-    names, function = tuple(input_shapes(model, variant)), EVERY[variant.name]
+    names, function = tuple(input_shapes(model, variant)), entry_of(variant)
 
     def run(*inputs: Any) -> dict[str, Any]:
         given = dict(zip(names, inputs, strict=True))
@@ -111,7 +111,7 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
 
 def _choices(model: Robot, variant: Variant) -> list[tuple[Algorithm, bool]]:
     """Returns the algorithms that compute a variant, each with whether inertia is regrouped."""
-    function = EVERY[variant.name]
+    function = entry_of(variant)
     algorithms = (tree_of(model).coupled and function.shared) or function.algorithms
     regroup = (True, False) if set(variant.parameters) & set(BODY_PARAMETERS) else (True,)
     if variant.method is not None:

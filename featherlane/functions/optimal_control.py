@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.algorithms.integrators import INTEGRATORS, Integrator
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
-from featherlane.functions.array_like import Integrator
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.function import Function
@@ -31,7 +31,6 @@ from featherlane.robot.model import Robot
 
 Array = Any  # traced
 GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
-EULER = ("semi_implicit", "implicit_damping", "euler")
 OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
@@ -93,7 +92,7 @@ class ControlProblem:
         """
         n, nx, nu = self.model.nv, self.states, self.controls
         z = nx + nu
-        if self.integrator in EULER:
+        if INTEGRATORS[self.integrator].stages == 1:
             by_all = 2 * n * n * z + n * z * z // 2
         else:
             by_all = 3 * (4 * n * n * z + n * z * z)
@@ -192,7 +191,7 @@ class ControlProblem:
         zeros and ones, which fold away, where A and B do not show them. given: of a step.
         """
         q, v, dt = given["q"], given["v"], given["dt"]
-        if self.integrator not in EULER:
+        if INTEGRATORS[self.integrator].stages > 1:
             step = self._of_model("linearize_step", **given)
             return None, np.concatenate([step["A"], step["B"]], -1)
         step = self._of_model("linearize_step_reduced", **given)
@@ -200,7 +199,7 @@ class ControlProblem:
         I, O = np.eye(n), np.zeros((n, n))
         slopes = dt * np.concatenate([step["da_dq"], step["da_dv"], step["da_du"]], -1)
         below = slopes + np.concatenate([O, I, np.zeros((n, nu))], -1)
-        implicit = self.integrator != "euler"
+        implicit = INTEGRATORS[self.integrator].semi_implicit
         motion = dt * (step["v_next"] if implicit else v)
         maps = self._of_model("integrate_derivatives", q=q, v=motion)
         by_q, by_v = maps["dq_next_dq"], dt * maps["dq_next_dv"]

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.sequence.kernel import compile_plan
 from featherlane.functions.compile import input_names, input_shapes, output_shapes
-from featherlane.functions.pieces import EVERY
-from featherlane.functions.sensitivities import MatrixSteps
+from featherlane.functions.matrix_sensitivities import MatrixSensitivities
+from featherlane.functions.step_functions import entry_of
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
-from featherlane.functions.table import BY_ALL, Variant
+from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.program.plan import (
     ArrayRow,
     Clear,
@@ -20,7 +21,6 @@ from featherlane.program.plan import (
     KernelRun,
     Loop,
     Matrices,
-    MatrixWork,
     Plan,
     PlanStep,
     Shape,
@@ -35,37 +35,37 @@ FLAT = 12_000  # operations of a step as one piece of code: a second of compilat
 # path: what is known without tracing
 FOR_A_BODY, FOR_A_PAIR = 150, 180
 IN_TILES = 12  # freedoms up to which sensitivities are code for a tile of states
-STAGES = {"rk4": 4, "midpoint": 2}
 
 
 def is_planned(model: Robot, variant: Variant) -> bool:
     """Whether a function is a plan of kernels: rollouts, and steps that are too long for one."""
     if variant.steps:
         return True
-    if (variant.name, variant.integrator) not in COMPOSED:
+    if variant.name not in COMPOSED:
         return False
     tree = tree_of(model)
     each = FOR_A_BODY * tree.nbodies
     if variant.name.startswith("linearize"):
         each = FOR_A_PAIR * sum(map(len, tree.above))
     held = 1 if variant.constraints is None else 2  # constraints take as much again
-    return STAGES.get(str(variant.integrator), 1) * each * held > FLAT
+    method = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR]
+    return method.stages * each * held > FLAT
 
 
 def in_tiles(model: Robot) -> bool:
     """Whether sensitivities are code for a tile of states, not work on matrices: of small robots
     without joints whose motions do not commute, which make that code long.
     """
-    curved = any(model.types[i].commutator for i in model.independent)
-    return model.nv <= IN_TILES and not curved
+    lie_groups = any(model.types[i].commutator for i in model.independent)
+    return model.nv <= IN_TILES and not lie_groups
 
 
 def compile_planned(
     model: Robot, variant: Variant, key: str, dtype: np.dtype, kernel_of: KernelOf, single: bool
 ) -> Kernel:
-    """The kernel of a planned function. kernel_of: gives the kernels of its pieces."""
+    """The kernel of a planned function. kernel_of: gives those of the functions that it calls."""
     plan, variants = planned(model, variant)
-    parts = [kernel_of(piece) for piece in variants]
+    parts = [kernel_of(function) for function in variants]
     return compile_plan(plan, parts, f"{key} plan", dtype, single)
 
 
@@ -82,27 +82,22 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     """The plan of a step: a kernel for each function that it calls, or work on matrices."""
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     variants: dict[Variant, int] = {}
-    steps, work, temporaries = list[PlanStep](), list[MatrixWork](), dict[str, Shape]()
-    kernel = lambda piece: variants.setdefault(piece, len(variants))
-    controls = outputs["B"][1] if "B" in outputs else 0
-    matrices = MatrixSteps(model, controls, temporaries, kernel)
-    large = not in_tiles(model)
-    for call in calls_of(variant, finest=large):
+    steps, temporaries, scratch = list[PlanStep](), dict[str, Shape](), dict[str, Shape]()
+    kernel = lambda function: variants.setdefault(function, len(variants))
+    for call in calls_of(variant):
+        if call.variant.name == "step_derivatives" and not in_tiles(model):
+            matrices = MatrixSensitivities(model, call.variant, outputs["B"][1], kernel)
+            runs, work = matrices.make()
+            steps += [*runs, Matrices(tuple(work))]
+            temporaries |= matrices.temporaries
+            scratch |= matrices.scratch
+            continue
         shapes = output_shapes(model, call.variant)
-        if large:  # matrices that no kernel writes
-            wide = [name for name, s in EVERY[call.variant.name].outputs.items() if s == BY_ALL]
-            shapes |= dict.fromkeys(wide, (model.nv, matrices.columns))
-        for name, array in call.outputs.items():
-            if array not in outputs:
-                where = matrices.scratch if large and name in wide else temporaries
-                where[array] = shapes[name]
-        own = [*call.inputs.values(), *call.outputs.values()]
-        others = matrices.steps(call) if large else None
-        runs, more = others or ([KernelRun(kernel(call.variant), tuple(map(Use, own)))], [])
-        steps, work = [*steps, *runs], [*work, *more]
-    if work:  # no kernel reads what it makes
-        steps.append(Matrices(tuple(work)))
-    return Plan(inputs, outputs, steps, temporaries, matrices.scratch), list(variants)
+        new = {array: shapes[name] for name, array in call.outputs.items() if array not in outputs}
+        temporaries |= new
+        arrays = [*call.inputs.values(), *call.outputs.values()]
+        steps.append(KernelRun(kernel(call.variant), tuple(map(Use, arrays))))
+    return Plan(inputs, outputs, steps, temporaries, scratch), list(variants)
 
 
 def _uses(variant: Variant, arrays: dict[str, Use], row: ArrayRow | None = None) -> tuple[Use, ...]:
@@ -113,7 +108,7 @@ def _uses(variant: Variant, arrays: dict[str, Use], row: ArrayRow | None = None)
         arrays = {"f_ext": Use("f_ext", row), **arrays}
     if variant.constraints is not None:
         arrays = {"active": Use("active", row), **arrays}
-    names = [*input_names(variant), *EVERY[variant.name].outputs]
+    names = [*input_names(variant), *entry_of(variant).outputs]
     return tuple(arrays.get(name, Use(name)) for name in names)
 
 

@@ -6,18 +6,20 @@ of a small robot; each call with a kernel of its own, it is the plan for a large
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from featherlane.algorithms.integrators import INTEGRATORS, Tableau
+from featherlane.algorithms.step_derivatives import number, stage_names
 from featherlane.algorithms.tangent import (
     configuration_rate,
     coordinate_gradient,
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.pieces import EVERY
-from featherlane.functions.table import BY_CONTROLS, DEFAULT_INTEGRATOR, Variant
+from featherlane.functions.step_functions import derivative_inputs, entry_of
+from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.program.derivatives.graphs import directional, jacobian, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
@@ -37,16 +39,20 @@ class Call(NamedTuple):
 
 
 class _Calls:
-    """Makes the calls of a step. Arrays are told by their names."""
+    """Makes the calls of a step. Arrays are known by their names."""
 
     def __init__(self, variant: Variant) -> None:
         self.variant, self.made = variant, list[Call]()
+        self.method = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR]
 
-    def __call__(self, name: str, *inputs: str, to: str) -> list[str]:
+    def __call__(
+        self, name: str, *inputs: str, to: str, tableau: Tableau | None = None
+    ) -> list[str]:
         """Calls a function; its outputs get the names in `to`."""
-        function, outer = EVERY[name], self.variant
+        outer = self.variant
         variant = Variant(name, actuation=outer.actuation, by_wrenches=outer.by_wrenches)
-        variant = variant._replace(at=outer.at if outer.by_wrenches else ())
+        variant = variant._replace(at=outer.at if outer.by_wrenches else (), tableau=tableau)
+        function = entry_of(variant)
         named = dict(zip(function.inputs, inputs, strict=True))
         if "f_ext" in function.takes:
             variant = variant._replace(wrenches=outer.wrenches, at=outer.at)
@@ -75,10 +81,10 @@ class _Calls:
             return self("servo_forces", q, v, "tau", to=f"forces{number}")[0]
         return self._forces_of_motors
 
-    def slopes(self, number: str = "") -> tuple[str, str, str]:
-        """The arrays of the derivatives of an acceleration by q, v and controls, and wrenches."""
+    def slopes(self, number: str = "") -> None:
+        """The derivatives of an acceleration by q, v and controls, and wrenches."""
         controls = by_forces = self.by_forces(number)
-        q, v = (f"{x}{number}" if number not in ("", "1") else x for x in ("q", "v"))
+        q, v = f"q{number}", f"v{number}"
         if self.variant.actuation:
             controls = f"da_dc{number}" if self.variant.by_wrenches else f"da_du{number}"
         if self.has_servos:
@@ -89,7 +95,6 @@ class _Calls:
             self("actuated_slopes", by_forces, "tau", to=controls)
         if self.variant.by_wrenches:
             self("slopes_by_wrenches", q, by_forces, controls, to=f"da_du{number}")
-        return f"da_dq{number}", f"da_dv{number}", f"da_du{number}"
 
     def by_motion(self, number: str) -> tuple[str, str]:
         """The arrays of the derivatives of an acceleration by q and v under held joint forces."""
@@ -101,160 +106,83 @@ class _Calls:
         more = self.variant.actuation or self.variant.by_wrenches
         return f"da_dtau{number}" if more else f"da_du{number}"
 
-    def dynamics(self, q: str, v: str, number: str = "", derivatives: bool = False) -> str:
-        """Forward dynamics, with M + dt D if damping is implicit, and with constraints, of which
-        semi-implicit steps hold velocities: the array of accelerations.
+    def dynamics(self, number: str = "", derivatives: bool = False) -> None:
+        """Forward dynamics at a stage, with M + dt D if damping is implicit, and with constraints,
+        of which semi-implicit steps hold velocities.
         """
-        name, of_step = "forward_dynamics", self.variant.integrator == "implicit_damping"
+        q, v, damped = f"q{number}", f"v{number}", self.method.damped
+        name, of_step = "forward_dynamics", damped
         if self.variant.constraints is not None:
-            of_step = of_step or self.variant.integrator == "semi_implicit"
+            of_step = self.method.semi_implicit
             name = "constrained_step" if of_step else "constrained_acceleration"
         name = f"{name}_and_derivatives" if derivatives else name
         inputs = [q, v, self.forces(q, v, number)]
         if of_step:
             inputs.append("dt")
-        if self.variant.integrator == "implicit_damping":
+        if damped:
             name = f"damped_{name}"
             if self.has_servos:
                 name = f"servo_{name}"
                 inputs += self("servo_damping", q, v, "tau", to="servo_damping")
         by = [*self.by_motion(number), self.by_forces(number)] if derivatives else []
-        return self(name, *inputs, to=" ".join([f"a{number}", *by]))[0]
+        self(name, *inputs, to=" ".join([f"a{number}", *by]))
+
+    def stages(self, derivatives: bool = False) -> None:
+        """The state, motion and acceleration of each stage, in arrays with the stage's number."""
+        self.dynamics("", derivatives)
+        for k, row in enumerate(self.method.a, 2):
+            rate = f"rate{k}" if self.method.series else ""
+            self.combination("to_stage", row, to=f"q{k} v{k} u{k} {rate}")
+            self.dynamics(str(k), derivatives)
+
+    def combination(self, name: str, row: Sequence[float], to: str) -> None:
+        """Calls a function of the stages that a row of the tableau combines."""
+        rates, accelerations = stage_names(self.method, row)
+        inputs = "q", "v", *rates, *accelerations, "dt"
+        self(name, *inputs, to=to, tableau=self.method.combination(row))
+
+    def end(self) -> None:
+        """The state at the end of the step, and the motion to it."""
+        self.combination("advance", self.method.b, to=MOVED)
 
 
 END = "q_next v_next"
 MOVED = f"{END} motion"
-
-
-def _euler(c: _Calls) -> None:
-    a = c.dynamics("q", "v")
-    c("advance", "q", "v", "v", a, "dt", to=MOVED)
-
-
-def _semi_implicit(c: _Calls) -> None:
-    a = c.dynamics("q", "v")
-    c("advance_semi_implicitly", "q", "v", a, "dt", to=MOVED)
-
-
-def _midpoint(c: _Calls) -> None:
-    a = c.dynamics("q", "v", "1")
-    q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
-    a = c.dynamics(q2, v2, "2")
-    c("advance", "q", v2, "v", a, "dt", to=MOVED)
-
-
-def _runge_kutta(c: _Calls, derivatives: bool = False) -> None:
-    """The stages of the classical method."""
-    rate, a = "v", c.dynamics("q", "v", "1", derivatives)
-    for k, to_stage in (("2", "to_half_stage"), ("3", "to_half_stage"), ("4", "to_full_stage")):
-        q, v, rate, _ = c(to_stage, "q", "v", rate, a, "dt", to=f"q{k} v{k} rate{k} u{k}")
-        a = c.dynamics(q, v, k, derivatives)
-
-
-RATES = ("rate2", "rate3", "rate4")
-ACCELERATIONS = ("a1", "a2", "a3", "a4")
-
-
-def _rk4(c: _Calls) -> None:
-    _runge_kutta(c)
-    c("runge_kutta", "q", "v", "dt", *RATES, *ACCELERATIONS, to=MOVED)
-
-
 LINEAR = f"{END} A B"
 
 
-def _linear_euler(c: _Calls) -> None:
-    a = c.dynamics("q", "v", derivatives=True)
-    c("linear_euler", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
+def _step(c: _Calls) -> None:
+    c.stages()
+    c.end()
 
 
-def _linear_semi_implicit(c: _Calls) -> None:
-    a = c.dynamics("q", "v", derivatives=True)
-    c("linear_semi_implicit", "q", "v", a, "dt", *c.slopes(), to=LINEAR)
+def _linearize_step(c: _Calls) -> None:
+    c.stages(derivatives=True)
+    for k in range(1, c.method.stages + 1):
+        c.slopes(number(k))
+    method = c.method._replace(damped=False)  # dynamics alone differ
+    c("step_derivatives", *derivative_inputs(method), to=LINEAR, tableau=method)
 
 
-def _reduced(c: _Calls) -> None:
-    """A step of an Euler method, and the derivatives of its acceleration as they are."""
-    a = c.dynamics("q", "v", derivatives=True)
+def _linearize_step_reduced(c: _Calls) -> None:
+    """A step of one stage, and the derivatives of its acceleration as they are."""
+    c.stages(derivatives=True)
     c.slopes()
-    rate = ("v",) if c.variant.integrator == "euler" else ()
-    name = "advance" if rate else "advance_semi_implicitly"
-    c(name, "q", *rate, "v", a, "dt", to=MOVED)
+    c.end()
 
 
-def _linear_midpoint(c: _Calls) -> None:
-    a = c.dynamics("q", "v", "1", derivatives=True)
-    q2, v2, *_ = c("to_half_stage", "q", "v", "v", a, "dt", to="q2 v2 rate2 u2")
-    a = c.dynamics(q2, v2, "2", derivatives=True)
-    slopes = *c.slopes("1"), *c.slopes("2")
-    c("midpoint_sensitivities", "q", "v", v2, a, "dt", "u2", *slopes, to=LINEAR)
-
-
-def _midpoint_sensitivities(c: _Calls) -> None:
-    first, second = (tuple(f"{name}{k}" for name in BY_CONTROLS) for k in ("1", "2"))
-    c("first_half_sensitivities", "u2", "v_middle", "dt", *first, to="Dq2 Dv2 Dr2")
-    end = "q", "v", "v_middle", "a", "dt", *second, "Dq2", "Dv2"
-    c("linear_midpoint", *end, to=LINEAR)
-
-
-def _linear_rk4(c: _Calls) -> None:
-    _runge_kutta(c, derivatives=True)
-    slopes = [array for k in ("1", "2", "3", "4") for array in c.slopes(k)]
-    stages = [f"{x}{k}" for x in ("u", "v") for k in ("2", "3", "4")]
-    c("rk4_sensitivities", "q", "v", "dt", *RATES, *ACCELERATIONS, *stages, *slopes, to=LINEAR)
-
-
-def _rk4_sensitivities(c: _Calls) -> None:
-    first, *later = [tuple(f"{name}{k}" for name in BY_CONTROLS) for k in ("1", "2", "3", "4")]
-    c("first_half_sensitivities", "u2", "v2", "dt", *first, to="Dq2 Dv2 Dr2")
-    for k, following, name in (("2", "3", "half"), ("3", "4", "full")):
-        changes = [f"{x}{k}" for x in ("Dq", "Dv", "Dr")]
-        to = f"Da{k} Dq{following} Dv{following} Dr{following}"
-        inputs = f"u{following}", f"v{following}", "dt", *later[int(k) - 2], *changes
-        c(f"{name}_sensitivities", *inputs, to=to)
-    stages = *RATES, *ACCELERATIONS, *first, "Da2", "Da3", "Dr2", "Dr3", "Dr4"
-    end = *later[2], "Dq4", "Dv4"
-    c("linear_runge_kutta", "q", "v", "dt", *stages, *end, to=LINEAR)
-
-
-Integrator = Callable[[_Calls], None]
-COMPOSED: dict[tuple[str, str], Integrator] = {
-    ("step", "semi_implicit"): _semi_implicit,
-    ("step", "euler"): _euler,
-    ("step", "rk4"): _rk4,
-    ("step", "implicit_damping"): _semi_implicit,
-    ("step", "midpoint"): _midpoint,
-    ("linearize_step", "semi_implicit"): _linear_semi_implicit,
-    ("linearize_step", "euler"): _linear_euler,
-    ("linearize_step", "rk4"): _linear_rk4,
-    ("linearize_step", "implicit_damping"): _linear_semi_implicit,
-    ("linearize_step", "midpoint"): _linear_midpoint,
-    ("linearize_step_reduced", "semi_implicit"): _reduced,
-    ("linearize_step_reduced", "euler"): _reduced,
-    ("linearize_step_reduced", "implicit_damping"): _reduced,
-    ("midpoint_sensitivities", ""): _midpoint_sensitivities,
-    ("rk4_sensitivities", ""): _rk4_sensitivities,
+COMPOSED: dict[str, Callable[[_Calls], None]] = {
+    "step": _step,
+    "linearize_step": _linearize_step,
+    "linearize_step_reduced": _linearize_step_reduced,
 }
 
 
-def calls_of(variant: Variant, finest: bool = False) -> list[Call]:
-    """The calls that a step consists of, in order. finest: with those of its parts in their places,
-    whose arrays then have the names that they have here.
-    """
+def calls_of(variant: Variant) -> list[Call]:
+    """The calls that a step consists of, in order."""
     calls = _Calls(variant)
-    name, integrator = variant.name, variant.integrator or DEFAULT_INTEGRATOR
-    compose = COMPOSED.get((name, "")) or COMPOSED[name, integrator]
-    compose(calls)
-    return [part for call in calls.made for part in (_parts(call) if finest else [call])]
-
-
-def _parts(call: Call) -> list[Call]:
-    if (call.variant.name, "") not in COMPOSED:
-        return [call]
-    here = {**call.inputs, **call.outputs}
-    named = lambda arrays: {name: here.get(array, array) for name, array in arrays.items()}
-    parts = calls_of(call.variant)
-    return [Call(part.variant, named(part.inputs), named(part.outputs)) for part in parts]
+    COMPOSED[variant.name](calls)
+    return calls.made
 
 
 def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
@@ -264,7 +192,7 @@ def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Gi
         inputs = {name: arrays[array] for name, array in made.inputs.items()}
         results = call(graphs(made.variant), **inputs)
         arrays |= {array: results[name] for name, array in made.outputs.items()}
-    return {name: arrays[name] for name in EVERY[variant.name].outputs}
+    return {name: arrays[name] for name in entry_of(variant).outputs}
 
 
 def slopes_by_wrenches(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
@@ -398,9 +326,7 @@ def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graph
 
 
 DERIVE_STEPS = {
-    "midpoint_sensitivities": composed,
     "slopes_by_wrenches": slopes_by_wrenches,
-    "rk4_sensitivities": composed,
     "step": composed,
     "linearize_step": composed,
     "linearize_step_reduced": composed,

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from featherlane import algorithms
 from featherlane.algorithms import parallel
+from featherlane.algorithms.integrators import Integrator, Tableau
 from featherlane.algorithms.parallel import Method
 from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.actuation import Actuation
-from featherlane.functions.array_like import Integrator
 from featherlane.functions.constrained_table import CONSTRAINED
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.dynamics_function import (
@@ -25,7 +25,6 @@ from featherlane.functions.dynamics_function import (
     VV,
     DynamicsFunction,
     Q,
-    Size,
     Sizes,
     V,
     named,
@@ -72,13 +71,14 @@ class Variant(NamedTuple):
     wrt: str | None = None  # the parameter of a derivative
     at: tuple[str, ...] = ()  # the frames that f_ext acts at, if not one on each body
     method: str | None = None  # one of the function's `methods`; None: the cheapest algorithm
-    integrator: str | None = None  # of steps in time, see INTEGRATORS
+    integrator: str | None = None  # of steps in time, see algorithms/integrators.py
     actuation: Actuation | None = None  # None: controls are joint forces
     by_wrenches: bool = False  # whether derivatives by controls have columns of f_ext behind
     steps: int = 0  # of a rollout
     policy: Policy | None = None  # the feedback law of a rollout
     every: int = 1  # the steps of a rollout from one state that is kept to the next
     constraints: ConstraintInputs | None = None
+    tableau: Tableau | None = None  # of the functions that steps call
 
 
 def _not_shared(tree: Tree) -> str | None:
@@ -266,9 +266,7 @@ BY_CONTROLS: Sizes = {"da_dq": VV, "da_dv": VV, "da_du": ("v", "columns")}
 NEXT: Sizes = {"q_next": ("q",), "v_next": V}
 MOVED: Sizes = {**NEXT, "motion": V}  # how it moved, in the tangent space of the beginning
 LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "columns")}
-BY_ALL: Size = ("v", "2v+columns")  # derivatives by [q, v, controls]
 DEFAULT_INTEGRATOR: Integrator = "implicit_damping"
-INTEGRATORS = ("implicit_damping", "semi_implicit", "euler", "rk4", "midpoint")
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
 IN_TIME = ("f_ext", "integrator", "actuation", "constraints", "anchors")
 _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
@@ -380,10 +378,10 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
     n, controls = model.nv, variant.actuation.controls if variant.actuation else model.nv
     of = {"q": model.nq, "v": n, "2v": 2 * n, "3v": 3 * n, "bodies": model.nbodies, "u": controls}
     wrenches = 6 * (len(variant.at) or model.nbodies) if variant.by_wrenches else 0
-    of |= {"columns": controls + wrenches, "2v+columns": 2 * n + controls + wrenches}
+    of |= {"columns": controls + wrenches}
     of |= {"steps": variant.steps, "steps+1": variant.steps + 1}
-    curved = (model.types[i] for i in model.independent)
-    of |= {"curved": sum(kind.nv**2 for kind in curved if kind.commutator is not None)}
+    types = (model.types[i] for i in model.independent)
+    of |= {"lie_groups": sum(kind.nv**2 for kind in types if kind.commutator is not None)}
     of |= {"kept": variant.steps // variant.every + 1}
     if variant.constraints is not None:
         held = variant.constraints.constraints

@@ -8,10 +8,11 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.api.names import NAMED
 from featherlane.backends.cpu.results import size_of
 from featherlane.errors import did_you_mean, instead
-from featherlane.functions.table import FUNCTIONS, INTEGRATORS, TABLE
+from featherlane.functions.table import FUNCTIONS, TABLE
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
 

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import featherlane as fl
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends import reference
 from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sequences import is_planned
-from featherlane.functions.table import INTEGRATORS, REFERENCES, STEPS, TABLE, Variant
+from featherlane.functions.table import REFERENCES, STEPS, TABLE, Variant
 from featherlane.program.lower import lower
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS

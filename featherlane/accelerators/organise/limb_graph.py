@@ -12,7 +12,7 @@ from featherlane.backends.fixed.prepare import rewritten
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.dynamics_function import Algorithm
-from featherlane.functions.pieces import EVERY
+from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.partition import Entry
 from featherlane.program.graph import Graph, Output, rewrite, simplify
@@ -38,7 +38,7 @@ def traced(model: Robot, variant: Variant, name: str | None, limbs: Limbs) -> Gr
 
 def _algorithm(model: Robot, variant: Variant, name: str | None) -> Algorithm:
     chosen = algorithm_of(model, variant, name, proved=False)
-    return EVERY[variant.name].algorithms[0] if chosen is None else CIRCUITS[variant.name][chosen]
+    return entry_of(variant).algorithms[0] if chosen is None else CIRCUITS[variant.name][chosen]
 
 
 def signed(graph: Graph) -> Graph:

@@ -1,17 +1,28 @@
-"""What steps in discrete time consist of: functions that have kernels as those of the table do, but
-are not for users. `steps.py` puts them together.
+"""The functions that steps in discrete time call: they have kernels as those of the table do, but
+are not for users. steps.py puts them together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, update_wrapper
 from typing import Any
 
 from featherlane import algorithms
-from featherlane.algorithms import constrained_steps, implicit_damping, integrators
+from featherlane.algorithms import (
+    constrained_steps,
+    implicit_damping,
+    integrators,
+    lie_group_joints,
+)
+from featherlane.algorithms.integrators import Tableau
+from featherlane.algorithms.step_derivatives import (
+    number,
+    stage_names,
+    step_derivatives,
+)
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.table import (
-    BY_ALL,
     BY_CONTROLS,
     CALLED,
     DT,
@@ -20,7 +31,6 @@ from featherlane.functions.table import (
     LINEAR,
     MOVED,
     NEXT,
-    QVA,
     QVT,
     SLOPES,
     STATE,
@@ -28,6 +38,7 @@ from featherlane.functions.table import (
     DynamicsFunction,
     Sizes,
     V,
+    Variant,
 )
 from featherlane.robot.tree import Tree
 
@@ -108,14 +119,9 @@ def _actuated_slopes(tree: Tree, da_dtau: Any, u: Any, actuation: Actuation) -> 
     return (actuation.slopes(da_dtau, u),)
 
 
-_STAGE: Sizes = {**STATE, "rate": V, "a": V, **DT}
-_AT_STAGE: Sizes = {"q_stage": ("q",), "v_stage": V, "rate_stage": V, "u": V}
-_RATES: Sizes = {"rate2": V, "rate3": V, "rate4": V}
-_ACCELERATIONS: Sizes = {"a1": V, "a2": V, "a3": V, "a4": V}
-_CHANGES: Sizes = {"Dq": BY_ALL, "Dv": BY_ALL, "Dr": BY_ALL}
-_AT: Sizes = {"u": V, "v_stage": V, **DT, **BY_CONTROLS}
-_MAPS: Sizes = dict.fromkeys(("moved_by_q", "moved_by_u", "rate_by_u", "rate_by_v"), ("curved",))
-PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see functions/steps.py
+MOTION_MAPS: Sizes = {"adjoint": ("lie_groups",), "jacobian": ("lie_groups",)}
+RATE_MAPS: Sizes = {"rate_by_u": ("lie_groups",), "rate_by_v": ("lie_groups",)}
+PIECES: dict[str, DynamicsFunction] = {  # see functions/steps.py
     "forward_dynamics_and_derivatives": _and_derivatives,
     "damped_forward_dynamics": _damped(_forward),
     "damped_forward_dynamics_and_derivatives": _damped_and_derivatives,
@@ -138,57 +144,11 @@ PIECES: dict[str, DynamicsFunction] = {  # what steps in time consist of, see fu
         (),
         ("f_ext",),
     ),
-    "advance": _piece({"q": ("q",), "rate": V, "v": V, "a": V, **DT}, MOVED, integrators.advance),
-    "advance_semi_implicitly": _piece(
-        {**STATE, "a": V, **DT}, MOVED, integrators.advance_semi_implicitly
-    ),
-    "to_half_stage": _piece(_STAGE, _AT_STAGE, integrators.stage(0.5)),
-    "to_full_stage": _piece(_STAGE, _AT_STAGE, integrators.stage(1.0)),
-    "runge_kutta": _piece(
-        {**STATE, **DT, **_RATES, **_ACCELERATIONS}, MOVED, integrators.runge_kutta
-    ),
-    "motion_maps": _piece({"u": V, "v": V}, _MAPS, integrators.motion_maps),
+    "motion_maps": _piece({"u": V}, MOTION_MAPS, lie_group_joints.motion_maps),
     "add_gradients": _piece(
         {"gq": V, "gv": V, "more_q": V, "more_v": V},
         {"sum_q": V, "sum_v": V},
         integrators.add_gradients,
-    ),
-    "linear_euler": _piece(
-        {**QVA, **DT, **BY_CONTROLS}, LINEAR, integrators.linear_step(semi_implicit=False)
-    ),
-    "linear_semi_implicit": _piece(
-        {**QVA, **DT, **BY_CONTROLS}, LINEAR, integrators.linear_step(semi_implicit=True)
-    ),
-    "first_half_sensitivities": _piece(_AT, _CHANGES, integrators.first_sensitivities(0.5)),
-    "half_sensitivities": _piece(
-        {**_AT, **_CHANGES},
-        {"Da": BY_ALL, "Dq_next": BY_ALL, "Dv_next": BY_ALL, "Dr_next": BY_ALL},
-        integrators.next_sensitivities(0.5),
-    ),
-    "full_sensitivities": _piece(
-        {**_AT, **_CHANGES},
-        {"Da": BY_ALL, "Dq_next": BY_ALL, "Dv_next": BY_ALL, "Dr_next": BY_ALL},
-        integrators.next_sensitivities(1.0),
-    ),
-    "linear_midpoint": _piece(
-        {**STATE, "v_middle": V, "a": V, **DT, **BY_CONTROLS, "Dq": BY_ALL, "Dv": BY_ALL},
-        LINEAR,
-        integrators.linear_midpoint,
-    ),
-    "linear_runge_kutta": _piece(
-        {
-            **STATE,
-            **DT,
-            **_RATES,
-            **_ACCELERATIONS,
-            **BY_CONTROLS,
-            **dict.fromkeys(("Da2", "Da3", "Dr2", "Dr3", "Dr4"), BY_ALL),
-            **{f"last_{name}": size for name, size in BY_CONTROLS.items()},
-            "Dq4": BY_ALL,
-            "Dv4": BY_ALL,
-        },
-        LINEAR,
-        integrators.linear_runge_kutta,
     ),
 }
 
@@ -198,28 +158,69 @@ PIECES |= {
     for name, function in PIECES.items()
     if name.startswith("damped")
 }
-_BY_STAGE = lambda *stages: {
-    f"{name}{k}": size for k in stages for name, size in BY_CONTROLS.items()
-}
-PIECES |= {  # of other pieces
-    "midpoint_sensitivities": DynamicsFunction(
-        {**STATE, "v_middle": V, "a": V, **DT, "u2": V, **_BY_STAGE(1, 2)}, LINEAR, ()
-    ),
-    "rk4_sensitivities": DynamicsFunction(
-        {
-            **STATE,
-            **DT,
-            **_RATES,
-            **_ACCELERATIONS,
-            **dict.fromkeys(("u2", "u3", "u4", "v2", "v3", "v4"), V),
-            **_BY_STAGE(1, 2, 3, 4),
-        },
-        LINEAR,
-        (),
-    ),
-}
 PIECES["policy_step"] = DynamicsFunction(
     {**STATE, **DT, "count": ()}, {**NEXT, "count_next": (), "controls": ("u",)}, (), IN_TIME
 )
 EVERY = {**CALLED, **PIECES}
-"""All functions that have variants."""
+
+
+# Functions of a tableau: their inputs are those of the stages that it combines
+
+
+def _combination(row: Tableau) -> Sizes:
+    """The inputs of a combination of stages: their rates, and their accelerations."""
+    stages = range(row.stages)
+    combined = {f"{x}{k}": V for x in ("rate", "a") for k in stages}
+    return {**STATE, **combined, **DT}
+
+
+def _to_stage(row: Tableau) -> DynamicsFunction:
+    rate = {"rate": V} if row.series else {}
+    outputs = {"q_stage": ("q",), "v_stage": V, "u": V, **rate}
+    return _piece(_combination(row), outputs, integrators.to_stage(row))
+
+
+def _advance(row: Tableau) -> DynamicsFunction:
+    return _piece(_combination(row), MOVED, integrators.advance(row))
+
+
+def _stage_maps(row: Tableau) -> DynamicsFunction:
+    maps = partial(lie_group_joints.stage_maps, series=row.series)
+    return _piece({"u": V, "v": V}, {**MOTION_MAPS, **RATE_MAPS}, update_wrapper(maps, maps.func))
+
+
+def _step_derivatives(method: Tableau) -> DynamicsFunction:
+    inputs = derivative_inputs(method)
+    return _piece(inputs, LINEAR, step_derivatives(method, [*inputs]))
+
+
+def derivative_inputs(method: Tableau) -> Sizes:
+    """The arrays that the derivatives of a step read: rates and accelerations that the end
+    combines, motions to the stages and velocities there, slopes of all accelerations.
+    """
+    later = range(2, method.stages + 1)
+    rates, accelerations = stage_names(method, method.b)
+    names = [*rates, *accelerations]
+    names += [f"u{k}" for k in later]
+    names += [f"v{k}" for k in later] if method.series else []
+    slopes = {
+        f"{name}{number(k)}": size
+        for k in range(1, method.stages + 1)
+        for name, size in BY_CONTROLS.items()
+    }
+    return {**STATE, **DT, **dict.fromkeys(names, V), **slopes}
+
+
+OF_TABLEAUS: dict[str, Callable[[Tableau], DynamicsFunction]] = {
+    "to_stage": _to_stage,
+    "advance": _advance,
+    "stage_maps": _stage_maps,
+    "step_derivatives": _step_derivatives,
+}
+
+
+def entry_of(variant: Variant) -> DynamicsFunction:
+    """The inputs, outputs and algorithms of a variant."""
+    if variant.tableau is None:
+        return EVERY[variant.name]
+    return OF_TABLEAUS[variant.name](variant.tableau)
