@@ -8,7 +8,7 @@ import textbook
 from numpy.testing import assert_allclose
 
 from featherlane.backends import dual
-from featherlane.functions.table import METHODS
+from featherlane.functions.table import FUNCTIONS
 
 
 def of_step(model, q, v, tau, dt, moves, f_ext=None, **options):
@@ -46,9 +46,9 @@ def assert_derivatives_of_dynamics(model, q, v, tau, moves):
 
 def assert_methods_agree(model, q, v, tau):
     """Every named algorithm gives what the default one gives."""
-    for name, methods in METHODS.items():
+    for name, function in FUNCTIONS.items():
         wanted = getattr(model, name)(q, v, tau)
-        for method in methods:
+        for method in function.methods:
             found = model.function(name, method=method)(q, v, tau)
             for x, y in zip(np.atleast_3d(found), np.atleast_3d(wanted), strict=True):
                 assert_allclose(x, y, rtol=1e-7, atol=1e-7)
