@@ -46,9 +46,10 @@ def assert_derivatives_of_dynamics(model, q, v, tau, moves):
 
 def assert_methods_agree(model, q, v, tau):
     """Every named algorithm gives what the default one gives."""
-    for name, function in FUNCTIONS.items():
+    methods = {name: function.methods for name, function in FUNCTIONS.items() if function.methods}
+    for name, algorithms in methods.items():
         wanted = getattr(model, name)(q, v, tau)
-        for method in function.methods:
+        for method in algorithms:
             found = model.function(name, method=method)(q, v, tau)
             for x, y in zip(np.atleast_3d(found), np.atleast_3d(wanted), strict=True):
                 assert_allclose(x, y, rtol=1e-7, atol=1e-7)
