@@ -32,9 +32,9 @@ from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import (
     DECODE,
     ENCODE,
+    Channel,
     End,
     Entry,
-    Link,
     Network,
     Port,
     Station,
@@ -159,7 +159,7 @@ class _Organised:
     ) -> None:
         self.parts, self.codes, self.interval = parts, codes, interval
         self.instructions = codes | ({AGAIN} if DFD in codes else frozenset())
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, Channel] = {}
         self.results = {i: RESULTS[i] for i in RESULTS if i in self.instructions}
         self.designs: dict[str, Design] = {}
         self.ports: dict[str, tuple[dict[str, Port], dict[str, Port]]] = {}
@@ -248,7 +248,7 @@ class _Organised:
             becomes = {DFD: AGAIN} if DFD in put and AGAIN in take else {}
             formats = tuple(value.form for value in wanted)
             ends = source, target, tuple(values), formats
-            self.links[name] = Link(name, *ends, put, take, leads, depth, becomes)
+            self.links[name] = Channel(name, *ends, put, take, leads, depth, becomes)
 
     def _decoded(self) -> None:
         """What tasks bring."""

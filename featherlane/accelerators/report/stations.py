@@ -11,12 +11,12 @@ from html import escape
 from featherlane.accelerators.report.svg import line, picture, rect, tag, text
 from featherlane.accelerators.report.timeline import HEAD, LANE, ROW_GAP, WIDTH, ticks
 from featherlane.backends.fpga.network.cycles import Timeline
-from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network
+from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Channel, Network
 
 BOX, HEIGHT, APART, LEVEL = 132.0, 92.0, 168.0, 34.0
 
 
-def functions_of(network: Network, link: Link) -> list[str]:
+def functions_of(network: Network, link: Channel) -> list[str]:
     """The functions whose tasks put words into a link."""
     return sorted({network.function_of(i) for i in link.puts}, key=[*network.codes].index)
 
@@ -27,7 +27,7 @@ def diagram(network: Network) -> str:
     """
     order = [DECODE, *network.stations, ENCODE]
     x_of = {name: 12 + n * (BOX + APART) for n, name in enumerate(order)}
-    bundles = defaultdict[tuple[str, str], list[Link]](list)
+    bundles = defaultdict[tuple[str, str], list[Channel]](list)
     for link in network.links.values():
         bundles[link.source.station, link.target.station].append(link)
     arcs = [pair for pair in bundles if order.index(pair[1]) - order.index(pair[0]) != 1]
@@ -66,7 +66,7 @@ def diagram(network: Network) -> str:
 
 
 def _arrow(
-    network: Network, links: Sequence[Link], path: str, place: tuple[float, float], narrow: bool
+    network: Network, links: Sequence[Channel], path: str, place: tuple[float, float], narrow: bool
 ) -> str:
     bits = sum(link.bits for link in links)
     depth = max(link.depth for link in links)

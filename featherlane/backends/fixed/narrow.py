@@ -17,7 +17,7 @@ from featherlane.program.op import CONDITIONS
 LEAST = 2  # bits of a format
 
 
-class Span(NamedTuple):
+class IntegerSpan(NamedTuple):
     """The integers from low to high."""
 
     low: int
@@ -43,14 +43,14 @@ def narrowed(datapath: Datapath) -> Datapath:
         for a in args
         if op in ("sin", "cos", "div", "exponent", "power_of_two")
     }
-    spans: list[Span] = []
+    spans: list[IntegerSpan] = []
     formats: list[Format | None] = []
     for k, (op, args, own) in enumerate(zip(graph.op, graph.args, datapath.formats, strict=True)):
         if own is None or op in CONDITIONS:
-            spans.append(Span(0, 1))
+            spans.append(IntegerSpan(0, 1))
             formats.append(None)
             continue
-        whole = Span(own.least, own.most)
+        whole = IntegerSpan(own.least, own.most)
         if op == "constant":
             spans.append(_constant(graph.value[k], own))
             formats.append(own)
@@ -66,20 +66,20 @@ def narrowed(datapath: Datapath) -> Datapath:
     return Datapath(graph, tuple(formats), datapath.fused)
 
 
-Operand = tuple[Span, int]  # with its fraction
+Operand = tuple[IntegerSpan, int]  # with its fraction
 
 
-def _operand(datapath: Datapath, spans: list[Span], k: int) -> Operand:
+def _operand(datapath: Datapath, spans: list[IntegerSpan], k: int) -> Operand:
     form = datapath.formats[k]
     return spans[k], form.fraction if form else 0
 
 
-def _constant(value: float, form: Format) -> Span:
+def _constant(value: float, form: Format) -> IntegerSpan:
     integer = round(value * 2.0**form.fraction)
-    return Span(integer, integer)
+    return IntegerSpan(integer, integer)
 
 
-def _within(found: Span, whole: Span) -> Span:
+def _within(found: IntegerSpan, whole: IntegerSpan) -> IntegerSpan:
     """The span, or that of the whole format where an overflow is possible."""
     return found if whole.low <= found.low and found.high <= whole.high else whole
 
@@ -88,51 +88,53 @@ def _moved(x: int, places: int) -> int:
     return x << places if places >= 0 else x >> -places
 
 
-def _fitted(span: Span, fraction: int, to: Format) -> Span:
-    return Span(*(_moved(x, to.fraction - fraction) for x in span))
+def _fitted(span: IntegerSpan, fraction: int, to: Format) -> IntegerSpan:
+    return IntegerSpan(*(_moved(x, to.fraction - fraction) for x in span))
 
 
-def _sum(sign: int) -> Callable[..., Span]:
-    def rule(to: Format, x: Operand, y: Operand, half: int) -> Span:
+def _sum(sign: int) -> Callable[..., IntegerSpan]:
+    def rule(to: Format, x: Operand, y: Operand, half: int) -> IntegerSpan:
         (a, fa), (b, fb) = x, y
         if sign < 0:
-            b = Span(-b.high, -b.low)
+            b = IntegerSpan(-b.high, -b.low)
         g = max(fa, fb)
-        total = Span(*((p << g - fa) + (q << g - fb) + half for p, q in zip(a, b, strict=True)))
+        total = IntegerSpan(
+            *((p << g - fa) + (q << g - fb) + half for p, q in zip(a, b, strict=True))
+        )
         return _fitted(total, g, to)
 
     return rule
 
 
-def _product(to: Format, x: Operand, y: Operand) -> Span:
+def _product(to: Format, x: Operand, y: Operand) -> IntegerSpan:
     (a, fa), (b, fb) = x, y
     corners = [p * q for p in a for q in b]
     dropped = fa + fb - to.fraction
     half = 1 << dropped - 1 if dropped > 0 else 0
-    return _fitted(Span(min(corners) + half, max(corners) + half), fa + fb, to)
+    return _fitted(IntegerSpan(min(corners) + half, max(corners) + half), fa + fb, to)
 
 
-def _negated(to: Format, x: Operand) -> Span:
+def _negated(to: Format, x: Operand) -> IntegerSpan:
     a, fraction = x
-    return _fitted(Span(-a.high, -a.low), fraction, to)
+    return _fitted(IntegerSpan(-a.high, -a.low), fraction, to)
 
 
-def _magnitude(to: Format, x: Operand) -> Span:
+def _magnitude(to: Format, x: Operand) -> IntegerSpan:
     a, fraction = x
-    return _fitted(Span(max(a.low, -a.high, 0), max(-a.low, a.high)), fraction, to)
+    return _fitted(IntegerSpan(max(a.low, -a.high, 0), max(-a.low, a.high)), fraction, to)
 
 
-def _selected(to: Format, condition: Operand, x: Operand, y: Operand) -> Span:
+def _selected(to: Format, condition: Operand, x: Operand, y: Operand) -> IntegerSpan:
     a, b = (_fitted(span, fraction, to) for span, fraction in (x, y))
-    return Span(min(a.low, b.low), max(a.high, b.high))
+    return IntegerSpan(min(a.low, b.low), max(a.high, b.high))
 
 
-def _sine(to: Format, angle: Operand) -> Span:
+def _sine(to: Format, angle: Operand) -> IntegerSpan:
     one = 1 << max(to.fraction, 0)
-    return Span(-one, min(one, to.most))
+    return IntegerSpan(-one, min(one, to.most))
 
 
-RULES: dict[str, Callable[..., Span]] = {
+RULES: dict[str, Callable[..., IntegerSpan]] = {
     "neg": _negated,
     "abs": _magnitude,
     "add": _sum(1),

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.devices import Device, width
 from featherlane.backends.fpga.netlist import WIRE, Netlist
-from featherlane.backends.fpga.part import Choice
+from featherlane.backends.fpga.part import OperandChoice
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.shared import ProductUnit
 from featherlane.backends.fpga.text import signed_width
@@ -106,7 +106,7 @@ def cost(design: Design, device: Device) -> Cost:
     netlist = design.netlist
     held = _held(netlist)
     for name, module in design.units.items():
-        first = dict[Choice, str]()  # of multiplexers that are alike there is one
+        first = dict[OperandChoice, str]()  # of multiplexers that are alike there is one
         same = {name: first.setdefault(choice, name) for name, choice in module.choices.items()}
         for unit in module.products:
             operands = tuple(same.get(operand, operand) for operand in unit.operands)
@@ -196,7 +196,7 @@ def _chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
 # Multiplexers
 
 
-def _choice(choice: Choice, interval: int, device: Device) -> float:
+def _choice(choice: OperandChoice, interval: int, device: Device) -> float:
     """The LUTs of a multiplexer, bit by bit: those that take the same bits are one."""
     found = {
         tuple(

@@ -22,7 +22,7 @@ FOLDER = files("featherlane.backends.fpga") / "devices"
 CLOCK = 8.0  # ns
 
 
-class Multiplier(NamedTuple):
+class MultiplierKind(NamedTuple):
     """A multiplier for operands of up to these widths, in either order. cycles: its registers, None
     if the model says them.
     """
@@ -60,7 +60,7 @@ class Device(NamedTuple):
     dsps: int
     luts: int
     ffs: int
-    multipliers: tuple[Multiplier, ...]
+    multipliers: tuple[MultiplierKind, ...]
     bits: Mapping[str, float]
     multiplexers: tuple[tuple[int, float], ...]
     shift_register: tuple[int, int]
@@ -80,7 +80,7 @@ class Device(NamedTuple):
         bits = self.post_adder if "post_add" in self.delays else 0
         return Tile(*self.multipliers[0].widths, post_adder=bits)
 
-    def multiplier(self, a: int, b: int) -> Multiplier:
+    def multiplier(self, a: int, b: int) -> MultiplierKind:
         """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
         for found in self.multipliers:
             if max(a, b) <= max(found.widths) and min(a, b) <= min(found.widths):
@@ -112,7 +112,7 @@ def load(name: str, model: str | None = None, clock: float = CLOCK) -> Device:
         model,
         **data["resources"],
         multipliers=tuple(
-            Multiplier((m["widths"][0], m["widths"][1]), m["dsps"], m.get("cycles"))
+            MultiplierKind((m["widths"][0], m["widths"][1]), m["dsps"], m.get("cycles"))
             for m in data["multipliers"]
         ),
         multiplexers=tuple((n, luts) for n, luts in bits.pop("multiplexer")),
@@ -197,7 +197,7 @@ def _product(datapath: Datapath, device: Device, k: int) -> Operator | None:
     return made
 
 
-def multiplier(datapath: Datapath, device: Device, k: int) -> Multiplier:
+def multiplier(datapath: Datapath, device: Device, k: int) -> MultiplierKind:
     """The multiplier of a product."""
     a, b = (significant(datapath, a) for a in datapath.graph.args[k])
     return device.multiplier(a, b)

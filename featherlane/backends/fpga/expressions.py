@@ -21,14 +21,14 @@ from featherlane.backends.fpga.text import (
 from featherlane.errors import CompileError
 
 
-class Circuit(NamedTuple):
+class Wiring(NamedTuple):
     """Wires with their expressions, and the expression of the result, of the format's bits."""
 
     wires: list[tuple[Signal, str]]
     result: str
 
 
-class Place(NamedTuple):
+class NodeOperands(NamedTuple):
     """A node that is to be computed of these signals. name: what its wires begin with."""
 
     datapath: Datapath
@@ -50,7 +50,7 @@ class Place(NamedTuple):
         return Signal(f"{self.name}_{suffix}", width, number)
 
 
-def circuit(p: Place) -> Circuit:
+def circuit(p: NodeOperands) -> Wiring:
     """The circuit of a node. Raises CompileError for an operation that has none."""
     op = p.datapath.graph.op[p.k]
     if op not in CIRCUITS:
@@ -58,7 +58,7 @@ def circuit(p: Place) -> Circuit:
     return CIRCUITS[op](p)
 
 
-def _aligned(p: Place, n: int, m: int) -> tuple[list[str], int, int]:
+def _aligned(p: NodeOperands, n: int, m: int) -> tuple[list[str], int, int]:
     """Two operands at one fraction, the larger one's width, and that fraction."""
     a, b = p.formats[n], p.formats[m]
     fraction = max(a.fraction, b.fraction)
@@ -67,42 +67,42 @@ def _aligned(p: Place, n: int, m: int) -> tuple[list[str], int, int]:
     return terms, width, fraction
 
 
-def _sum(sign: str) -> Callable[[Place], Circuit]:
-    def rule(p: Place) -> Circuit:
+def _sum(sign: str) -> Callable[[NodeOperands], Wiring]:
+    def rule(p: NodeOperands) -> Wiring:
         (a, b), width, fraction = _aligned(p, 0, 1)
         total = p.wire("sum", width + 1)
-        return Circuit([(total, f"{a} {sign} {b}")], fitted(total, fraction, p.out))
+        return Wiring([(total, f"{a} {sign} {b}")], fitted(total, fraction, p.out))
 
     return rule
 
 
-def _negated(p: Place) -> Circuit:
+def _negated(p: NodeOperands) -> Wiring:
     (a,), (of,) = p.operands, p.formats
     negative = p.wire("negative", of.width + 1)
-    return Circuit([(negative, f"-{a.name}")], fitted(negative, of.fraction, p.out))
+    return Wiring([(negative, f"-{a.name}")], fitted(negative, of.fraction, p.out))
 
 
-def _absolute(p: Place) -> Circuit:
+def _absolute(p: NodeOperands) -> Wiring:
     (of,) = p.formats
     size, text = _size(p)
-    return Circuit([(size, text)], fitted(size, of.fraction, p.out))
+    return Wiring([(size, text)], fitted(size, of.fraction, p.out))
 
 
-def _size(p: Place) -> tuple[Signal, str]:
+def _size(p: NodeOperands) -> tuple[Signal, str]:
     """The magnitude of the operand, in one bit more."""
     (a,), (of,) = p.operands, p.formats
     return p.wire("size", of.width + 1), f"{a.name} < 0 ? -{a.name} : {a.name}"
 
 
-def _compared(sign: str) -> Callable[[Place], Circuit]:
-    def rule(p: Place) -> Circuit:
+def _compared(sign: str) -> Callable[[NodeOperands], Wiring]:
+    def rule(p: NodeOperands) -> Wiring:
         (a, b), *_ = _aligned(p, 0, 1)
-        return Circuit([], f"{a} {sign} {b}")
+        return Wiring([], f"{a} {sign} {b}")
 
     return rule
 
 
-def _selected(p: Place) -> Circuit:
+def _selected(p: NodeOperands) -> Wiring:
     condition, a, b = p.operands
     formats = [p.datapath.format(k) for k in p.datapath.graph.args[p.k][1:]]
     named, wires = [], []
@@ -111,10 +111,10 @@ def _selected(p: Place) -> Circuit:
         whole = p.wire(f"{suffix}_all", signal.width)
         wires += [(whole, signal.name), (chosen, fitted(whole, of.fraction, p.out))]
         named.append(chosen.name)
-    return Circuit(wires, f"{condition.name} ? {named[0]} : {named[1]}")
+    return Wiring(wires, f"{condition.name} ? {named[0]} : {named[1]}")
 
 
-def _exponent(p: Place) -> Circuit:
+def _exponent(p: NodeOperands) -> Wiring:
     """By halves: whether the upper one has a one, and then the half that has it."""
     (of,) = p.formats
     size, text = _size(p)
@@ -136,16 +136,16 @@ def _exponent(p: Place) -> Circuit:
     total = p.wire("exponent", max(bits, signed_width(of.fraction)) + 2)
     offset = literal(of.fraction, signed_width(of.fraction))
     wires.append((total, f"{position.name} - {offset} - {empty.name}"))
-    return Circuit(wires, fitted(total, 0, p.out))
+    return Wiring(wires, fitted(total, 0, p.out))
 
 
-def _power(p: Place) -> Circuit:
+def _power(p: NodeOperands) -> Wiring:
     (a,), (of,) = p.operands, p.formats
     whole = p.wire("given", a.width)
-    return Circuit([(whole, a.name)], fitted(whole, of.fraction, p.out))
+    return Wiring([(whole, a.name)], fitted(whole, of.fraction, p.out))
 
 
-def _product(p: Place) -> Circuit:
+def _product(p: NodeOperands) -> Wiring:
     """Of a number and a power of two: a shift; of a number and a constant that is one: wires."""
     power = power_operand(p.datapath, p.k)
     return _moved(p) if power is None else _shifted(p, power)
@@ -163,7 +163,7 @@ def power_operand(datapath: Datapath, k: int) -> int | None:
     return ops.index("power_of_two") if "power_of_two" in ops else None
 
 
-def _shifted(p: Place, power: int) -> Circuit:
+def _shifted(p: NodeOperands, power: int) -> Wiring:
     """A 2^k, from its last bits with zeros behind them, shifted to the right."""
     a, of = p.operands[1 - power], p.formats[1 - power]
     k, exponents = p.operands[power], p.formats[power]
@@ -173,7 +173,7 @@ def _shifted(p: Place, power: int) -> Circuit:
     whole = p.wire("whole", of.width + most)
     wires = [(whole, shifted_left(a.name, most))]
     if places == 0:  # all shifts to the left are so large that nothing stays
-        return Circuit(wires, fitted(whole, 0, p.out._replace(fraction=0)))
+        return Wiring(wires, fitted(whole, 0, p.out._replace(fraction=0)))
     width = max(signed_width(most - offset), exponents.width) + 1
     by, right = p.wire("by", width), p.wire("right", whole.width)
     start = literal(most - offset, signed_width(most - offset))
@@ -181,24 +181,24 @@ def _shifted(p: Place, power: int) -> Circuit:
     count = p.wire("count", max(width, places.bit_length() + 1))
     wires.append((count, f"{by.name} < 0 ? {literal(0, 2)} : {by.name}"))
     wires.append((right, f"{whole.name} >>> $unsigned({count.name})"))
-    return Circuit(wires, fitted(right, 0, p.out._replace(fraction=0)))
+    return Wiring(wires, fitted(right, 0, p.out._replace(fraction=0)))
 
 
-class Factor(NamedTuple):
+class OddFactor(NamedTuple):
     """A constant as odd 2^places; 0 is 0 2^0."""
 
     odd: int
     places: int
 
 
-def factor(datapath: Datapath, k: int) -> tuple[int, Factor] | None:
+def factor(datapath: Datapath, k: int) -> tuple[int, OddFactor] | None:
     """The operand of a product that is a constant, by its position, if there is one."""
     args = datapath.graph.args[k]
     for n, a in enumerate(args):
         if datapath.graph.op[a] == "constant":
             x = constant_integer(datapath, a)
             places = (x & -x).bit_length() - 1 if x else 0
-            return n, Factor(x >> places, places)
+            return n, OddFactor(x >> places, places)
     return None
 
 
@@ -207,7 +207,7 @@ def half(shift: int) -> int:
     return 1 << shift - 1 if shift > 0 else 0
 
 
-def _moved(p: Place) -> Circuit:
+def _moved(p: NodeOperands) -> Wiring:
     found = factor(p.datapath, p.k)
     if found is None or found[1].odd not in (-1, 0, 1):
         raise CompileError(f"node {p.k} is a product without a multiplier")
@@ -220,10 +220,10 @@ def _moved(p: Place) -> Circuit:
     text = f"{sign}{a.name}" if odd else literal(0, 2)
     if odd and half(shift):
         text += f" + {literal(half(shift), shift + 1)}"
-    return Circuit([(total, text)], fitted(total, fraction, p.out))
+    return Wiring([(total, text)], fitted(total, fraction, p.out))
 
 
-CIRCUITS: dict[str, Callable[[Place], Circuit]] = {
+CIRCUITS: dict[str, Callable[[NodeOperands], Wiring]] = {
     "neg": _negated,
     "abs": _absolute,
     "add": _sum("+"),

@@ -13,7 +13,7 @@ from featherlane.backends.fpga.text import Signal
 from featherlane.errors import CompileError
 
 
-class Choice(NamedTuple):
+class OperandChoice(NamedTuple):
     """A multiplexer: the bits of its result, and the signal that it takes in each phase."""
 
     width: int
@@ -33,7 +33,7 @@ class Part:
         self._each_cycle: list[str] = []
         self._captured = defaultdict[int, list[str]](list)  # by phase
         self._reads_phase = False
-        self.choices: dict[str, Choice] = {}
+        self.choices: dict[str, OperandChoice] = {}
 
     # What is computed
 
@@ -77,7 +77,7 @@ class Part:
             return self.assign(signal, next(iter(sources.values())).name)
         self.declare(signal)
         self._reads_phase = True
-        self.choices[signal.name] = Choice(signal.width, tuple(sources.items()))
+        self.choices[signal.name] = OperandChoice(signal.width, tuple(sources.items()))
         rows = tuple((phase, source.name) for phase, source in sources.items())
         self._statements.append(Multiplexer(signal.name, "phase", rows))
         return signal

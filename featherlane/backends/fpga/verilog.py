@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import stream
-from featherlane.backends.fpga.expressions import Place, circuit
+from featherlane.backends.fpga.expressions import NodeOperands, circuit
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
-from featherlane.backends.fpga.part import Choice, Part
+from featherlane.backends.fpga.part import OperandChoice, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
 from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier
 from featherlane.backends.fpga.units import functions, multipliers, post_adder
@@ -34,7 +34,7 @@ class ModuleUnits(NamedTuple):
 
     products: list[ProductUnit]
     functions: list[FunctionUnit]
-    choices: dict[str, Choice]
+    choices: dict[str, OperandChoice]
     control: int
 
     @property
@@ -220,7 +220,7 @@ class _Writer:
 
     def _circuit(self, part: Part, k: int, name: str, cycle: int) -> str:
         operands = tuple(part.read(a, cycle) for a in self.netlist.graph.args[k])
-        wires, result = circuit(Place(self.netlist.datapath, k, name, operands))
+        wires, result = circuit(NodeOperands(self.netlist.datapath, k, name, operands))
         for wire, text in wires:
             part.assign(wire, text)
         return result

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga.arrays.schedule import Array
+from featherlane.backends.fpga.arrays.schedule import ScheduledArray
 from featherlane.program.analysis.pipeline import Pipeline
 
 ROUNDS = 2  # through all phases: in the next ones less than 1 % is saved
@@ -49,7 +49,7 @@ class _Place(NamedTuple):
     turned: bool
 
 
-def bound(array: Array) -> Array:
+def bound(array: ScheduledArray) -> ScheduledArray:
     """Returns the array with its products on other multipliers, in the same cycles."""
     pipeline, datapath = array.pipeline, array.datapath
     if pipeline.interval == 1:

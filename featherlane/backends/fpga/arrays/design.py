@@ -9,7 +9,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.arrays.links import Links
-from featherlane.backends.fpga.arrays.schedule import Array
+from featherlane.backends.fpga.arrays.schedule import ScheduledArray
 from featherlane.backends.fpga.cost import Cost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.module import Module, named, same
@@ -44,13 +44,17 @@ class ArrayDesign(LinkDesign):
         return self.circuits
 
     @property
-    def arrays(self) -> Sequence[Array]:
+    def arrays(self) -> Sequence[ScheduledArray]:
         """The arrays, in an order in which none needs a later one."""
         return self.netlist.arrays
 
 
 def array_design(
-    name: str, datapath: Datapath, arrays: Sequence[Array], interval: int, tile: Tile = DSP48E2
+    name: str,
+    datapath: Datapath,
+    arrays: Sequence[ScheduledArray],
+    interval: int,
+    tile: Tile = DSP48E2,
 ) -> ArrayDesign:
     """Returns the design of arrays that together compute a datapath. Raises CompileError as
     `verilog.design`, ValueError for what is no name.
@@ -117,7 +121,7 @@ def _top(links: Links, circuits: Sequence[Design]) -> Module:
     return made
 
 
-def _add_phase(made: Module, links: Links, array: Array) -> None:
+def _add_phase(made: Module, links: Links, array: ScheduledArray) -> None:
     """The phase of an array, which stands still in its pause."""
     name, turn = array.name, array.pipeline.interval
     bits = _bits(turn)
@@ -138,7 +142,7 @@ def _add_phase(made: Module, links: Links, array: Array) -> None:
     made.clocked(f"{name}_phase <= {name}_phase_next;", when=runs)
 
 
-def _add_array(made: Module, links: Links, array: Array, circuit: Design) -> None:
+def _add_array(made: Module, links: Links, array: ScheduledArray, circuit: Design) -> None:
     """An array, what it reads and gives."""
     name, netlist = array.name, circuit.netlist
     made.declare(f"{name}_given", bits=circuit.input_bits)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fpga.arrays.schedule import Array
+from featherlane.backends.fpga.arrays.schedule import ScheduledArray
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Part
@@ -31,7 +31,7 @@ class Links(Netlist):
         self,
         name: str,
         whole: Datapath,
-        arrays: Sequence[Array],
+        arrays: Sequence[ScheduledArray],
         interval: int,
         ports: Sequence[Collection[str]] = (),
         late: Mapping[str, int] = MappingProxyType({}),
@@ -90,7 +90,7 @@ class Links(Netlist):
         """The registers of each value that something reads."""
         return [self._read[k] for k in range(len(self.graph))]
 
-    def port(self, array: Array, k: int) -> Signal:
+    def port(self, array: ScheduledArray, k: int) -> Signal:
         """What an input of an array reads."""
         name, _ = array.datapath.graph.value[k]
         return Signal(f"{array.name}_{name}", array.datapath.format(k).width)

@@ -96,7 +96,7 @@ class ArrayClock(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Array:
+class ScheduledArray:
     """A kernel in a pipeline.
 
     kernel: its members in the order of their slots. datapath: the kernel's, with an input for each
@@ -150,7 +150,7 @@ def scheduled(
     runs: int | None = None,
     arrival: Mapping[str, int] = MappingProxyType({}),
     left: Mapping[str, int] = MappingProxyType({}),
-) -> list[Array]:
+) -> list[ScheduledArray]:
     """Returns the arrays of kernels that together compute a datapath, in an order in which none
     needs a later one. runs: schedules that are tried of each, as of
     `modulo.pipelined`; arrival, left: by the names of inputs, the cycles in which they come, of
@@ -162,7 +162,7 @@ def scheduled(
     for k, (op, value) in enumerate(zip(graph.op, graph.value, strict=True)):
         if not graph.args[k]:
             scheduler.ready[k] = arrival.get(value[0], 0) if op == "input" else 0
-    found: list[Array] = []
+    found: list[ScheduledArray] = []
     for kernel in kernels:
         for lane in scheduler.lanes(kernel):
             found.append(scheduler.array(f"array_{len(found)}", lane))
@@ -189,7 +189,7 @@ class _Scheduler:
         for lane in range(lanes):
             yield kernel.of(order[lane::lanes])
 
-    def array(self, name: str, kernel: SlotKernel) -> Array:
+    def array(self, name: str, kernel: SlotKernel) -> ScheduledArray:
         """Returns a kernel as an array that begins as soon as it can."""
         turn = turns(len(kernel.members), self.interval).interval
         datapath, clock = _with_ports(kernel.datapath), ArrayClock(self.interval, turn)
@@ -219,7 +219,7 @@ class _Scheduler:
         )
         pipeline = with_late_inputs(pipeline)
         pipeline.verify()
-        found = Array(
+        found = ScheduledArray(
             name, kernel, datapath, pipeline, self.interval, begin, _reads(kernel, datapath)
         )
         for given in found.gives:

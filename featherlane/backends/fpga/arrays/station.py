@@ -12,7 +12,7 @@ from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.binding import bound
 from featherlane.backends.fpga.arrays.design import ArrayDesign, arrays_without_stream
 from featherlane.backends.fpga.arrays.links import Links
-from featherlane.backends.fpga.arrays.schedule import Array, scheduled
+from featherlane.backends.fpga.arrays.schedule import ScheduledArray, scheduled
 from featherlane.backends.fpga.devices import Device, operators
 from featherlane.program.analysis.modulo import earliness
 
@@ -45,7 +45,7 @@ def array_station(
 
 
 def _latest(
-    datapath: Datapath, arrays: Sequence[Array], interval: int, late: Collection[str]
+    datapath: Datapath, arrays: Sequence[ScheduledArray], interval: int, late: Collection[str]
 ) -> dict[str, int]:
     """The latest cycle, a multiple of the interval, in which inputs may come, by name."""
     graph, read = datapath.graph, _first_reads(arrays)
@@ -57,7 +57,7 @@ def _latest(
     return {name: cycle // interval * interval for name, cycle in first.items()}
 
 
-def _first_reads(arrays: Sequence[Array]) -> dict[int, int]:
+def _first_reads(arrays: Sequence[ScheduledArray]) -> dict[int, int]:
     """The first cycle in which arrays read each node of the whole datapath."""
     found: dict[int, int] = {}
     for array in arrays:

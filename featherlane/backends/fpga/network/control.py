@@ -6,7 +6,7 @@ takes, `feedback` brings results back as inputs of a second pass, `encode` makes
 from __future__ import annotations
 
 from featherlane.backends.fpga.network import links, words
-from featherlane.backends.fpga.network.structure import Link, Network, Station
+from featherlane.backends.fpga.network.structure import Channel, Network, Station
 from featherlane.backends.fpga.network.text import (
     ControlModule,
     bits_of,
@@ -72,7 +72,7 @@ def schedule(network: Network) -> ControlModule:
     return made
 
 
-def _prompt(network: Network, station: Station) -> list[Link]:
+def _prompt(network: Network, station: Station) -> list[Channel]:
     """The links with places that a station takes from together with a task."""
     return [
         link

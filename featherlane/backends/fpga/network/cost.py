@@ -15,7 +15,7 @@ from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.cost import Cost, multiplexer
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.network import words
-from featherlane.backends.fpga.network.structure import Link, Network, Station
+from featherlane.backends.fpga.network.structure import Channel, Network, Station
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
 
@@ -50,7 +50,7 @@ def _of_circuits(design: Design, device: Device) -> Cost:
     return of_design.cost(design, device)
 
 
-def fifo(network: Network, link: Link, device: Device) -> Resources:
+def fifo(network: Network, link: Channel, device: Device) -> Resources:
     """What the FIFO of a link needs."""
     lead = network.code_bits + network.tag_bits if link.leads else 0
     bits = link.depth.bit_length()
@@ -86,7 +86,7 @@ def _of_station(network: Network, station: Station, device: Device) -> Resources
     return Resources(luts=luts + 4, ffs=ffs + (station.interval - 1).bit_length())
 
 
-def _conversions(link: Link, device: Device) -> Resources:
+def _conversions(link: Channel, device: Device) -> Resources:
     """What brings numbers into the formats of a link's target: a choice between three, where the
     comparisons are of a few bits.
     """

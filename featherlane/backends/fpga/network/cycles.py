@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.network.structure import DECODE, Link, Network, Station
+from featherlane.backends.fpga.network.structure import DECODE, Channel, Network, Station
 from featherlane.errors import CompileError
 
 Array = Any
@@ -96,7 +96,7 @@ def _step(network: Network, station: Station, instruction: int) -> _Step:
     return _Step(tuple(prompt), tuple(late), tuple(puts))
 
 
-def _next(link: Link, instruction: int) -> int:
+def _next(link: Channel, instruction: int) -> int:
     return link.becomes.get(instruction, instruction)
 
 

@@ -112,7 +112,7 @@ def _bits(offset: int, width: int) -> dict[str, int]:
     return {"offset": offset, "width": width}
 
 
-def _places(places: Sequence[words.Place]) -> list[dict[str, Any]]:
+def _places(places: Sequence[words.WordEntry]) -> list[dict[str, Any]]:
     return [
         {"entry": list(p.entry), "offset": p.offset, "width": p.width, "fraction": p.fraction}
         for p in places

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network
+from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Channel, Network
 from featherlane.backends.fpga.network.text import (
     ControlModule,
     bits_of,
@@ -55,12 +55,12 @@ ABOUT = (
 )
 
 
-def lead_bits(network: Network, link: Link) -> int:
+def lead_bits(network: Network, link: Channel) -> int:
     """The bits of the micro-instruction and the tag in a link's words."""
     return network.code_bits + network.tag_bits if link.leads else 0
 
 
-def is_fed_back(network: Network, link: Link) -> bool:
+def is_fed_back(network: Network, link: Channel) -> bool:
     """Whether a link leads from a later station to an earlier one, or waits for such a link."""
     order = [*network.stations, ENCODE]
     if link.source.station == DECODE:
@@ -68,7 +68,7 @@ def is_fed_back(network: Network, link: Link) -> bool:
     return order.index(link.source.station) >= order.index(link.target.station)
 
 
-def connect(made: ControlModule, link: Link, outside: bool) -> None:
+def connect(made: ControlModule, link: Channel, outside: bool) -> None:
     """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
     name, network = link.name, made.network
     puts = {f"{name}_put": None, f"{name}_take": None, f"{name}_put_word": link.bits or None}
@@ -83,7 +83,7 @@ def connect(made: ControlModule, link: Link, outside: bool) -> None:
             (port if outside else made.declare)(wire, bits=bits)
 
 
-def add_fifo(made: ControlModule, link: Link) -> None:
+def add_fifo(made: ControlModule, link: Channel) -> None:
     """The FIFO of a link; what leads lies behind the numbers of a word."""
     name, lead = link.name, lead_bits(made.network, link)
     width = link.bits + lead
@@ -102,7 +102,7 @@ def add_fifo(made: ControlModule, link: Link) -> None:
         _add_head(made, link)
 
 
-def _add_head(made: ControlModule, link: Link) -> None:
+def _add_head(made: ControlModule, link: Channel) -> None:
     """The head of a link, in the formats that its target wants."""
     name, given = link.name, bits_of(f"{link.name}_all", 0, link.bits)
     if all(value.form == wanted for value, wanted in zip(link.values, link.wanted, strict=True)):
@@ -134,7 +134,7 @@ def _saturated(made: ControlModule, x: Signal, form: Format, wanted: Format) -> 
     return made.wire(f"{x.name}_wanted", wanted.width, text + kept)
 
 
-def add_put(made: ControlModule, link: Link) -> None:
+def add_put(made: ControlModule, link: Channel) -> None:
     """What is put into a link, and when."""
     name, network, bits = link.name, made.network, made.network.code_bits
     if link.source.station == DECODE:

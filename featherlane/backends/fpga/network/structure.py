@@ -84,7 +84,7 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class Channel:
     """A way from an output to an input, through a FIFO. What the input's formats do not hold
     becomes the nearest number that they do; places beyond theirs are cut.
 
@@ -123,7 +123,7 @@ class Network:
 
     name: str
     stations: Mapping[str, Station]
-    links: Mapping[str, Link]
+    links: Mapping[str, Channel]
     codes: Mapping[str, int]
     results: Mapping[int, tuple[str, ...]]
     depth: int
@@ -155,11 +155,11 @@ class Network:
         """The links that bring results to ENCODE, in the order of their turns."""
         return tuple(dict.fromkeys(names[0] for names in self.results.values()))
 
-    def into(self, station: str) -> list[Link]:
+    def into(self, station: str) -> list[Channel]:
         """The links that a station takes from."""
         return [link for link in self.links.values() if link.target.station == station]
 
-    def out_of(self, station: str) -> list[Link]:
+    def out_of(self, station: str) -> list[Channel]:
         """The links that a station puts into."""
         return [link for link in self.links.values() if link.source.station == station]
 
@@ -183,7 +183,7 @@ class Network:
                 if not self.links[name].leads:
                     raise CompileError(f"link {name} is an entry of {station.name}, but leads not")
 
-    def _check_link(self, link: Link) -> None:
+    def _check_link(self, link: Channel) -> None:
         if len(link.values) != len(link.wanted):
             raise CompileError(
                 f"link {link.name} has {len(link.values)} numbers, its target {len(link.wanted)}"
@@ -197,7 +197,7 @@ class Network:
                 raise CompileError(f"link {link.name} does not fit to port {port.name}")
 
 
-def _check_inputs(station: Station, links: Iterable[Link]) -> None:
+def _check_inputs(station: Station, links: Iterable[Channel]) -> None:
     brought: dict[tuple[str, int], str] = {}
     for link in links:
         port = station.inputs[link.target.port]

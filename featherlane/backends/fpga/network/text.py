@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from featherlane.backends.fpga.module import Bits, Module
-from featherlane.backends.fpga.network.structure import Link, Network, Station
+from featherlane.backends.fpga.network.structure import Channel, Network, Station
 
 ALWAYS, NEVER = "1'b1", "1'b0"
 
@@ -79,7 +79,7 @@ def the_one(sources: Sequence[tuple[str, str]], bits: int) -> str:
     return " | ".join(f"({{{bits}{{{when}}}}} & {what})" for when, what in sources)
 
 
-def instructions_of(links: Iterable[Link]) -> set[int]:
+def instructions_of(links: Iterable[Channel]) -> set[int]:
     """The micro-instructions with which tasks travel in links, as they leave them."""
     return {link.becomes.get(i, i) for link in links for i in link.puts}
 

@@ -11,7 +11,7 @@ from featherlane.backends.fpga.module import Module, named, sources
 from featherlane.backends.fpga.network import links, words
 from featherlane.backends.fpga.network.control import decode, encode, feedback, schedule
 from featherlane.backends.fpga.network.stations import done_cycles, station_module
-from featherlane.backends.fpga.network.structure import Link, Network, Port, Station
+from featherlane.backends.fpga.network.structure import Channel, Network, Port, Station
 from featherlane.backends.fpga.network.text import (
     ControlModule,
     both,
@@ -113,5 +113,5 @@ def _add_input(made: ControlModule, station: Station, port: Port) -> None:
         made.assign(made.declare(f"{link.name}_take"), both(f"{signal}_take", when))
 
 
-def _source(link: Link) -> str:
+def _source(link: Channel) -> str:
     return f"{link.name}_head" if link.depth else link.source.port

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.fpga import words
-from featherlane.backends.fpga.network.structure import DECODE, Entry, Link, Network, Value
+from featherlane.backends.fpga.network.structure import DECODE, Channel, Entry, Network, Value
 
 Array = Any
 
 
-class Place(NamedTuple):
+class WordEntry(NamedTuple):
     """A number in a word: what it is an entry of, its first bit, its width and its fraction."""
 
     entry: Entry
@@ -22,15 +22,15 @@ class Place(NamedTuple):
     fraction: int
 
 
-class Layout(NamedTuple):
+class WordLayout(NamedTuple):
     """The words of a network. code, tag: first bits and widths, of inputs and results alike.
     inputs, results: the numbers of each function, by its name.
     """
 
     code: tuple[int, int]
     tag: tuple[int, int]
-    inputs: Mapping[str, tuple[Place, ...]]
-    results: Mapping[str, tuple[Place, ...]]
+    inputs: Mapping[str, tuple[WordEntry, ...]]
+    results: Mapping[str, tuple[WordEntry, ...]]
 
     @property
     def input_bits(self) -> int:
@@ -42,12 +42,12 @@ class Layout(NamedTuple):
         """Bits of a word of results."""
         return self._bits(self.results)
 
-    def _bits(self, places: Mapping[str, tuple[Place, ...]]) -> int:
+    def _bits(self, places: Mapping[str, tuple[WordEntry, ...]]) -> int:
         ends = [place.offset + place.width for own in places.values() for place in own]
         return max([*ends, sum(self.tag)])
 
 
-def layout(network: Network) -> Layout:
+def layout(network: Network) -> WordLayout:
     """Returns where everything lies in the words of a network: the code, the tag, the numbers.
 
     Inputs that no function has both of share their bits; results of all functions begin at one bit.
@@ -55,8 +55,8 @@ def layout(network: Network) -> Layout:
     code = 0, network.code_bits
     tag = network.code_bits, network.tag_bits
     given = offsets(network, sum(tag))
-    inputs: dict[str, tuple[Place, ...]] = {}
-    results: dict[str, tuple[Place, ...]] = {}
+    inputs: dict[str, tuple[WordEntry, ...]] = {}
+    results: dict[str, tuple[WordEntry, ...]] = {}
     for name, instruction in network.codes.items():
         inputs[name] = tuple(
             place
@@ -65,17 +65,17 @@ def layout(network: Network) -> Layout:
             for place in _packed(links[0].values, given[port])
         )
     for instruction, names in network.results.items():
-        found = list[Place]()
+        found = list[WordEntry]()
         for link in (network.links[name] for name in names):
             start = found[-1].offset + found[-1].width if found else sum(tag)
             found += _packed(link.values, start)
         results[network.function_of(instruction)] = tuple(found)
-    return Layout(code, tag, inputs, results)
+    return WordLayout(code, tag, inputs, results)
 
 
-def decoded(network: Network) -> dict[str, list[Link]]:
+def decoded(network: Network) -> dict[str, list[Channel]]:
     """The links that take each part of a word of inputs."""
-    found: dict[str, list[Link]] = {}
+    found: dict[str, list[Channel]] = {}
     for link in network.out_of(DECODE):
         found.setdefault(link.source.port, []).append(link)
     return found
@@ -96,10 +96,10 @@ def offsets(network: Network, first: int) -> dict[str, int]:
     return found
 
 
-def _packed(values: Sequence[Value], offset: int) -> list[Place]:
+def _packed(values: Sequence[Value], offset: int) -> list[WordEntry]:
     found = []
     for entry, (width, fraction) in values:
-        found.append(Place(entry, offset, width, fraction))
+        found.append(WordEntry(entry, offset, width, fraction))
         offset += width
     return found
 
@@ -146,7 +146,7 @@ def _words(
     network: Network,
     functions: Array,
     tags: Array,
-    plan: Mapping[str, Sequence[Place]],
+    plan: Mapping[str, Sequence[WordEntry]],
     columns: Mapping[str, Mapping[Entry, Array]],
     bits: int,
 ) -> Array:

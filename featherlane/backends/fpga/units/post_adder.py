@@ -36,7 +36,7 @@ LOW = 46  # bits of the addend in the first DSP, if the result has more than the
 NAME = "dsp"  # the file and the module of one DSP, behind the name of the design
 
 
-class Step(NamedTuple):
+class DspStep(NamedTuple):
     """A DSP of a chain. a, b: the pieces that it multiplies, which stand `offset` bits up; base:
     the place of its result's first bit.
     """
@@ -47,11 +47,11 @@ class Step(NamedTuple):
     base: int
 
 
-class Chain(NamedTuple):
+class DspChain(NamedTuple):
     """DSPs in their order, and the product of pieces that takes too few bits for one."""
 
-    steps: list[Step]
-    rest: Step | None
+    steps: list[DspStep]
+    rest: DspStep | None
 
     @property
     def base(self) -> int:
@@ -63,14 +63,14 @@ def registers(cycles: int) -> tuple[int, int, int]:
     return max(min(cycles - 1, 1), 0) + (cycles == 4), int(cycles > 2), int(cycles > 0)
 
 
-def chain(m: Multiplier, tile: Tile) -> Chain | None:
+def chain(m: Multiplier, tile: Tile) -> DspChain | None:
     """The chain of DSPs of a multiplier; None where there is none: products with pieces that are
     wires, results of more bits than the adder reaches.
     """
     if not tile.post_adder or m.cycles > 4:
         return None
     own, other = cut(m, tile)
-    steps, rest = list[Step](), list[Step]()
+    steps, rest = list[DspStep](), list[DspStep]()
     for p in own:
         for q in other:
             width = q.width
@@ -80,7 +80,7 @@ def chain(m: Multiplier, tile: Tile) -> Chain | None:
                     return None
                 width = signed_width(part)
             offset = p.first + q.first
-            step = Step(p, q, offset, offset // STEP * STEP)
+            step = DspStep(p, q, offset, offset // STEP * STEP)
             if (kept := kept_bits(m, p, q, width)) > 0:
                 (steps if kept >= tile.least else rest).append(step)
     steps.sort(key=lambda step: step.offset)
@@ -91,10 +91,10 @@ def chain(m: Multiplier, tile: Tile) -> Chain | None:
     reach = steps[-1].base + BITS if len(steps) > 1 else BITS
     if gaps - {0, STEP} or m.result > reach or not all(_fits(step, tile) for step in steps):
         return None
-    return Chain(steps, rest[0] if rest else None)
+    return DspChain(steps, rest[0] if rest else None)
 
 
-def _fits(step: Step, tile: Tile) -> bool:
+def _fits(step: DspStep, tile: Tile) -> bool:
     """Whether the wider piece has room to be shifted to its place."""
     narrow, wide = sorted((step.a.width, step.b.width))
     return narrow <= tile.b and wide + step.offset - step.base <= tile.a
@@ -110,7 +110,7 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
 class _Writer(StagedUnit):
     """The module of a chain while it is being written."""
 
-    def __init__(self, prefix: str, m: Multiplier, tile: Tile, found: Chain) -> None:
+    def __init__(self, prefix: str, m: Multiplier, tile: Tile, found: DspChain) -> None:
         sign = {"plus": "+", "minus": "-", "either": "+-"}[m.adds]
         comment = f"half {sign} a b in {m.cycles} cycles; half is read in cycle {m.half_cycle}"
         super().__init__(prefix + m.name, comment)
@@ -149,7 +149,7 @@ class _Writer(StagedUnit):
         total = self.wire("total", m.result, f"{{{', '.join(pieces)}}}")
         self.output("result", m.result, total)
 
-    def _operands(self, step: Step, a: Staged, b: Staged | int) -> tuple[str, str]:
+    def _operands(self, step: DspStep, a: Staged, b: Staged | int) -> tuple[str, str]:
         """The pieces at the ports of a DSP, the wider one at the wide one."""
         left = piece_of(Signal(self.read(a), self.m.a), step.a)
         if isinstance(b, Staged):
@@ -161,7 +161,7 @@ class _Writer(StagedUnit):
         x, y = (left, right) if step.a.width >= width else (right, left)
         return shifted_left(x, step.offset - step.base), y
 
-    def _product(self, rest: Step, a: Staged, b: Staged | int) -> tuple[Staged, int]:
+    def _product(self, rest: DspStep, a: Staged, b: Staged | int) -> tuple[Staged, int]:
         """The product of pieces outside of DSPs, and its place."""
         left = piece_of(Signal(self.read(a), self.m.a), rest.a)
         if isinstance(b, Staged):

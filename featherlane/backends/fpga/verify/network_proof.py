@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.network import links, words
-from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Link, Network, Station
+from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Channel, Network, Station
 from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.backends.fpga.stream import datapath
 from featherlane.backends.fpga.verify.formal import formulas, prove_by_induction, prove_never
@@ -141,7 +141,7 @@ class Wait(NamedTuple):
     instruction: int
 
 
-class Place(NamedTuple):
+class TaskPosition(NamedTuple):
     """A place that tasks pass: a cycle of a station, or a position in a link, 0 for its head."""
 
     is_stage: bool
@@ -149,7 +149,7 @@ class Place(NamedTuple):
     position: int
 
 
-Token = tuple[Place, frozenset[int]]  # a task of one of some micro-instructions
+Token = tuple[TaskPosition, frozenset[int]]  # a task of one of some micro-instructions
 
 
 def way(network: Network, code: int) -> list[Stay | Wait]:
@@ -175,9 +175,9 @@ def _tokens(
     own = frozenset([part.instruction])
     if isinstance(part, Wait):
         depth = network.links[part.link].depth
-        return [(Place(False, part.link, k), own) for k in range(depth)]
+        return [(TaskPosition(False, part.link, k), own) for k in range(depth)]
     end = part.last + 1 if end is None else end
-    return [(Place(True, part.station, n), own) for n in reversed(range(first, end))]
+    return [(TaskPosition(True, part.station, n), own) for n in reversed(range(first, end))]
 
 
 class Beside(NamedTuple):
@@ -190,7 +190,7 @@ class Beside(NamedTuple):
     lead: int  # the cycle in which the task is led away
 
 
-def beside(network: Network, link: Link) -> Beside:
+def beside(network: Network, link: Channel) -> Beside:
     """Returns the tasks whose words lie in a link that does not lead."""
     found = [
         _beside(network, link, code)
@@ -206,13 +206,13 @@ def beside(network: Network, link: Link) -> Beside:
     return found[0]._replace(tokens=merged)
 
 
-def _puts(link: Link, part: Stay | Wait, n: int) -> bool:
+def _puts(link: Channel, part: Stay | Wait, n: int) -> bool:
     """Whether a task puts a word into a link where it is in a part of its way."""
     here = n == 0 if link.source.station == DECODE else part[0] == link.source.station
     return isinstance(part, Stay) and here and part.instruction in link.puts
 
 
-def _beside(network: Network, link: Link, code: int) -> Beside:
+def _beside(network: Network, link: Channel, code: int) -> Beside:
     parts = way(network, code)
     begin = next(n for n, part in enumerate(parts) if _puts(link, part, n))
     source = parts[begin]
@@ -284,14 +284,14 @@ class _Claims:
         late = [port.cycle - 1 for port in own.inputs.values() if port.cycle]
         return max([0, *(port.cycle for port in own.outputs.values()), *late]) + 1
 
-    def is_filled(self, place: Place) -> str:
+    def is_filled(self, place: TaskPosition) -> str:
         """Whether there is a task in a place."""
         if not place.is_stage:
             return f"(bvult {_number(place.position)} {self.counter(place.name, 'count')})"
         valid = self.vector(f"device.{place.name}.valid", self.stages(place.name))
         return f"(= {_extract(valid, place.position, 1)} #b1)"
 
-    def task(self, place: Place) -> str:
+    def task(self, place: TaskPosition) -> str:
         """The tag and the micro-instruction in a place."""
         if place.is_stage:
             tasks = self.read(f"device.{place.name}.tasks")
@@ -299,7 +299,7 @@ class _Claims:
         bits = self.network.links[place.name].bits
         return _extract(self.word(place.name, place.position), bits, self.lead)
 
-    def tag(self, place: Place) -> str:
+    def tag(self, place: TaskPosition) -> str:
         return _extract(self.task(place), self.code_bits, self.bits)
 
     def is_one(self, instruction: str, wanted: frozenset[int] | set[int]) -> str:
@@ -358,7 +358,7 @@ class _Claims:
     def _one(self, condition: str, bits: int) -> str:
         return f"(ite {condition} {_number(1, bits)} {_number(0, bits)})"
 
-    def _of_fifo(self, link: Link) -> Iterator[str]:
+    def _of_fifo(self, link: Channel) -> Iterator[str]:
         """A FIFO keeps its pointers, is never read while it is empty, and never overflows."""
         depth = _number(link.depth)
         count, first, last = (self.counter(link.name, x) for x in ("count", "first", "last"))
@@ -371,26 +371,28 @@ class _Claims:
         yield f"(=> {take} (not (= {count} {_number(0)})))"
         yield f"(=> {put} (or {take} (bvult {count} {depth})))"
 
-    def _of_leading(self, link: Link) -> Iterator[str]:
+    def _of_leading(self, link: Channel) -> Iterator[str]:
         """Each word has the micro-instruction of a task that goes here, and its numbers."""
         known = {link.becomes.get(i, i) for i in link.puts}
         for k in range(link.depth):
-            place = Place(False, link.name, k)
+            place = TaskPosition(False, link.name, k)
             here, task = self.is_filled(place), self.task(place)
             yield f"(=> {here} {self.is_one(_extract(task, 0, self.code_bits), known)})"
             if link.bits:
                 numbers = _extract(self.word(link.name, k), 0, link.bits)
                 yield f"(=> {here} (= {numbers} {self.repeated(self.tag(place), link.bits)}))"
 
-    def _of_beside(self, link: Link) -> Iterator[str]:
+    def _of_beside(self, link: Channel) -> Iterator[str]:
         """The words of a link, and those that tasks will still put, are one for each task that will
         take one, in the order of these.
         """
         found = beside(self.network, link)
         count = index = self.counter(link.name, "count")
-        later: list[tuple[Place, str, str]] = []  # with whether there is a word, and its number
+        later: list[
+            tuple[TaskPosition, str, str]
+        ] = []  # with whether there is a word, and its number
         for n in found.ghosts:
-            place = Place(True, link.source.station, n)
+            place = TaskPosition(True, link.source.station, n)
             here = self.holds((place, link.puts))
             later.append((place, here, index))
             index = _add(index, self._one(here, COUNT))
@@ -421,7 +423,7 @@ class _Claims:
         if interval > 1:
             yield f"(bvule {phase} {_number(interval - 1, bits)})"
         for n in range(stages):
-            place = Place(True, name, n)
+            place = TaskPosition(True, name, n)
             here, task = self.is_filled(place), self.task(place)
             yield f"(=> {here} {self.is_one(_extract(task, 0, self.code_bits), every)})"
             if interval > 1:
@@ -435,7 +437,7 @@ class _Claims:
             }
             held = self.read(f"device.{name}.held_{port.name}")
             for n in range(port.cycle, min(port.cycle + interval, stages)):
-                place = Place(True, name, n)
+                place = TaskPosition(True, name, n)
                 here = self.holds((place, frozenset(takes)))
                 yield f"(=> {here} (= {held} {self.repeated(self.tag(place), port.bits)}))"
 
@@ -470,7 +472,7 @@ class _Claims:
                     if link.source.port == port.name
                     for i in link.puts
                 }
-                place = Place(True, station.name, port.cycle)
+                place = TaskPosition(True, station.name, port.cycle)
                 if port.bits:
                     here = self.holds((place, frozenset(puts)))
                     given = self.read(f"device.{station.name}.{port.name}")
@@ -479,7 +481,7 @@ class _Claims:
     def waits(self, link: str) -> str:
         """Whether a link has a word, and it is not taken."""
         taken = self.read(f"{self.fifo(link)}.take")
-        return f"(and {self.is_filled(Place(False, link, 0))} (not {taken}))"
+        return f"(and {self.is_filled(TaskPosition(False, link, 0))} (not {taken}))"
 
     def waits_outside(self) -> str:
         """Whether a word is offered that there is a credit for, and no second pass goes first."""
