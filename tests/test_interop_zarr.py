@@ -231,7 +231,7 @@ def test_another_run_is_refused(model, states, store, tmp_path):
     with pytest.raises(ValueError, match=refused + r"version was 0\.0\.1 abc, now it is "):
         run()
     zarr.create_group(tmp_path / "other")
-    with pytest.raises(ValueError, match="is there and no run of featherlane map has made it"):
+    with pytest.raises(ValueError, match="is there and no run of featherlane map wrote it"):
         map_store(model, "inverse_dynamics", path, tmp_path / "other")
 
 
@@ -298,7 +298,7 @@ def test_wrong_stores_and_schedulers(model, states, store, tmp_path):
     with pytest.raises(ValueError, match="f_ext_frame is 'wrld': wanted 'body' or 'world'"):
         map_store(model, "inverse_dynamics", path, tmp_path / "out", f_ext_frame="wrld")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="empty is there and no run of featherlane map has made"):
+    with pytest.raises(ValueError, match="empty is there and no run of featherlane map wrote"):
         map_store(model, "inverse_dynamics", path, tmp_path / "empty")
     with pytest.raises(ValueError, match=r"target .* cannot be written: .*zarr.json"):
         map_store(model, "inverse_dynamics", path, path / "zarr.json" / "out")

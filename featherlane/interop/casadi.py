@@ -81,28 +81,28 @@ def to_casadi(
         Function(inverse_dynamics:(q[2],v[2],a[2])->(tau[2]) SXFunction)
     """
     if isinstance(source, Graph):
-        graph, blocks, told = source, jacobians(source), name or "graph"
+        graph, blocks, label = source, jacobians(source), name or "graph"
     elif function is None or function not in TABLE:
         raise ValueError(f"there is no function {function!r}{instead(function, TABLE)}")
     else:
         graph = source.graph(function, **options)
-        blocks, told = analytic(source, function, graph, options), name or function
+        blocks, label = analytic(source, function, graph, options), name or function
     graph = simplify(graph)
     symbols, results = _walked(graph)
     inputs, outputs = [*graph.inputs], [_free(x, graph.inputs) for x in graph.outputs]
     taken, (dense,) = _walked(blocks, symbols), [[*symbols.values()]]
     known = [casadi.SX.sym(f"out_{o}", *x.shape) for o, x in zip(outputs, results, strict=True)]
-    own = casadi.Function(
-        f"jac_{told}",
+    jacobian_function = casadi.Function(
+        f"jac_{label}",
         [*dense, *known],
         taken[1],
         [*inputs, *[f"out_{o}" for o in outputs]],
         [f"jac_{o}_{x}" for o in outputs for x in inputs],
     )
     # A Jacobian is asked for as a whole: products with it would be CasADi's derivatives again
-    whole = {"custom_jacobian": own, "enable_forward": False, "enable_reverse": False}
+    whole = {"custom_jacobian": jacobian_function, "enable_forward": False, "enable_reverse": False}
     return casadi.Function(
-        told, dense, results, inputs, outputs, {**whole, "jac_penalty": 0, "never_inline": True}
+        label, dense, results, inputs, outputs, {**whole, "jac_penalty": 0, "never_inline": True}
     )
 
 

@@ -28,27 +28,27 @@ def _column_order(shape: Sequence[int]) -> list[int]:
 
 
 def _blocks(graph: Graph, block: Any) -> Graph:
-    """block(of, wrt, given): the Jacobian as rows of entries in C order."""
+    """block(of, wrt, values): the Jacobian as rows of entries in C order."""
 
     def run(*inputs: Any) -> dict[str, Any]:
-        given, made = dict(zip(graph.inputs, inputs, strict=True)), {}
+        values, entries = dict(zip(graph.inputs, inputs, strict=True)), {}
         for of, out in graph.outputs.items():
             for wrt, shape in graph.inputs.items():
-                rows, columns = block(of, wrt, given), _column_order(shape)
-                made[f"{of} {wrt}"] = [
+                rows, columns = block(of, wrt, values), _column_order(shape)
+                entries[f"{of} {wrt}"] = [
                     [rows[i][j] for j in columns] for i in _column_order(out.shape)
                 ]
-        return made
+        return entries
 
     return trace(run, graph.inputs)
 
 
 def jacobians(graph: Graph) -> Graph:
-    return _blocks(graph, lambda of, wrt, given: _rows(graph, of, wrt, given))
+    return _blocks(graph, lambda of, wrt, values: _rows(graph, of, wrt, values))
 
 
-def _rows(graph: Graph, of: str, wrt: str, given: dict[str, Any]) -> Any:
-    entries = _flat(call(jacobian(graph, of, wrt), **given)[f"d{of}_d{wrt}"])
+def _rows(graph: Graph, of: str, wrt: str, values: dict[str, Any]) -> Any:
+    entries = _flat(call(jacobian(graph, of, wrt), **values)[f"d{of}_d{wrt}"])
     return nest(entries, (math.prod(graph.outputs[of].shape), math.prod(graph.inputs[wrt])))
 
 
@@ -65,12 +65,12 @@ def analytic(model: Model, function: str, graph: Graph, options: dict[str, Any])
         if not {"params", "method"} & options.keys()
     }
 
-    def block(of: str, wrt: str, given: dict[str, Any]) -> Any:
+    def block(of: str, wrt: str, values: dict[str, Any]) -> Any:
         name, out = known.get(wrt, ("", ""))
         if name in others:
-            rows = call(others[name], **given)[out]
-            return _by_entries(model, given["q"], rows) if wrt == "q" else rows
-        return _rows(graph, of, wrt, given)
+            rows = call(others[name], **values)[out]
+            return _by_entries(model, values["q"], rows) if wrt == "q" else rows
+        return _rows(graph, of, wrt, values)
 
     return _blocks(graph, block)
 

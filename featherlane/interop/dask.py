@@ -1,8 +1,8 @@
 """Dask: `wrap(model)` has every function of a model on Dask arrays and Zarr stores, chunk by chunk.
 
 Results are lazy arrays with the chunks of the states. A function of several results is evaluated
-once for each chunk, whichever of them are used. It is compiled in a task of its own, on which all
-chunks wait: one worker compiles, the others load the code from the cache on disk (docs/scale.md).
+once for each chunk, whichever of them are used. One task compiles it, and all chunks wait
+for it: one worker compiles, the others load the code from the cache on disk (docs/scale.md).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def apply(function: Function, *arrays: Any, threads: int = 1) -> Any:
         6000.0
     """
     if not isinstance(function, Function):
-        told = "wanted a Function, as featherlane.compile and model.function give it"
-        raise TypeError(f"function is {function!r}: {told}")
+        message = "wanted a Function, as featherlane.compile and model.function give it"
+        raise TypeError(f"function is {function!r}: {message}")
     results = _results(function, arrays, counted("threads", threads))
     if len(results) == 1:
         return results[0]
@@ -71,15 +71,15 @@ def _results(function: Function, arrays: Sequence[Any], threads: int) -> tuple[A
     if len(arrays) != len(function.inputs):
         wanted = f"wanted {len(function.inputs)}: {', '.join(function.inputs)}"
         raise TypeError(f"{function.name} got {len(arrays)} arrays, {wanted}")
-    given = _alike({name: _lazy(x) for name, x in zip(function.inputs, arrays, strict=True)})
-    _check_chunks_are_known(given)
-    lead_of(given.values(), function.inputs, function.explain)
-    even, single = _evenly_chunked(given, function.inputs)
+    lazy = _alike({name: _lazy(x) for name, x in zip(function.inputs, arrays, strict=True)})
+    _check_chunks_are_known(lazy)
+    lead_of(lazy.values(), function.inputs, function.explain)
+    even, single = _evenly_chunked(lazy, function.inputs)
     packed, dtype = PackedFunction.of(function), even[0].dtype
     key = f"compile-{function.name}-{packed.digest}-{dtype}{'-single' * single}"
     compiled = dask.delayed(prepared, pure=True)(packed, dtype, single, dask_key_name=key)
     signature, sizes = _signature(function)
-    made = da.apply_gufunc(
+    computed = da.apply_gufunc(
         _evaluate,
         signature,
         *even,
@@ -89,7 +89,7 @@ def _results(function: Function, arrays: Sequence[Any], threads: int) -> tuple[A
         function=compiled,
         threads=threads,
     )
-    return made if isinstance(made, tuple) else (made,)
+    return computed if isinstance(computed, tuple) else (computed,)
 
 
 def _evaluate(*arrays: np.ndarray, function: PackedFunction, threads: int) -> Any:
@@ -116,8 +116,8 @@ def _alike(values: Mapping[str, Any]) -> dict[str, Any]:
 def _check_chunks_are_known(arrays: Mapping[str, Any]) -> None:
     for name, x in arrays.items():
         if any(np.isnan(size) for size in x.shape):
-            told = f"{name} has chunks of unknown sizes, shape {x.shape}"
-            raise ValueError(f"{told}: call {name}.compute_chunk_sizes() first")
+            message = f"{name} has chunks of unknown sizes, shape {x.shape}"
+            raise ValueError(f"{message}: call {name}.compute_chunk_sizes() first")
 
 
 def _evenly_chunked(
@@ -126,29 +126,29 @@ def _evenly_chunked(
     """The arrays with the same chunks along leading dimensions, each state in one of them; and
     whether some chunk has one state only.
     """
-    given = []
+    operands = []
     for name, x in arrays.items():
         lead = x.ndim - len(cores[name])
         joined = x.rechunk(dict.fromkeys(range(lead, x.ndim), -1))
-        given += [joined, (*range(-lead, 0), *((name, k) for k in range(lead, x.ndim)))]
-    chunks, even = da.core.unify_chunks(*given)
+        operands += [joined, (*range(-lead, 0), *((name, k) for k in range(lead, x.ndim)))]
+    chunks, even = da.core.unify_chunks(*operands)
     return even, all(min(sizes) == 1 for k, sizes in chunks.items() if isinstance(k, int))
 
 
 def _signature(function: Function) -> tuple[str, dict[str, int]]:
-    """The signature of a generalised ufunc, each dimension with a name of its own, and the sizes of
-    the outputs' dimensions.
+    """The signature of a generalised ufunc, in which every dimension has another name, and the
+    sizes of the outputs' dimensions.
     """
     sizes: dict[str, int] = {}
 
     def dimensions(prefix: str, shapes: Sequence[tuple[int, ...]]) -> str:
-        told = []
+        parts = []
         for k, shape in enumerate(shapes):
             names = [f"{prefix}{k}_{axis}" for axis in range(len(shape))]
             if prefix == "out":
                 sizes.update(zip(names, shape, strict=True))
-            told.append(f"({','.join(names)})")
-        return ",".join(told)
+            parts.append(f"({','.join(names)})")
+        return ",".join(parts)
 
     inputs = dimensions("in", [*function.inputs.values()])
     outputs = dimensions("out", [*function.outputs.values()])

@@ -1,4 +1,4 @@
-"""Where chunks of states are computed: threads, processes, or a cluster with a scheduler."""
+"""Executors of chunks of states: threads, processes, or a cluster with a scheduler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from featherlane.interop.wrapped import required
 AHEAD = 2  # calls for each thread of a worker that are handed out: one to run, one to come
 
 
-class Place(NamedTuple):
+class ChunkExecutor(NamedTuple):
     """An executor, and how many calls it runs at once."""
 
     executor: Executor
@@ -43,8 +43,8 @@ class Place(NamedTuple):
                 future.cancel()
 
 
-def check_place(scheduler: Any, workers: int | None) -> None:
-    """Raises ValueError for what `place_of` does not take, without starting anything."""
+def check_scheduler(scheduler: Any, workers: int | None) -> None:
+    """Raises ValueError for what `executor_of` does not take, without starting anything."""
     if workers is not None:
         counted("workers", workers)
     if scheduler in ("threads", "processes"):
@@ -59,16 +59,16 @@ def check_place(scheduler: Any, workers: int | None) -> None:
 
 
 @contextmanager
-def place_of(scheduler: Any, workers: int | None) -> Iterator[Place]:
-    """The place that `scheduler` names, with so many threads or processes: "threads", "processes",
+def executor_of(scheduler: Any, workers: int | None) -> Iterator[ChunkExecutor]:
+    """The executor that `scheduler` names, with so many threads or processes: "threads", "processes",
     the address of a Dask scheduler, or a `distributed.Client`. Raises ValueError for anything else.
     """
-    check_place(scheduler, workers)
+    check_scheduler(scheduler, workers)
     count = workers or physical_cores()
     if scheduler == "threads":
         executor = ThreadPoolExecutor(count)
         try:
-            yield Place(executor, count)
+            yield ChunkExecutor(executor, count)
         finally:
             executor.shutdown(cancel_futures=True)
         return
@@ -89,5 +89,5 @@ def place_of(scheduler: Any, workers: int | None) -> Iterator[Place]:
             raise RuntimeError(f"workers have died again and again: {error}") from error
 
 
-def _of_client(client: Any) -> Place:
-    return Place(client.get_executor(pure=False), max(sum(client.nthreads().values()), 1))
+def _of_client(client: Any) -> ChunkExecutor:
+    return ChunkExecutor(client.get_executor(pure=False), max(sum(client.nthreads().values()), 1))

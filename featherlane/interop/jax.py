@@ -1,7 +1,7 @@
 """JAX: `wrap(model)` has every function of a model on JAX arrays, with derivatives of any order.
 
 All functions are one primitive, whose parameter says which. Its derivative along tangents is the
-primitive again, linear in the tangents, and the transpose of that is a function of its own
+primitive again, linear in the tangents, and the transpose of that is another function
 (`functions.operations`), so that reverse mode forms no Jacobians. XLA calls the kernels through
 its foreign function interface, or Python where it has another version of that interface.
 """
@@ -45,9 +45,9 @@ def wrap(model: Model) -> WrappedModel[Array]:
 
     def run(variant: Variant, arrays: Arrays) -> Arrays:
         model._checked(variant)
-        made = [jnp.asarray(x) for x in arrays]
-        dtype = jnp.result_type(*made, jnp.float32)
-        return evaluate.bind(*[x.astype(dtype) for x in made], op=Operation(model, variant))
+        values = [jnp.asarray(x) for x in arrays]
+        dtype = jnp.result_type(*values, jnp.float32)
+        return evaluate.bind(*[x.astype(dtype) for x in values], op=Operation(model, variant))
 
     return WrappedModel(model, run, wrap)
 
@@ -86,12 +86,12 @@ def _along(primals: Arrays, tangents: Arrays, op: Operation) -> tuple[Arrays, Ar
 
 
 def _transpose(weights: Arrays, *arrays: Any, op: Operation) -> Arrays:
-    """What the weights of a linear map's results say of its linear inputs, the last ones."""
+    """The transpose of a linear map: cotangents of its linear inputs, the last ones."""
     linear = [k for k, x in enumerate(arrays) if ad.is_undefined_primal(x)]
     whole = [jnp.zeros(w.aval.shape, w.aval.dtype) if type(w) is ad.Zero else w for w in weights]
-    made = evaluate.bind(*arrays[: linear[0]], *whole, op=op.transposed)
+    cotangents = evaluate.bind(*arrays[: linear[0]], *whole, op=op.transposed)
     shapes = [arrays[k].aval.shape for k in linear]
-    return [None] * linear[0] + [_sum_to(x, s) for x, s in zip(made, shapes, strict=True)]
+    return [None] * linear[0] + [_sum_to(x, s) for x, s in zip(cotangents, shapes, strict=True)]
 
 
 def _batched(arrays: Arrays, dims: Sequence[Any], op: Operation) -> tuple[Arrays, list[int]]:
@@ -99,8 +99,8 @@ def _batched(arrays: Arrays, dims: Sequence[Any], op: Operation) -> tuple[Arrays
     shapes = in_front([x.shape for x in arrays], dims, op.inputs)
     each = zip(arrays, dims, shapes, strict=True)
     moved = [x if d is None else jnp.moveaxis(x, d, 0).reshape(shape) for x, d, shape in each]
-    made = evaluate.bind(*moved, op=op)
-    return made, [0] * len(made)
+    results = evaluate.bind(*moved, op=op)
+    return results, [0] * len(results)
 
 
 ad.primitive_jvps[evaluate] = _along

@@ -191,7 +191,8 @@ def _rgba(material: Any) -> np.ndarray | None:
 
 
 def _visual(visual: Any, path: str | None, colours: Mapping[Any, Any]) -> tuple[Any, Any]:
-    """Returns the mesh of a <visual>, in the link's frame, and its colour: None if it has its own.
+    """Returns the mesh of a <visual>, in the link's frame, and its colour: None if the mesh is
+    coloured.
 
     Raises ValueError, or what the reader of a mesh raises.
     """
@@ -254,10 +255,10 @@ def _of_mjcf(model: Robot, source: str) -> list[Shape]:
             continue
         R = np.empty(9)
         mujoco.mju_quat2Mat(R, geom.quat)
-        own = Placement.of(R.reshape(3, 3), geom.pos)
+        in_frame = Placement.of(R.reshape(3, 3), geom.pos)
         material = int(geom.matid[0])
         rgba = geom.rgba if material < 0 else whole.mat_rgba[material]
-        shapes.append(Shape(frame.body, placed(mesh, frame.placement * own, rgba)))
+        shapes.append(Shape(frame.body, placed(mesh, frame.placement * in_frame, rgba)))
     return shapes
 
 

@@ -35,11 +35,13 @@ def text_of_model(model: Any) -> str:
 def text_of(model: str, variant: Variant) -> str:
     """The text of a function: lines for the model, the name and each option, and an empty one."""
     usual = Variant._field_defaults
-    told = [f"{k}={_told(x)}" for k, x in variant._asdict().items() if x != usual.get(k, x)]
-    return "\n".join([model, variant.name, *told, ""])
+    options = [
+        f"{k}={_option_text(x)}" for k, x in variant._asdict().items() if x != usual.get(k, x)
+    ]
+    return "\n".join([model, variant.name, *options, ""])
 
 
-def _told(x: Any) -> str:
+def _option_text(x: Any) -> str:
     if isinstance(x, Actuation):
         return ",".join(":".join(map(str, _numbers(a))) for a in x.actuators)
     return ",".join(x) if isinstance(x, tuple) else str(x)
@@ -60,8 +62,8 @@ def _actuator(text: str) -> Actuator:
 def operation(text: str) -> Operation:
     """The function that a text names. Raises ValueError as `Model.function` does."""
     head, _, tail = text.partition("\n\n")
-    model, name, *told = head.rstrip("\n").split("\n")
-    pairs = [line.split("=", 1) for line in told]
+    model, name, *lines = head.rstrip("\n").split("\n")
+    pairs = [line.split("=", 1) for line in lines]
     options: dict[str, Any] = {k: READ.get(k, str)(x) for k, x in pairs}
     op = Operation(_models[model], Variant(name, **options))
     _models[model]._checked(op.variant)

@@ -56,11 +56,11 @@ def _tensors(arrays: Sequence[Any]) -> Tensors:
         if x.device.type not in DEVICES:
             raise TypeError(f"a tensor is on {x.device}: wanted the CPU or CUDA, pass .cpu()")
         if x.device != tensors[0].device:
-            told = ", ".join(str(x.device) for x in tensors)
-            raise TypeError(f"tensors are on the devices {told}: wanted one for all")
+            listed = ", ".join(str(x.device) for x in tensors)
+            raise TypeError(f"tensors are on the devices {listed}: wanted one for all")
         if x.dtype != dtype or dtype not in (torch.float32, torch.float64):
-            told = ", ".join(str(x.dtype) for x in tensors)
-            raise TypeError(f"tensors have the dtypes {told}: wanted float32 or float64 for all")
+            listed = ", ".join(str(x.dtype) for x in tensors)
+            raise TypeError(f"tensors have the dtypes {listed}: wanted float32 or float64 for all")
     return tensors
 
 
@@ -68,10 +68,10 @@ def _tensors(arrays: Sequence[Any]) -> Tensors:
 def evaluate(function: str, arrays: Tensors) -> Tensors:
     op = operation(function)
     if _is_on_gpu(arrays[0]):
-        made = function_of(op)(*_even([x.detach() for x in arrays], op))
-        return [*made] if isinstance(made, tuple) else [made]
-    made = function_of(op)(*[x.detach().numpy() for x in arrays])
-    return [torch.from_numpy(x) for x in (made if isinstance(made, tuple) else (made,))]
+        results = function_of(op)(*_even([x.detach() for x in arrays], op))
+        return [*results] if isinstance(results, tuple) else [results]
+    results = function_of(op)(*[x.detach().numpy() for x in arrays])
+    return [torch.from_numpy(x) for x in (results if isinstance(results, tuple) else (results,))]
 
 
 def _is_on_gpu(x: Any) -> bool:
@@ -106,10 +106,10 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Any]) -> None:
 
 def _gradients(ctx: Any, weights: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
     arrays, pairs = ctx.saved_tensors, zip(weights, ctx.shapes, strict=True)
-    given = [arrays[0].new_zeros(shape) if w is None else w for w, shape in pairs]
-    made = iter(_run(adjoints(ctx.function, wanted), [*arrays, *given]))
+    filled = [arrays[0].new_zeros(shape) if w is None else w for w, shape in pairs]
+    gradients = iter(_run(adjoints(ctx.function, wanted), [*arrays, *filled]))
     each = zip(arrays, wanted, strict=True)
-    return [next(made).sum_to_size(x.shape) if needed else None for x, needed in each]
+    return [next(gradients).sum_to_size(x.shape) if needed else None for x, needed in each]
 
 
 def _backward(ctx: Any, weights: Tensors) -> tuple[None, Tensors]:
@@ -121,8 +121,8 @@ def _batched(info: Any, in_dims: Any, function: str, arrays: Tensors) -> tuple[T
     shapes = in_front([x.shape for x in arrays], in_dims[1], operation(function).inputs)
     each = zip(arrays, in_dims[1], shapes, strict=True)
     moved = [x if d is None else x.movedim(d, 0).reshape(shape) for x, d, shape in each]
-    made = list(_run(function, moved))
-    return made, [0] * len(made)
+    results = list(_run(function, moved))
+    return results, [0] * len(results)
 
 
 evaluate.register_autograd(_backward, setup_context=_keep)
@@ -153,8 +153,8 @@ class _Evaluate(torch.autograd.Function):  # type: ignore[name-defined, misc]
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, function: str, *arrays: Any) -> tuple[Any, Any]:
-        made, dims = _batched(info, (None, in_dims[1:]), function, list(arrays))
-        return tuple(made), tuple(dims)
+        results, dims = _batched(info, (None, in_dims[1:]), function, list(arrays))
+        return tuple(results), tuple(dims)
 
 
 def _run(function: str, arrays: Tensors) -> Sequence[Any]:

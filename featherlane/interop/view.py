@@ -44,8 +44,8 @@ def body_placements(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 class View:
-    """A robot in a browser. url: of the page; server: viser's, for shapes of your own; notes: what
-    of the robot's file could not be drawn.
+    """A robot in a browser. url: of the page; server: viser's, to which shapes can be added;
+    notes: elements of the robot's file that could not be drawn.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class View:
     # The scene
 
     def _add(self, shapes: Sequence[Shape], what: str) -> list[Any]:
-        made = []
+        handles = []
         for n, (body, mesh) in enumerate(shapes):
             parent = "/ground" if body == WORLD else self.bodies[body].name
-            made.append(self.server.scene.add_mesh_trimesh(f"{parent}/{what}{n}", mesh))
-        return made
+            handles.append(self.server.scene.add_mesh_trimesh(f"{parent}/{what}{n}", mesh))
+        return handles
 
     def _move(self, placements: np.ndarray) -> None:
         turns = matrix_quaternion(placements[:, :3, :3])[:, [3, 0, 1, 2]]

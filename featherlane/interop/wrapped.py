@@ -1,4 +1,4 @@
-"""What the frameworks share: a model whose functions, by their names, take a framework's arrays."""
+"""A model whose functions, by their names, take a framework's arrays: common to all frameworks."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def required(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        told = f"featherlane.interop.{extra} needs {module}: pip install 'featherlane[{extra}]'"
-        raise ImportError(told) from error
+        message = f"featherlane.interop.{extra} needs {module}: pip install 'featherlane[{extra}]'"
+        raise ImportError(message) from error
 
 
 class WrappedModel(Generic[Array]):
@@ -127,7 +127,9 @@ class WrappedModel(Generic[Array]):
 
         def __getattr__(self, name: str) -> Any:  # what __init__ has not set
             if name in Model.__dataclass_fields__ or hasattr(Model, name):
-                raise AttributeError(f"{name} is the model's own: wrap(model).model.{name}")
+                raise AttributeError(
+                    f"{name} is an attribute of the model: wrap(model).model.{name}"
+                )
             raise no_attribute(name, "a wrapped model", BY_NAME, "wrap(model).")
 
 
@@ -165,9 +167,9 @@ def in_front(
     ones.
     """
     ranks = [n - (d is not None) for n, d in zip(lead_ranks(shapes, cores), dims, strict=True)]
-    made = []
+    orders = []
     for shape, d, n in zip(shapes, dims, ranks, strict=True):
-        own = [*shape]
-        front = [] if d is None else [own.pop(d), *[1] * (max(ranks) - n)]
-        made.append((*front, *own))
-    return made
+        axes = [*shape]
+        front = [] if d is None else [axes.pop(d), *[1] * (max(ranks) - n)]
+        orders.append((*front, *axes))
+    return orders

@@ -1,6 +1,6 @@
-"""How XLA evaluates a function of a model: on the CPU by a handler in machine code, on GPUs by one
-that puts kernels into XLA's stream; or through Python, on the CPU, where XLA has another version of
-its foreign function interface, on other devices, and for functions without kernels.
+"""Evaluates a function of a model in XLA: on the CPU by a handler in machine code, on GPUs by one
+that puts kernels into XLA's stream. Python evaluates it, on the CPU, where XLA has another version
+of its foreign function interface, on other devices, and for functions without kernels.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def checked_lead(op: Operation, shapes: Sequence[tuple[int, ...]]) -> tuple[int,
     ranks = lead_ranks(shapes, op.inputs)
     for (name, wanted), shape, n in zip(op.inputs.items(), shapes, ranks, strict=True):
         if n < 0 or tuple(shape[n:]) != wanted:
-            told = ", ".join(["...", *map(str, wanted)])
-            raise ValueError(f"{name} has shape {tuple(shape)}, wanted ({told})")
+            listed = ", ".join(["...", *map(str, wanted)])
+            raise ValueError(f"{name} has shape {tuple(shape)}, wanted ({listed})")
     return lead_of(shapes, op.inputs)
 
 
@@ -51,8 +51,8 @@ def compute(*arrays: Any, op: Operation, platform: str = "") -> list[Any]:
 
 def _in_python(op: Operation) -> Any:
     def run(*arrays: Any) -> tuple[Any, ...]:
-        made = function_of(op)(*map(np.asarray, arrays))
-        return made if isinstance(made, tuple) else (made,)
+        results = function_of(op)(*map(np.asarray, arrays))
+        return results if isinstance(results, tuple) else (results,)
 
     return run
 

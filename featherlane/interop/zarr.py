@@ -20,7 +20,7 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.errors import clause, shown
 from featherlane.functions.array_like import WrenchFrame
-from featherlane.interop.executors import Place, check_place, place_of
+from featherlane.interop.executors import ChunkExecutor, check_scheduler, executor_of
 from featherlane.interop.packed import PackedFunction, prepared
 from featherlane.interop.wrapped import required
 from featherlane.interop.zarr_inputs import (
@@ -41,7 +41,7 @@ Progress = Callable[[str], None]
 
 
 class Job(NamedTuple):
-    """What a worker knows of a run."""
+    """The description of a run that each worker gets."""
 
     function: PackedFunction
     source: str
@@ -51,9 +51,9 @@ class Job(NamedTuple):
     identity: str  # stores are opened once in each process, for this run
 
 
-class Report(NamedTuple):
-    """What a run did. kept: states whose results were there already; moved: bytes read and written
-    in this run; left: arrays of the store that the function does not read.
+class MapReport(NamedTuple):
+    """Summary of a run. kept: states whose results were there already; moved: bytes read and
+    written in this run; left: arrays of the store that the function does not read.
     """
 
     robot: str
@@ -102,7 +102,7 @@ def map_store(
     scheduler: Any = "threads",
     f_ext_frame: WrenchFrame = "body",
     progress: Progress = lambda step: None,
-) -> Report:
+) -> MapReport:
     """Computes a function for all states of a Zarr group in a folder, into a new group.
 
     function: a name as in `Model.compile` ("forward_dynamics_derivatives", "step:rk4",
@@ -133,39 +133,39 @@ def map_store(
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
     if not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
-    check_place(scheduler, workers)
+    check_scheduler(scheduler, workers)
     path, results = folder_of("source", source), folder_of("target", target)
     arrays = arrays_of(path)
     check_apart(path, arrays, results)
-    made = function_of(model, function, arrays, f_ext_frame)
-    used = inputs_of(made, arrays, path)
+    batched = function_of(model, function, arrays, f_ext_frame)
+    used = inputs_of(batched, arrays, path)
     kind = dtype_of(used, dtype, path)
-    states = states_of(made, used, path)
-    rows = chunk_of(made, used, kind, states, chunk)
-    inputs = tuple((name, x.ndim > len(made.inputs[name])) for name, x in used.items())
-    facts = facts_of(model, function, made, f_ext_frame, kind, rows, used, path)
+    states = states_of(batched, used, path)
+    rows = chunk_of(batched, used, kind, states, chunk)
+    inputs = tuple((name, x.ndim > len(batched.inputs[name])) for name, x in used.items())
+    facts = facts_of(model, function, batched, f_ext_frame, kind, rows, used, path)
     identity = os.urandom(8).hex()
-    job = Job(PackedFunction.of(made), str(path), str(results), inputs, str(kind), identity)
+    job = Job(PackedFunction.of(batched), str(path), str(results), inputs, str(kind), identity)
     with only_run(results):
-        begin(results, made, states, rows, kind, facts)
+        begin(results, batched, states, rows, kind, facts)
         with _os_errors():
-            firsts = unfinished(results, made, states, rows)
+            firsts = unfinished(results, batched, states, rows)
             todo = [(first, min(rows, states - first)) for first in firsts]
             computed = sum(count for _, count in todo)
             if todo:
                 what = f"{function} of {model.name}"
-                _compute(job, todo, place_of(scheduler, workers), what, states, progress)
-    return Report(
+                _compute(job, todo, executor_of(scheduler, workers), what, states, progress)
+    return MapReport(
         model.name,
         function,
         str(kind),
         inputs=[*used],
-        outputs=[*made.outputs],
+        outputs=[*batched.outputs],
         left=sorted({*arrays} - {*used}),
         states=states,
         kept=states - computed,
         chunk=rows,
-        moved=made.numbers * kind.itemsize * computed,
+        moved=batched.numbers * kind.itemsize * computed,
         seconds=time.monotonic() - start,
     )
 
@@ -173,21 +173,21 @@ def map_store(
 def _compute(
     job: Job,
     todo: list[tuple[int, int]],
-    opening: AbstractContextManager[Place],
+    opening: AbstractContextManager[ChunkExecutor],
     what: str,
     states: int,
     progress: Progress,
 ) -> None:
     """Computes the chunks todo, (first state, count), where `opening` says."""
     kept, done = states - sum(count for _, count in todo), 0
-    with opening as place:
+    with opening as chunks:
         progress(f"compiling {what}")
         single = any(count == 1 for _, count in todo)
-        place.executor.submit(prepared, job.function, job.dtype, single).result()
+        chunks.executor.submit(prepared, job.function, job.dtype, single).result()
         begun = time.monotonic()
-        for count in place.results(compute_chunk, [(job, *call) for call in todo]):
+        for count in chunks.results(compute_chunk, [(job, *call) for call in todo]):
             done += count
-            progress(_told(what, states, kept, done, time.monotonic() - begun))
+            progress(_progress_text(what, states, kept, done, time.monotonic() - begun))
 
 
 # What workers do
@@ -197,15 +197,15 @@ def compute_chunk(job: Job, first: int, count: int) -> int:
     """Reads the states of a chunk, evaluates the function and writes its results."""
     source, target = _opened(job)
     at = slice(first, first + count)
-    given = []
+    inputs = []
     for name, has_rows in job.inputs:
         stored = np.asarray(_read(source[name], at if has_rows else ..., job.source))
-        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told below
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and refused below
             x = np.asarray(stored, job.dtype)
         _check_finite(name, x, stored, first if has_rows else None)
-        given.append(x)
-    made = job.function.unpacked()(*given, threads=1)
-    results = made if isinstance(made, tuple) else (made,)
+        inputs.append(x)
+    computed = job.function.unpacked()(*inputs, threads=1)
+    results = computed if isinstance(computed, tuple) else (computed,)
     for array, x in zip(target.values(), results, strict=True):
         array[at] = x
     return count
@@ -251,7 +251,7 @@ def _check_finite(name: str, x: np.ndarray, stored: np.ndarray, first: int | Non
         raise ValueError(f"{name} is {value}{entry}{where}: {wanted}")
 
 
-def _told(what: str, states: int, before: int, done: int, seconds: float) -> str:
+def _progress_text(what: str, states: int, before: int, done: int, seconds: float) -> str:
     rate = done / seconds
     left = (states - before - done) / rate
     return f"{what}: {before + done:,} of {states:,} states, {rate:,.0f}/s, {left:,.0f} s left"

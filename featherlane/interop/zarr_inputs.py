@@ -1,4 +1,4 @@
-"""What a run reads: the arrays of a Zarr group, their sizes and their dtype."""
+"""Inputs of a run: the arrays of a Zarr group, their sizes and their dtype."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ zarr = required("zarr", "dask")
 LARGEST = 64 << 20  # bytes of the inputs and results of a chunk, if its size is not chosen
 
 
-def folder_of(name: str, given: Any) -> Path:
-    """The folder of a store. Raises TypeError for what is no path."""
-    if not isinstance(given, str | os.PathLike):
-        raise TypeError(f"{name} is {shown(given)}: wanted the path of a folder")
-    return Path(given).expanduser().resolve()
+def folder_of(name: str, store: Any) -> Path:
+    """The folder of a store. Raises TypeError unless `store` is a path."""
+    if not isinstance(store, str | os.PathLike):
+        raise TypeError(f"{name} is {shown(store)}: wanted the path of a folder")
+    return Path(store).expanduser().resolve()
 
 
 def arrays_of(path: Path) -> dict[str, Any]:
@@ -104,8 +104,10 @@ def states_of(function: Function, arrays: Mapping[str, Any], path: Path) -> int:
         name: x.shape[0] for name, x in arrays.items() if x.ndim > len(function.inputs[name])
     }
     if len({*lengths.values()}) > 1:
-        told = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise ValueError(f"the arrays of {path} have different lengths: {told}; wanted one for all")
+        listed = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise ValueError(
+            f"the arrays of {path} have different lengths: {listed}; wanted one for all"
+        )
     states = max(lengths.values(), default=0)
     if not states:
         raise ValueError(f"{path} has no states: wanted arrays of shape (B, ...) with B > 0")

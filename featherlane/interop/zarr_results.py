@@ -47,18 +47,18 @@ def _digest(text: str) -> str:
 
 def _identity(folder: Path) -> str:
     """The files of an array: their names, sizes and the times when they were last written."""
-    found = []
+    arrays = []
     for place, _, names in os.walk(folder):
         for name in names:
             status = os.stat(os.path.join(place, name))
-            found.append(
+            arrays.append(
                 (
                     os.path.relpath(os.path.join(place, name), folder),
                     status.st_size,
                     status.st_mtime_ns,
                 )
             )
-    return _digest(repr(sorted(found)))
+    return _digest(repr(sorted(arrays)))
 
 
 def begin(
@@ -120,7 +120,7 @@ def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
     except ValueError as error:  # what is no JSON, no group of this format
         raise ValueError(f"{target}: its description cannot be read: {clause(error)}") from error
     if not isinstance(before, dict):
-        raise ValueError(f"{target} is there and no run of featherlane map has made it")
+        raise ValueError(f"{target} is there and no run of featherlane map wrote it")
     for name in {**before, **facts}:
         if before.get(name) != facts.get(name):
             what = (
@@ -137,24 +137,24 @@ def _check_same(target: Path, facts: Mapping[str, Any]) -> None:
 def _check_arrays(
     target: Path, function: Function, states: int, chunk: int, dtype: np.dtype
 ) -> None:
-    """Raises ValueError unless the arrays are as `_create` made them: a store that someone changed
+    """Raises ValueError unless the arrays are as `_create` wrote them: a store that someone changed
     since would take results that do not fit.
     """
     hint = "remove the store, or choose another one"
     try:
         arrays = dict(zarr.open_group(target, mode="r").arrays())
     except ValueError as error:  # what is no JSON, no array of this format
-        told = f"{target}: the description of an array cannot be read: {clause(error)}"
-        raise ValueError(f"{told}; {hint}") from error
+        message = f"{target}: the description of an array cannot be read: {clause(error)}"
+        raise ValueError(f"{message}; {hint}") from error
     for name, core in function.outputs.items():
         if name not in arrays:
             raise ValueError(f"{target} has lost its array {name}: {hint}")
         x = arrays[name]
         was, wanted = (x.shape, x.chunks, x.dtype), ((states, *core), (chunk, *core), dtype)
         if was != wanted:
-            told = "{} has shape {}, chunks {}, dtype {}".format(name, *was)
-            expected = "was made with shape {}, chunks {}, dtype {}".format(*wanted)
-            raise ValueError(f"{target}: {told}, and {expected}: {hint}")
+            message = "{} has shape {}, chunks {}, dtype {}".format(name, *was)
+            expected = "was created with shape {}, chunks {}, dtype {}".format(*wanted)
+            raise ValueError(f"{target}: {message}, and {expected}: {hint}")
 
 
 def unfinished(target: Path, function: Function, states: int, chunk: int) -> Iterator[int]:

@@ -137,8 +137,8 @@ class BenchReport:
         m = self.machine
         yield f"{m['cpu']}, {m['cores']} cores, {m['vector_bits']}-bit vectors, {m['system']}"
         versions = ("featherlane", "python", "numpy", "llvmlite")
-        told = [f"{name} {m[name]}" for name in versions]
-        yield ", ".join([*told, f"commit {m['commit']}", str(datetime.date.today())])
+        parts = [f"{name} {m[name]}" for name in versions]
+        yield ", ".join([*parts, f"commit {m['commit']}", str(datetime.date.today())])
         yield "medians; first call: until a function is compiled, or loaded from the cache"
         yield "ns/state and us: processor time; states/s and first call: by the clock on the wall"
         waited = max((s.waited for s in self.speeds), default=0.0)

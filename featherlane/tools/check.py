@@ -16,7 +16,7 @@ the difference is the peer's rounding, and the report says so.
 
 In float32 the inputs are rounded first, and the peer computes in float64 from the rounded inputs,
 so that the error is that of the computation alone. For the same reason a right angle that the file
-gives with eleven digits, which `load` makes exact, is made exact in Pinocchio, too, if same_angles.
+gives with eleven digits, which `load` makes exact, becomes exact in Pinocchio, too, if same_angles.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CheckReport:
     condition: float  # the largest cond(M) of the states
     singular: int  # states in which M is singular in this dtype, or not positive definite
     indefinite: int  # those in which M is not positive definite
-    adjusted: int  # joints of the peer whose rounded right angles were made exact
+    adjusted: int  # joints of the peer whose rounded right angles became exact
     rows: tuple[ComparedBlock, ...]
     unavailable: tuple[str, ...]  # functions that the peer does not have
     notes: tuple[str, ...] = ()  # differences of the compared robot from the file
@@ -173,10 +173,10 @@ def check(
     """Compares the seven functions, or some of them, with the results of a peer.
 
     source, root, xacro_args, packages: as in `load`; the peer reads the same text. functions:
-    names, by default all that the robot has. f_ext: the frames in which external forces are given;
-    None compares without forces. same_angles: see above. progress: is told what is compared next.
-    evaluate: computes a function from (model, name, frame of f_ext, inputs) in place of the
-    compiled code.
+    names, by default all that the robot has. f_ext: the frames in which external forces are
+    expressed; None compares without forces. same_angles: see above. progress: a function of the
+    next comparison's name. evaluate: computes a function from (model, name, frame of f_ext, inputs)
+    in place of the compiled code.
 
     Raises RuntimeError where the peer is not installed or does not load the robot, ValueError for
     an unknown peer, dtype or function.
@@ -196,8 +196,8 @@ def check(
     if model.armature.any():
         notes.append("armature is in both")
     peer = _peer(against, xml_text(source, xacro_args, packages), model, same_angles, notes)
-    given = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
-    compared = _Comparison(model, peer, given, dtype, evaluate or _compiled)
+    drawn = _without_unloaded(random_states(model, states, seed, dtype), peer, model, notes)
+    compared = _Comparison(model, peer, drawn, dtype, evaluate or _compiled)
     cases = [
         (name, frame)
         for name, frame in product(functions, f_ext)
@@ -244,43 +244,43 @@ def _peer(
     return Projected(peer, model)
 
 
-def _without_unloaded(given: States, peer: Any, model: Model, notes: list[str]) -> States:
+def _without_unloaded(states: States, peer: Any, model: Model, notes: list[str]) -> States:
     """The states, without forces on bodies to which the peer cannot apply any."""
-    given.f_ext[:, list(peer.unloaded)] = 0.0
+    states.f_ext[:, list(peer.unloaded)] = 0.0
     if peer.unloaded:
         names = ", ".join(model.body_names[i] for i in peer.unloaded)
         notes.append(f"no f_ext acts on bodies between joints in series: {names}")
-    return given
+    return states
 
 
 class _Comparison:
     """A robot and a peer at the same states. condition: cond(M) in each state."""
 
     def __init__(
-        self, model: Model, peer: Any, given: States, dtype: np.dtype, evaluate: Evaluate
+        self, model: Model, peer: Any, states: States, dtype: np.dtype, evaluate: Evaluate
     ) -> None:
         self.model, self.peer, self.dtype, self.evaluate = model, peer, dtype, evaluate
-        M = peer.mass_matrix(given, None)["M"]
+        M = peer.mass_matrix(states, None)["M"]
         self.force = float(np.abs(M).max())  # the largest force of a unit acceleration
         self.condition = np.linalg.cond(M)
         # in these states M leaves no digit to a quotient; a NaN counts as singular
         self.indefinite = np.isinf(conditioning(M))
         self.singular = ~(np.finfo(dtype).eps * self.condition <= 1) | self.indefinite
         with np.errstate(all="ignore"):
-            minv = peer.mass_matrix_inverse(given, None)["Minv"]
-        self.given = given._replace(minv=_rounded(minv, dtype))
+            minv = peer.mass_matrix_inverse(states, None)["Minv"]
+        self.states = states._replace(minv=_rounded(minv, dtype))
 
     def rows(self, cases: Sequence[Case], progress: Progress) -> Iterator[ComparedBlock]:
         for n, (name, frame) in enumerate(cases, 1):
             progress(f"{name}{f', f_ext {frame}' if frame else ''} ({n} of {len(cases)})")
             with np.errstate(all="ignore"):  # states with a singular M, which are excluded
-                expected = getattr(self.peer, name)(self.given, frame)
+                expected = getattr(self.peer, name)(self.states, frame)
                 rows = [*self._compare(name, frame, self._blocks(name, frame), expected)]
             yield from rows
 
     def _inputs(self, name: str, frame: WrenchFrame | None) -> dict[str, np.ndarray]:
         names = [*FUNCTIONS[name].inputs, *(["f_ext"] if frame else [])]
-        return {x: getattr(self.given, x) for x in names}
+        return {x: getattr(self.states, x) for x in names}
 
     def _blocks(self, name: str, frame: WrenchFrame | None) -> Blocks:
         inputs = [x.astype(self.dtype) for x in self._inputs(name, frame).values()]

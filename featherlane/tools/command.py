@@ -1,4 +1,4 @@
-"""What a command of the command line is: its function, options and answer."""
+"""A command of the command line: its function, options and answer."""
 
 from __future__ import annotations
 

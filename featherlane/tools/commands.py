@@ -218,7 +218,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
         "Verilog: what takes turns, see docs/accelerators.md; auto: with --together",
         ("limbs", "columns", "auto"),
     ),
-    flag("--together", "Verilog: all seven functions, or those given, in one design"),
+    flag("--together", "Verilog: all seven functions, or those of --function, in one design"),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
     choice("--wrapper", "Verilog: streams and registers around it, see docs/board.md", ("axi",)),
     count("--width", "Verilog: bits of the wrapper's streams (128)"),
@@ -299,13 +299,13 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
             name: accelerator(model, what, name=f"{prefix}_{name}", **options)
             for name, what in functions.items()
         }
-    boards = {name: made.board(**streams) for name, made in designs.items() if args.wrapper}
-    for name, made in designs.items():
+    boards = {name: design.board(**streams) for name, design in designs.items() if args.wrapper}
+    for name, design in designs.items():
         folder = Path(args.output) / (name if len(designs) > 1 else "")
-        written = boards[name] if args.wrapper else made
+        written = boards[name] if args.wrapper else design
         files = [str(file) for file in written.write(folder)]
-        answers.append({"files": files, "report": made.facts})
-        texts.append(f"{folder}: {len(files)} files; {made.summary}")
+        answers.append({"files": files, "report": design.facts})
+        texts.append(f"{folder}: {len(files)} files; {design.summary}")
         texts += [boards[name].summary] if args.wrapper else []
     return Answer({"functions": answers}, "\n".join(texts))
 
@@ -375,7 +375,7 @@ def view(args: argparse.Namespace) -> Answer:
         raise RuntimeError(str(error)) from error
 
     model, out = _model(args), sys.stdout
-    with redirect_stdout(StringIO()):  # viser prints messages of its own
+    with redirect_stdout(StringIO()):  # viser prints messages, too
         expansion = {"xacro_args": args.xacro_args, "packages": args.packages}
         page = show(model, port=args.port, **expansion)
         if not args.json:

@@ -84,7 +84,7 @@ def zsh(commands: Iterable[Command]) -> str:
     names = {**{c.name: c.summary for c in commands}, **GENERAL}
     listed = " ".join(quote(f"{name}:{help}") for name, help in names.items())
     options = {c.name: " ".join(map(quote, _zsh_options(c))) for c in commands}
-    cases = "\n".join(f"        {name}) _arguments {told};;" for name, told in options.items())
+    cases = "\n".join(f"        {name}) _arguments {words};;" for name, words in options.items())
     return ZSH.replace("NAMES", listed).replace("CASES", cases)
 
 

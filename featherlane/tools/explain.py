@@ -34,7 +34,7 @@ LEGEND = [
 ]
 
 
-class Choice(NamedTuple):
+class ExplainedChoice(NamedTuple):
     """One decision. expected: the cost of each alternative in `unit`; measured: of those timed."""
 
     function: str
@@ -46,10 +46,10 @@ class Choice(NamedTuple):
     measured: Mapping[str, float] = {}
 
     def __str__(self) -> str:
-        told = ", ".join(map(self._told, self.expected))
-        return f"{self.what:10}{self.taken:12} {told} {self.unit}".rstrip()
+        costs = ", ".join(map(self._cost, self.expected))
+        return f"{self.what:10}{self.taken:12} {costs} {self.unit}".rstrip()
 
-    def _told(self, name: str) -> str:
+    def _cost(self, name: str) -> str:
         cost = f" ({_short(self.measured[name])})" if name in self.measured else ""
         return f"{name}: {_short(self.expected[name])}{cost}"
 
@@ -63,7 +63,7 @@ class Explanation:
     """The choices of a run. batch: the largest number of states in a call."""
 
     batch: int
-    choices: tuple[Choice, ...]
+    choices: tuple[ExplainedChoice, ...]
 
     def to_dict(self) -> dict[str, Any]:
         return {"batch": self.batch, "choices": [c._asdict() for c in self.choices]}
@@ -75,7 +75,7 @@ class Explanation:
             yield [dtype, *_lines(c for c in self.choices if c.dtype == dtype)]
 
 
-def _lines(choices: Iterable[Choice]) -> Iterator[str]:
+def _lines(choices: Iterable[ExplainedChoice]) -> Iterator[str]:
     last = None
     for c in choices:
         yield f"  {SHORT[c.function] if c.function != last else '':5}{c}"
@@ -84,7 +84,7 @@ def _lines(choices: Iterable[Choice]) -> Iterator[str]:
 
 def explain(model: Model, speeds: Iterable[Speed], threads: int, progress: Progress) -> Explanation:
     """The choices for functions that were timed. threads: those that `Speed.states_per_us` used."""
-    choices: list[Choice] = []
+    choices: list[ExplainedChoice] = []
     batch = 0
     for s in speeds:
         progress(f"explaining {SHORT[s.function]} in {s.dtype}")
@@ -93,12 +93,12 @@ def explain(model: Model, speeds: Iterable[Speed], threads: int, progress: Progr
     return Explanation(batch, tuple(choices))
 
 
-def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
+def _of_function(model: Model, s: Speed, threads: int) -> Iterator[ExplainedChoice]:
     function, dtype = model.function(s.function), np.dtype(s.dtype)
     kernel = function.kernel(dtype)
     where = s.function, s.dtype
     if kernel is None:
-        yield Choice(*where, "code", "recorded", "", {"links": model.nbodies})
+        yield ExplainedChoice(*where, "code", "recorded", "", {"links": model.nbodies})
         return
     load = function.load(kernel)
     yield _threads(s, load, threads)
@@ -108,25 +108,27 @@ def _of_function(model: Model, s: Speed, threads: int) -> Iterator[Choice]:
     if len(TABLE[s.function].algorithms) > 1:
         graphs = candidates(model, Variant(s.function))
         counts: dict[str, float] = {name: g.cost().operations for name, g in graphs.items()}
-        yield Choice(*where, "algorithm", min(counts, key=counts.__getitem__), "operations", counts)
+        yield ExplainedChoice(
+            *where, "algorithm", min(counts, key=counts.__getitem__), "operations", counts
+        )
 
 
-def _threads(s: Speed, load: CallCost, threads: int) -> Choice:
+def _threads(s: Speed, load: CallCost, threads: int) -> ExplainedChoice:
     taken = load.threads(s.batch, physical_cores())
     counts = sorted({1, threads, taken})
     expected = {str(n): load.seconds(s.batch, n) * 1e6 for n in counts}
     measured = {str(threads): s.batch / s.states_per_us, "1": s.ns_per_state * s.batch * 1e-3}
-    return Choice(s.function, s.dtype, "threads", str(taken), "us", expected, measured)
+    return ExplainedChoice(s.function, s.dtype, "threads", str(taken), "us", expected, measured)
 
 
-def _lanes(model: Model, s: Speed, program: Program) -> Choice:
+def _lanes(model: Model, s: Speed, program: Program) -> ExplainedChoice:
     """The lanes of the kernel for a single state."""
     where, dtype = (s.function, s.dtype, "lanes"), np.dtype(s.dtype)
     if program.functions:
-        return Choice(*where, "columns", "", {})
+        return ExplainedChoice(*where, "columns", "", {})
     packed = in_lanes(model, Variant(s.function), program.main, dtype)
     counts = {str(lanes): float(code.operations) for lanes, code in packed.items()}
-    return Choice(*where, str(cheapest(packed)), "operations", counts)
+    return ExplainedChoice(*where, str(cheapest(packed)), "operations", counts)
 
 
 def layout_of(program: Program, kernel: Kernel) -> MemoryLayout:
@@ -135,8 +137,8 @@ def layout_of(program: Program, kernel: Kernel) -> MemoryLayout:
     return memory_layout(program, lanes, lanes)
 
 
-def _tiles(s: Speed, program: Program, kernel: Kernel) -> Choice:
+def _tiles(s: Speed, program: Program, kernel: Kernel) -> ExplainedChoice:
     layout = layout_of(program, kernel)
     size = (layout.vectors + layout.input_vectors) * layout.lanes.bytes
     expected = {str(n): n * size / 1024 for n in (1, 2, MOST)}
-    return Choice(s.function, s.dtype, "tiles", str(layout.tiles), "KB", expected)
+    return ExplainedChoice(s.function, s.dtype, "tiles", str(layout.tiles), "KB", expected)

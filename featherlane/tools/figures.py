@@ -48,15 +48,15 @@ def pyplot(size: float = 10) -> Any:
 def machine(facts: Mapping[str, object]) -> str:
     """The machine and the date of a measurement, in a line, from the facts that head its CSV."""
     named = {"cpu": "{}", "vector_bits": "{}-bit vectors", "date": "{}", "commit": "commit {}"}
-    told = [text.format(facts[name]) for name, text in named.items() if name in facts]
-    return f"Measured on {', '.join(told)}"
+    parts = [text.format(facts[name]) for name, text in named.items() if name in facts]
+    return f"Measured on {', '.join(parts)}"
 
 
 def save(
     figure: Any, path: str | Path, title: str, note: str = "", png: Path | None = None
 ) -> None:
     """Writes a figure of matplotlib without background; an SVG has the title inside, for readers
-    that are told what they cannot see. note: a line below it, such as the machine. png: a folder
+    who cannot see the figure. note: a line below it, such as the machine. png: a folder
     for pictures on a white and on a dark page.
     """
     path = Path(path)

@@ -88,8 +88,8 @@ def _interval(text: str) -> tuple[str, tuple[float, float]]:
     try:
         low, high = map(float, ends.split(","))
     except ValueError:
-        told = f"is {text}; wanted NAME=LOW,HIGH, such as v=-3,3"
-        raise ArgumentTypeError(told) from None
+        message = f"is {text}; wanted NAME=LOW,HIGH, such as v=-3,3"
+        raise ArgumentTypeError(message) from None
     return name, (low, high)
 
 

@@ -1,4 +1,4 @@
-"""Which commit the package that runs was made from, for tables of figures."""
+"""The commit of the package that runs, for tables of figures."""
 
 from __future__ import annotations
 

@@ -112,10 +112,10 @@ def roofline(model: Model, speeds: Iterable[Speed], threads: int, progress: Prog
     points = []
     for s in speeds:
         progress(f"counting {SHORT[s.function]} in {s.dtype}")
-        given = model, s.function, s.dtype, s.batch
-        points.append(point(*given, 1, s.ns_per_state * 1e-9))
+        case = model, s.function, s.dtype, s.batch
+        points.append(point(*case, 1, s.ns_per_state * 1e-9))
         if threads > 1:
-            points.append(point(*given, threads, 1e-6 / s.states_per_us))
+            points.append(point(*case, threads, 1e-6 / s.states_per_us))
     return Roofline(tuple(points))
 
 
@@ -155,8 +155,8 @@ class Roofline:
             yield f"  {in_words(p.threads):10} {p.dtype}: {giga} multiply-adds/s"
         for n in dict.fromkeys(p.threads for p in self.peaks):
             some = next(p for p in self.peaks if p.threads == n)
-            yield f"  {in_words(n):10} caches:  {_told(some.caches)}"
-            yield f"  {in_words(n):10} memory:  {_told(some.memory)}"
+            yield f"  {in_words(n):10} caches:  {_bandwidth_text(some.caches)}"
+            yield f"  {in_words(n):10} memory:  {_bandwidth_text(some.memory)}"
 
 
 LEGEND = [
@@ -191,7 +191,7 @@ def _shares(p: RooflinePoint) -> str:
     return f"{p.seconds * 1e9:10.1f}{of_peak:>8}{p.of_bandwidth:10.0%}{p.bound:>8}"
 
 
-def _told(b: Bandwidth) -> str:
+def _bandwidth_text(b: Bandwidth) -> str:
     read, write, stream = (f"{x / 1e9:.3g}" for x in (b.read, b.write, b.stream))
-    told = f"{b.size >> 20} MiB, rounds within {b.spread:.0%}"
-    return f"read {read}, write {write}, past the caches {stream} GB/s ({told})"
+    rounds = f"{b.size >> 20} MiB, rounds within {b.spread:.0%}"
+    return f"read {read}, write {write}, past the caches {stream} GB/s ({rounds})"

@@ -80,7 +80,7 @@ def draw(roofline: Roofline, title: str) -> Any:
 def _caption(roofline: Roofline) -> str:
     several = max(p.threads for p in roofline.points)
     hollow = f"Hollow: on {several} threads. " if several > 1 else ""
-    lines = "Lines go up to each function's own roof, percentages are of it."
+    lines = "Lines go up to each function's roof, percentages are of it."
     return f"Full: on one thread. {hollow}{lines}"
 
 
@@ -118,8 +118,8 @@ def _compute_roof(axes: Any, p: Peaks, first: bool) -> None:
     high, right = p.fma_per_second / 1e9, axes.get_xlim()[1]
     start = p.fma_per_second / p.caches.read
     axes.plot([start, right], [high, high], color=COMPUTE, lw=2 if first else 1.2, alpha=0.9)
-    told = f"{high:.3g} G multiply-adds/s, {in_words(p.threads)}"
-    axes.text(right, high * 1.05, told, color=COMPUTE, ha="right", va="bottom", fontsize=9)
+    label = f"{high:.3g} G multiply-adds/s, {in_words(p.threads)}"
+    axes.text(right, high * 1.05, label, color=COMPUTE, ha="right", va="bottom", fontsize=9)
 
 
 def _memory_roof(axes: Any, name: str, ridge: float, b: Bandwidth) -> None:
@@ -133,9 +133,9 @@ def _memory_roof(axes: Any, name: str, ridge: float, b: Bandwidth) -> None:
     rounded = dict.fromkeys((f"{low:.0f}", f"{high:.0f}"))
     start, further = axes.transData.transform([(left, left * high), (2 * left, 2 * left * high)])
     across, up = further - start
-    told, at = f"{name}: {' to '.join(rounded)} GB/s", (left * 1.1, left * 1.1 * high)
+    label, at = f"{name}: {' to '.join(rounded)} GB/s", (left * 1.1, left * 1.1 * high)
     look = {"color": BYTES, "fontsize": 9, "xytext": (0, 4), "textcoords": "offset points"}
-    axes.annotate(told, at, rotation=degrees(atan2(up, across)), rotation_mode="anchor", **look)
+    axes.annotate(label, at, rotation=degrees(atan2(up, across)), rotation_mode="anchor", **look)
 
 
 def _place(p: RooflinePoint) -> tuple[float, float]:
@@ -162,9 +162,9 @@ def _labels(axes: Any, points: Sequence[RooflinePoint]) -> None:
     for p, (x, y), place in zip(points, at, _spread([x for x, _ in at]), strict=True):
         share = max(p.of_peak or 0.0, p.of_bandwidth)
         axes.plot([place, x], [0.115, y - 0.02], color=FAINT, lw=0.6, transform=axes.transAxes)
-        told = f"{SHORT[p.function]}\n{share:.0%}"
+        label = f"{SHORT[p.function]}\n{share:.0%}"
         place_of = {"transform": axes.transAxes, "ha": "center", "va": "top", "color": INK}
-        axes.text(place, 0.105, told, fontsize=9, **place_of)
+        axes.text(place, 0.105, label, fontsize=9, **place_of)
 
 
 def _spread(xs: Sequence[float]) -> list[float]:

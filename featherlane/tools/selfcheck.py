@@ -47,8 +47,8 @@ class _Results:
     """
 
     def __init__(self, model: Model, dtype: Any) -> None:
-        given = inputs(model, STATES, dtype)
-        q, v, a = given["q"], given["v"], given["a"]
+        drawn = inputs(model, STATES, dtype)
+        q, v, a = drawn["q"], drawn["v"], drawn["a"]
         self.model, self.q, self.v, self.a = model, q, v, a
         self.tau = model.inverse_dynamics(q, v, a, threads=1)
         self.tau0 = model.inverse_dynamics(q, v, 0 * a, threads=1)

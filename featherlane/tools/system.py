@@ -21,8 +21,8 @@ def of_system() -> tuple[dict[str, Any], str]:
     facts = machine()
     reason = why_not_native()
     facts["calls"] = f"NumPy: {reason}" if reason else "machine code"
-    own = isinstance(thread_pool(), ThreadPool)
-    facts["threads"] = "machine code" if own else f"those of Python: {native.refusal()}"
+    compiled = isinstance(thread_pool(), ThreadPool)
+    facts["threads"] = "machine code" if compiled else f"those of Python: {native.refusal()}"
     facts["cache"] = str(cache.folder() or "off")
     return facts, "\n".join(f"{name:12} {value}" for name, value in facts.items())
 
@@ -35,21 +35,21 @@ def of_cache(clear: bool = False, limit: int | None = None) -> tuple[dict[str, A
         deleted = cache.clear() if clear else 0
         if limit is not None:
             cache.set_limit(limit)
-        found = cache.summary()
+        store = cache.summary()
     except OSError as error:
         raise ValueError(f"the cache of compiled code in {cache.folder()}: {error}") from error
-    if found is None:
+    if store is None:
         if clear or limit is not None:
             raise ValueError("FEATHERLANE_CACHE is off: there is no cache")
         return {"folder": None}, "the cache of compiled code is off"
     lines = [
-        f"folder   {found.folder}",
-        f"entries  {found.entries}, of which this installation can use {found.current}",
-        f"size     {found.size / 1e6:.1f} MB of at most {found.limit / 1e6:.1f} MB",
+        f"folder   {store.folder}",
+        f"entries  {store.entries}, of which this installation can use {store.current}",
+        f"size     {store.size / 1e6:.1f} MB of at most {store.limit / 1e6:.1f} MB",
     ]
     if clear:
         lines.append(f"deleted  {deleted}")
-    data = {**found._asdict(), "folder": str(found.folder), "deleted": deleted}
+    data = {**store._asdict(), "folder": str(store.folder), "deleted": deleted}
     return data, "\n".join(lines)
 
 
@@ -65,8 +65,8 @@ def of_compilation(
     start, rows = time.perf_counter(), list[dict[str, Any]]()
     with ProgressLine(sys.stderr) as line, progress.listening(line.goes_on):
         for dtype in dtypes:
-            made = model.compile(functions, dtype=dtype, **options)
-            rows += [{"function": f, "dtype": dtype, "seconds": s} for f, s in made.items()]
+            times = model.compile(functions, dtype=dtype, **options)
+            rows += [{"function": f, "dtype": dtype, "seconds": s} for f, s in times.items()]
     seconds = time.perf_counter() - start
     row = "{:42}{:>9}{:>12.3g}".format
     lines = [f"{'function':42}{'dtype':>9}{'seconds':>12}", *[row(*r.values()) for r in rows]]

@@ -62,7 +62,7 @@ def median_seconds(call: Call, seconds: float | None = None) -> float:
 
 def median_times(call: Call, seconds: float | None = None) -> Times:
     """Returns the median times of a call, without the first one. seconds: the total time of all
-    calls, SECONDS by default. A call that takes more than LONGEST is made once. Calls shorter than
+    calls, SECONDS by default. A call that takes more than LONGEST is timed once. Calls shorter than
     SHORTEST are timed several at once: alone, a call would find its code and data evicted.
     """
     seconds = SECONDS if seconds is None else seconds
@@ -180,11 +180,11 @@ def speed(model: Model, name: str, dtype: str, batch: int, threads: int, ready: 
     """Times one function with `batch` states in a call, or as many as fit in memory."""
     function = model.function(name)
     batch = fitting(model, name, dtype, batch)
-    given = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
+    states = [*inputs(model, batch, dtype, tuple(function.inputs)).values()]
     out = outputs(model, name, batch, dtype)
-    alone = median_times(partial(function, *given, out=out, threads=1))
-    together = median_seconds(partial(function, *given, out=out, threads=threads)) / batch
-    state = [x[0].copy() for x in given]
+    alone = median_times(partial(function, *states, out=out, threads=1))
+    together = median_seconds(partial(function, *states, out=out, threads=threads)) / batch
+    state = [x[0].copy() for x in states]
     method(model, name)(*state)  # after the first call, the method is machine code
     latency = median_times(partial(method(model, name), *state), SECONDS / 4)
     times = ready, alone.processor / batch * 1e9, 1e-6 / together, latency.processor * 1e6

@@ -1,5 +1,5 @@
-"""The program of a process that makes code of LLVM IR for one device: a request on stdin, the code
-on stdout. LLVM ends its process at what it cannot do, so that it has one of its own.
+"""The program of a process that generates code from LLVM IR for one device: a request on stdin, the
+code on stdout. LLVM ends the whole process at an instruction that it cannot select.
 """
 
 from __future__ import annotations

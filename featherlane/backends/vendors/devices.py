@@ -41,7 +41,7 @@ def _amd_attributes(launch: Launch) -> str:
 
 
 def _fenced(scope: str, barrier: str) -> tuple[str, ...]:
-    """What threads wrote before a barrier is seen behind it."""
+    """A barrier with fences: all threads see behind it what others wrote before."""
     return (
         f'fence syncscope("{scope}") release',
         f"call void @{barrier}()",

@@ -1,4 +1,4 @@
-"""Code for devices of the table, made by LLVM in a process of its own."""
+"""Code for devices of the table, which LLVM generates in another process."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def code_of(text: str, target: Processor, what: Literal["assembly", "object"]) -
     """LLVM IR as code for a processor."""
     from featherlane.backends.llvm.workers import python_of  # loads llvmlite
 
-    request, message = {"what": what, "target": target._asdict(), "ir": text}, io.BytesIO()
-    worker.send(message, json.dumps(request).encode())
+    request, sent = {"what": what, "target": target._asdict(), "ir": text}, io.BytesIO()
+    worker.send(sent, json.dumps(request).encode())
     module = "featherlane.backends.vendors.code_generator"
-    done = subprocess.run(python_of(module), input=message.getvalue(), capture_output=True)
+    done = subprocess.run(python_of(module), input=sent.getvalue(), capture_output=True)
     try:
         return worker.receive(io.BytesIO(done.stdout))
     except EOFError:
         lines = done.stderr.decode(errors="replace").strip().split("\n")
-        told = next((x for x in lines if "LLVM ERROR" in x or ": error: " in x), lines[-1])
-        raise CompileError(f"LLVM makes no code for {target.name}: {told}") from None
+        message = next((x for x in lines if "LLVM ERROR" in x or ": error: " in x), lines[-1])
+        raise CompileError(f"LLVM makes no code for {target.name}: {message}") from None

@@ -14,8 +14,8 @@ def files(name: str, kernels: GpuKernels, dtype: np.dtype, device: str) -> dict[
     """NAME.s, assembly for AMD's assembler, or NAME.spv, a SPIR-V module; and NAME.json."""
     is_spirv = DEVICES[device][1] is SPIRV
     file = f"{name}.spv" if is_spirv else f"{name}.s"
-    told = {"device": device, **launches(kernels, dtype, [file] * len(kernels.texts))}
+    description = {"device": device, **launches(kernels, dtype, [file] * len(kernels.texts))}
     if is_spirv:
-        told["parameters"].append("shared memory: shared_bytes of the launch")
+        description["parameters"].append("shared memory: shared_bytes of the launch")
     code = emitted(kernels, device, "object" if is_spirv else "assembly")
-    return {file: code, f"{name}.json": as_json(told)}
+    return {file: code, f"{name}.json": as_json(description)}

@@ -32,10 +32,10 @@ INTEGER_TESTS = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq",
 
 
 class Dialect(NamedTuple):
-    """What devices say differently. convention: of kernels; memory: a pointer to the shared memory
-    of a block; parameters: of kernels, behind those of PTX; begin: the lines that set %tid.x
-    and %ctaid.x; barriers: the lines of each barrier of PTX; stack: the address space of
-    places on the stack; declarations: of what these lines use; attributes: of a launch's kernel.
+    """The LLVM IR in which devices differ. convention: of kernels; memory: a pointer to the shared
+    memory of a block; parameters: of kernels, behind those of PTX; begin: the lines that set %tid.x
+    and %ctaid.x; barriers: the lines of each barrier of PTX; stack: the address space of places on
+    the stack; declarations: of what these lines use; attributes: of a launch's kernel.
     """
 
     convention: str
@@ -78,8 +78,8 @@ class _Body:
 
     def call(self, intrinsic: str, kind: str, *operands: str) -> str:
         of = f"f{_bits(kind)}" if kind in ("float", "double") else kind
-        given = ", ".join(f"{kind} {x}" for x in operands)
-        return self.new(f"call {kind} @llvm.{intrinsic}.{of}({given})")
+        arguments = ", ".join(f"{kind} {x}" for x in operands)
+        return self.new(f"call {kind} @llvm.{intrinsic}.{of}({arguments})")
 
     def value(self, operand: str, kind: str) -> str:
         """An operand as a value of a type; bits are taken as they are."""
@@ -88,23 +88,23 @@ class _Body:
         if operand in ("%tid.x", "%ctaid.x"):
             return operand
         if operand.startswith("%"):
-            own, x = self.type(operand), operand
+            declared, x = self.type(operand), operand
             if operand in self.places:
-                x = self.new(f"load {own}, ptr addrspace({self.dialect.stack}) {operand}.at")
-            return x if own == kind else self.new(f"bitcast {own} {x} to {kind}")
+                x = self.new(f"load {declared}, ptr addrspace({self.dialect.stack}) {operand}.at")
+            return x if declared == kind else self.new(f"bitcast {declared} {x} to {kind}")
         if operand.startswith(("0f", "0d")):
             bits = int(operand[2:], 16)
             return f"bitcast (i{4 * len(operand[2:])} {bits} to {kind})"
         return str(int(operand, 0))
 
     def set(self, register: str, x: str, kind: str) -> None:
-        own = self.type(register)
+        declared = self.type(register)
         if register in self.places:
-            x = x if own == kind else self.new(f"bitcast {kind} {x} to {own}")
+            x = x if declared == kind else self.new(f"bitcast {kind} {x} to {declared}")
             at = f"ptr addrspace({self.dialect.stack}) {register}.at"
-            self.lines.append(f"store {own} {x}, {at}")
+            self.lines.append(f"store {declared} {x}, {at}")
         else:
-            self.lines.append(f"{register} = bitcast {kind} {x} to {own}")
+            self.lines.append(f"{register} = bitcast {kind} {x} to {declared}")
 
     def pointer(self, operand: str, space: str) -> str:
         """The pointer of an address in brackets."""
@@ -182,20 +182,20 @@ def _run(b: _Body, line: Instruction, name: list[str]) -> None:
 
 
 def _memory(b: _Body, name: list[str], operand: str, count: int) -> str:
-    """Where so many numbers beside each other are, as an operand of a load or a store."""
+    """The pointer operand of a load or a store of `count` consecutive numbers."""
     size = count * _bits(TYPES[name[-1]]) // 8
     return f"ptr addrspace({SPACES[name[1]]}) {b.pointer(operand, name[1])}, align {size}"
 
 
 def _store(b: _Body, name: list[str], operands: list[str]) -> None:
-    kind, given = TYPES[name[-1]], _registers(operands[1])
-    values = [b.value(x, kind) for x in given]
+    kind, registers = TYPES[name[-1]], _registers(operands[1])
+    values = [b.value(x, kind) for x in registers]
     whole, of = values[0], kind
-    if len(given) > 1:
-        whole, of = "poison", f"<{len(given)} x {kind}>"
+    if len(registers) > 1:
+        whole, of = "poison", f"<{len(registers)} x {kind}>"
         for k, x in enumerate(values):
             whole = b.new(f"insertelement {of} {whole}, {kind} {x}, i32 {k}")
-    at = _memory(b, name, operands[0], len(given))
+    at = _memory(b, name, operands[0], len(registers))
     b.lines.append(f"store {of} {whole}, {at}")
 
 
@@ -213,55 +213,56 @@ def _load(b: _Body, name: list[str], operands: list[str]) -> None:
 
 def _computed(b: _Body, line: Instruction, name: list[str]) -> tuple[str, str]:
     """The value of an instruction that computes, and its type."""
-    kind, given = TYPES[name[-1]], line.operands[1:]
+    kind, operands = TYPES[name[-1]], line.operands[1:]
     plain = ".".join(x for x in name[:-1] if x not in ("rn", "wide"))
     if name[0] == "setp":
-        return _tested(b, name, given, kind), "i1"
+        return _tested(b, name, operands, kind), "i1"
     if name[0] == "selp":
-        x, y = (b.value(operand, kind) for operand in given[:2])
-        test = b.value(given[2], "i1")
+        x, y = (b.value(operand, kind) for operand in operands[:2])
+        test = b.value(operands[2], "i1")
         return b.new(f"select i1 {test}, {kind} {x}, {kind} {y}"), kind
     if name[0] == "cvt":
-        return _converted(b, name, b.value(given[0], kind), kind)
+        return _converted(b, name, b.value(operands[0], kind), kind)
     if "wide" in name:
-        x, y = (b.new(f"zext i32 {b.value(operand, 'i32')} to i64") for operand in given[:2])
+        x, y = (b.new(f"zext i32 {b.value(operand, 'i32')} to i64") for operand in operands[:2])
         product = b.new(f"mul i64 {x}, {y}")
         if plain == "mad":
-            product = b.new(f"add i64 {product}, {b.value(given[2], 'i64')}")
+            product = b.new(f"add i64 {product}, {b.value(operands[2], 'i64')}")
         return product, "i64"
-    if name[0] in SHIFT and given[1].isdecimal() and int(given[1]) < _bits(kind):
-        return b.new(f"{SHIFT[name[0]]} {kind} {b.value(given[0], kind)}, {given[1]}"), kind
-    result = _arithmetic(b, plain, kind, [b.value(operand, kind) for operand in given])
+    if name[0] in SHIFT and operands[1].isdecimal() and int(operands[1]) < _bits(kind):
+        return b.new(f"{SHIFT[name[0]]} {kind} {b.value(operands[0], kind)}, {operands[1]}"), kind
+    result = _arithmetic(b, plain, kind, [b.value(operand, kind) for operand in operands])
     if result is None:
         raise CompileError(f"no instruction that is known here: {line.line}")
     return result, kind
 
 
-def _arithmetic(b: _Body, plain: str, kind: str, given: list[str]) -> str | None:
+def _arithmetic(b: _Body, plain: str, kind: str, operands: list[str]) -> str | None:
     """An instruction whose operands and result have one type; None for one that is unknown."""
     if plain == "mov":
-        return given[0]
+        return operands[0]
     if kind in ("float", "double"):
         if plain in FLOAT:
-            return b.new(f"{FLOAT[plain]} {kind} {', '.join(given)}")
+            return b.new(f"{FLOAT[plain]} {kind} {', '.join(operands)}")
         if plain == "neg":
-            return b.new(f"fneg {kind} {given[0]}")
-        order = given[::-1] if plain == "copysign" else given  # PTX names the sign first
+            return b.new(f"fneg {kind} {operands[0]}")
+        order = operands[::-1] if plain == "copysign" else operands  # PTX names the sign first
         return b.call(INTRINSIC[plain], kind, *order) if plain in INTRINSIC else None
     if plain == "min":
-        return b.call("umin", kind, *given)
+        return b.call("umin", kind, *operands)
     if plain == "mad.lo":
-        return b.new(f"add {kind} {b.new(f'mul {kind} {given[0]}, {given[1]}')}, {given[2]}")
-    return b.new(f"{INTEGER[plain]} {kind} {', '.join(given)}") if plain in INTEGER else None
+        product = b.new(f"mul {kind} {operands[0]}, {operands[1]}")
+        return b.new(f"add {kind} {product}, {operands[2]}")
+    return b.new(f"{INTEGER[plain]} {kind} {', '.join(operands)}") if plain in INTEGER else None
 
 
-def _tested(b: _Body, name: list[str], given: list[str], kind: str) -> str:
+def _tested(b: _Body, name: list[str], operands: list[str], kind: str) -> str:
     tests, compare = INTEGER_TESTS, "icmp"
     if kind in ("float", "double"):
         tests, compare = FLOAT_TESTS, "fcmp"
-    x, y = (b.value(operand, kind) for operand in given[:2])
+    x, y = (b.value(operand, kind) for operand in operands[:2])
     test = b.new(f"{compare} {tests[name[1]]} {kind} {x}, {y}")
-    return b.new(f"and i1 {test}, {b.value(given[2], 'i1')}") if name[2] == "and" else test
+    return b.new(f"and i1 {test}, {b.value(operands[2], 'i1')}") if name[2] == "and" else test
 
 
 def _converted(b: _Body, name: list[str], x: str, kind: str) -> tuple[str, str]:
@@ -295,21 +296,21 @@ def _kernel(text: str, launch: Launch, symbols: Mapping[str, str], dialect: Dial
 
 def _declared(lines: Iterable[str]) -> Iterator[str]:
     """Declarations of the intrinsics that lines call."""
-    found = set()
+    declarations = set()
     for line in lines:
         if " call " in line and "@llvm." in line and not line.startswith("declare"):
             name = line.split("@", 1)[1].split("(", 1)[0]
             count, kind = line.split("(", 1)[1].count(",") + 1, line.split(" call ")[1].split()[0]
-            found.add(f"declare {kind} @{name}({', '.join([kind] * count)})")
-    return iter(sorted(found))
+            declarations.add(f"declare {kind} @{name}({', '.join([kind] * count)})")
+    return iter(sorted(declarations))
 
 
 def module(text: str, launches: Iterable[Launch], dialect: Dialect) -> str:
     """LLVM IR of the kernels of a PTX text. Raises CompileError for a line that is unknown."""
-    found = tables(text)
-    symbols = {x.name: f"ptrtoint (ptr addrspace(1) @{x.name} to i64)" for x in found}
+    constants = tables(text)
+    symbols = {x.name: f"ptrtoint (ptr addrspace(1) @{x.name} to i64)" for x in constants}
     symbols[MEMORY] = "0"  # shared addresses count from its first byte
     lines = [line for x in launches for line in _kernel(text, x, symbols, dialect)]
     begun = {*dialect.begin, *(x for lines in dialect.barriers.values() for x in lines)}
     declared = _declared(x for x in lines if x not in begun)
-    return "\n".join([*dialect.declarations, *declared, *map(_table, found), *lines, ""])
+    return "\n".join([*dialect.declarations, *declared, *map(_table, constants), *lines, ""])

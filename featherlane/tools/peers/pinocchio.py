@@ -135,7 +135,7 @@ class Pinocchio:
     def _vectors(self, function: Any, s: States, x: np.ndarray, frame: str | None) -> np.ndarray:
         """Calls rnea with accelerations x, or aba with torques x."""
         each = self._each(s, x, frame)
-        return np.array([function(self.peer, self.data, *given)[self.order] for given in each])
+        return np.array([function(self.peer, self.data, *state)[self.order] for state in each])
 
     def inverse_dynamics(self, s: States, frame: str | None) -> Blocks:
         return {"tau": self._vectors(self.pin.rnea, s, s.a, frame)}
