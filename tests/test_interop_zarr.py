@@ -320,7 +320,7 @@ def test_broken_stores(model, states, store, tmp_path):
     zarr.open_group(out)["tau"].resize((B - 1, 2))
     with pytest.raises(
         ValueError,
-        match=r"tau has shape \(1000, 2\), chunks \(100, 2\), dtype float64, and was made "
+        match=r"tau has shape \(1000, 2\), chunks \(100, 2\), dtype float64, and was created "
         r"with shape \(1001, 2\), .*: remove the store, or choose another one",
     ):
         begun()

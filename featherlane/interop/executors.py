@@ -60,8 +60,9 @@ def check_scheduler(scheduler: Any, workers: int | None) -> None:
 
 @contextmanager
 def executor_of(scheduler: Any, workers: int | None) -> Iterator[ChunkExecutor]:
-    """The executor that `scheduler` names, with so many threads or processes: "threads", "processes",
-    the address of a Dask scheduler, or a `distributed.Client`. Raises ValueError for anything else.
+    """The executor that `scheduler` names, with so many threads or processes: "threads",
+    "processes", the address of a Dask scheduler, or a `distributed.Client`. Raises ValueError for
+    anything else.
     """
     check_scheduler(scheduler, workers)
     count = workers or physical_cores()
