@@ -45,7 +45,7 @@ from featherlane.accelerators.report import page
 from featherlane.accelerators.search import Front, Point
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies, run
 from featherlane.backends.fpga.network.structure import Network
@@ -134,7 +134,7 @@ def row_of(
 # All functions in one design
 
 
-def together(robot: str, form: str, made: Network, needed: Cost) -> Iterator[Row]:
+def together(robot: str, form: str, made: Network, needed: DesignCost) -> Iterator[Row]:
     """What the tables say of a design of all functions."""
     moved = page.moved(made)
     for function, cycles in latencies(made).items():
@@ -149,7 +149,7 @@ def together(robot: str, form: str, made: Network, needed: Cost) -> Iterator[Row
         yield row_of(needed.total, cycles, enters, moved[function], rates, robot=robot, **named)
 
 
-def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, Cost]:
+def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, DesignCost]:
     """The design of the smallest interval that fits, or, where it is LUTs that are too few at any
     interval, of the smallest that has DSPs enough. Most DSPs go to products, so that there are
     about as many of them as the interval is shorter.
@@ -177,7 +177,7 @@ def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, 
         interval = max(min(interval - 1, ceil(share * interval / (MOST + 2))), 1)
 
 
-def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Network, Cost]:
+def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Network, DesignCost]:
     """The design whose limbs and columns take turns."""
     assign = pass_formats(model, form, {})
     device = devices.load("xcvu9p")

@@ -23,7 +23,7 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.trace import trace
 from featherlane.scalar import Tag, at, call
@@ -108,7 +108,7 @@ def chain_datapath(freedoms: int, columns: Mapping[str, np.ndarray]) -> Datapath
     return narrowed(Datapath(graph, tuple(formats)))
 
 
-def chain_array(datapath: Datapath, columns: int, interval: int) -> tuple[ChainTimes, Cost]:
+def chain_array(datapath: Datapath, columns: int, interval: int) -> tuple[ChainTimes, DesignCost]:
     """The schedule of the array and what it needs of the device, with all its matrices."""
     designer = Designer("chain", devices.load(DEVICE), "whole", runs=1)
     made, needed = designer.design(datapath, interval)

@@ -19,7 +19,7 @@ from featherlane.backends.fixed.evaluate import Evaluator, Results, floats, quan
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.cost import Cost, cost
+from featherlane.backends.fpga.cost import DesignCost, cost
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.functions.circuits import circuit_graph
 from featherlane.functions.table import Variant
@@ -93,7 +93,7 @@ class Circuit:
         return f"{graph.op[k]} of {tag.algorithm}{tag.direction}{tag.joint}" if tag else graph.op[k]
 
     @cached_property
-    def made(self) -> tuple[Design, Cost]:
+    def made(self) -> tuple[Design, DesignCost]:
         """The pipeline and what it needs: a minute or two."""
         device = devices.load(DEVICE)
         graph = self.datapath.graph

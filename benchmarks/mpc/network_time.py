@@ -29,7 +29,7 @@ from robots import say
 from stage_circuit import NEXT_STATE, PieceTimes, stage_pieces
 
 import featherlane as fl
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.network.cycles import run
 
 FORWARD, DERIVATIVES = "forward_dynamics", "forward_dynamics_derivatives"
@@ -163,8 +163,8 @@ class Behind:
     make the next stage's state and the feet's Jacobians, and of the chain rule's array.
     """
 
-    pieces: Mapping[str, tuple[PieceTimes, Cost]]
-    chain: tuple[ChainTimes, Cost]
+    pieces: Mapping[str, tuple[PieceTimes, DesignCost]]
+    chain: tuple[ChainTimes, DesignCost]
 
     @property
     def state(self) -> PieceTimes:
@@ -172,7 +172,7 @@ class Behind:
         return self.pieces[NEXT_STATE][0]
 
     @property
-    def costs(self) -> dict[str, Cost]:
+    def costs(self) -> dict[str, DesignCost]:
         """By the name of each circuit."""
         return {name: cost for name, (_, cost) in self.pieces.items()} | {"chain": self.chain[1]}
 
@@ -207,6 +207,6 @@ def network_rows(
         yield {"what": "all", "us": us, **_shares([design.cost, *own.costs.values()])}
 
 
-def _shares(costs: Iterable[Cost]) -> dict[str, float]:
+def _shares(costs: Iterable[DesignCost]) -> dict[str, float]:
     shares = [cost.shares._asdict() for cost in costs]
     return {f"{name} %": sum(own[name] for own in shares) for name in shares[0]}

@@ -25,7 +25,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
 from featherlane.program.derivatives.graphs import jacobian
@@ -146,14 +146,14 @@ def piece_datapath(graph: Graph, states: Mapping[str, np.ndarray]) -> Datapath:
     return narrowed(fitted(graph, {name: states[name] for name in graph.inputs}, guard=GUARD))
 
 
-def scheduled(name: str, datapath: Datapath, interval: int) -> tuple[PieceTimes, Cost]:
+def scheduled(name: str, datapath: Datapath, interval: int) -> tuple[PieceTimes, DesignCost]:
     """The schedule of a circuit at an interval, and what it needs of the device."""
     designer = Designer(name, devices.load(DEVICE), "whole")
     made, needed = designer.design(datapath, interval)
     return PieceTimes(interval, made.latency), needed
 
 
-def stage_pieces(robot: Quadruped, interval: int) -> dict[str, tuple[PieceTimes, Cost]]:
+def stage_pieces(robot: Quadruped, interval: int) -> dict[str, tuple[PieceTimes, DesignCost]]:
     """The circuits between stages, each with a task every `interval` cycles."""
     states = sampled_stages(robot, SAMPLES, 0)
     graphs = {

@@ -40,7 +40,7 @@ from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fpga import devices, folder, words
 from featherlane.backends.fpga.board.core import core_of
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.report import facts, report
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.simulation import simulate
@@ -101,7 +101,7 @@ class Accelerator:
     function: FixedFunction
     device: devices.Device
     design: Design
-    cost: Cost
+    cost: DesignCost
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
     variant: Variant
@@ -488,7 +488,7 @@ def _fitting(
     device: devices.Device,
     interval: int,
     sharing: str,
-) -> tuple[Design, Cost, FixedFunction]:
+) -> tuple[Design, DesignCost, FixedFunction]:
     """Returns the design at an interval, its cost, and the function as it computes it: with sums in
     post-adders where that makes it no slower, or else makes it fit. Raises CompileError if it does
     not fit.
@@ -510,7 +510,7 @@ def _fitting(
 
 
 def interval_that_fits(
-    designer: Any, datapath: Any, interval: int, needed: Cost
+    designer: Any, datapath: Any, interval: int, needed: DesignCost
 ) -> tuple[str, int]:
     """Returns what to say of the first interval that is found to fit, and the last that was tried:
     what is shared shrinks as the interval grows. needed: at an interval that does not.

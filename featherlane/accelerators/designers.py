@@ -19,7 +19,7 @@ from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.arrays.design import ArrayDesign, array_design
 from featherlane.backends.fpga.arrays.design import cost as array_cost
 from featherlane.backends.fpga.arrays.schedule import scheduled
-from featherlane.backends.fpga.cost import Cost, cost
+from featherlane.backends.fpga.cost import DesignCost, cost
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.network import cost as network_cost
 from featherlane.backends.fpga.network.cycles import latencies
@@ -49,7 +49,7 @@ class _Chooser(ABC, Generic[Whole, Made]):
     sharing: str
 
     @abstractmethod
-    def design(self, datapath: Whole, interval: int) -> tuple[Made, Cost]:
+    def design(self, datapath: Whole, interval: int) -> tuple[Made, DesignCost]:
         """Returns the design of a datapath as it is."""
 
     @abstractmethod
@@ -60,14 +60,14 @@ class _Chooser(ABC, Generic[Whole, Made]):
     def fused(self, datapath: Whole, slack: int = 0) -> Whole:
         """Returns the datapath with sums in post-adders, as `fuse.fused`."""
 
-    def smallest(self, datapath: Whole, interval: int) -> Cost:
+    def smallest(self, datapath: Whole, interval: int) -> DesignCost:
         """Returns the cost with as many sums in post-adders as may be."""
         try:
             return self.design(self.fused(datapath), interval)[1]
         except CompileError:  # products of several widths on a unit that has no post-adder
             return self.design(datapath, interval)[1]
 
-    def best(self, datapath: Whole, interval: int) -> tuple[Made, Cost, Whole]:
+    def best(self, datapath: Whole, interval: int) -> tuple[Made, DesignCost, Whole]:
         """Returns the design, its cost, and the datapath that it computes: with sums in post-adders
         if that makes it no slower, or makes it fit.
         """
@@ -102,7 +102,7 @@ class Designer(_PipelineChooser[Datapath, Design]):
     def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
         return fused(datapath, self.device, slack)
 
-    def design(self, datapath: Datapath, interval: int) -> tuple[Design, Cost]:
+    def design(self, datapath: Datapath, interval: int) -> tuple[Design, DesignCost]:
         narrow = narrowed(datapath)
         pools = SHARING[self.sharing](narrow.graph)
         operators = devices.operators(narrow, self.device)
@@ -120,7 +120,7 @@ class ArrayDesigner(_PipelineChooser[Arrays | Streamed, ArrayDesign]):
     def fused(self, datapath: Arrays | Streamed, slack: int = 0) -> Arrays | Streamed:
         return datapath.changed(lambda own: fused(own, self.device, slack))
 
-    def design(self, datapath: Arrays | Streamed, interval: int) -> tuple[ArrayDesign, Cost]:
+    def design(self, datapath: Arrays | Streamed, interval: int) -> tuple[ArrayDesign, DesignCost]:
         whole, kernels = datapath.whole, [*datapath.kernels.values()]
         found = scheduled(whole, kernels, interval, self.device, self.runs)
         made = array_design(self.name, whole, found, interval, self.device.tile)
@@ -150,7 +150,7 @@ class NetworkDesigner(_NetworkChooser[Datapath]):
     def fused(self, datapath: Datapath, slack: int = 0) -> Datapath:
         return fused(datapath, self.device, slack, ports=True)
 
-    def design(self, datapath: Datapath, interval: int) -> tuple[Network, Cost]:
+    def design(self, datapath: Datapath, interval: int) -> tuple[Network, DesignCost]:
         pools = SHARING[self.sharing]
         given = self.device, interval, pools, self.spare, self.tag_bits, self.runs
         made = network(self.name, narrowed(datapath), self.functions, *given)
@@ -165,7 +165,7 @@ class ArrayNetworkDesigner(_NetworkChooser[StationArrays]):
         options = self.device, slack
         return datapath.changed(lambda own: fused(own, *options, narrows=False))
 
-    def design(self, datapath: StationArrays, interval: int) -> tuple[Network, Cost]:
+    def design(self, datapath: StationArrays, interval: int) -> tuple[Network, DesignCost]:
         options = self.device, interval, self.tag_bits, self.runs
         made = array_network(self.name, datapath, self.functions, *options)
         return made, network_cost.cost(made, self.device)

@@ -67,7 +67,7 @@ from featherlane.backends.fixed.evaluate import floats, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.network import cycles, folder
 from featherlane.backends.fpga.network.cycles import Stalls, Timeline
 from featherlane.backends.fpga.network.structure import Network
@@ -105,7 +105,7 @@ class Multifunction:
     datapath: Datapath
     network: Network
     circuit: Circuit
-    cost: Cost
+    cost: DesignCost
     ranges: Mapping[str, tuple[Any, Any]]
     choices: Mapping[str, Any]
     wrenches: Variant
@@ -491,7 +491,7 @@ class _Computed(NamedTuple):
     """What a design consists of; the others are those of a Multifunction."""
 
     network: Network
-    cost: Cost
+    cost: DesignCost
     datapath: Datapath
     organisation: Organisation | None = None
 
@@ -563,7 +563,7 @@ def _fitting(
     designer: NetworkDesigner | ArrayNetworkDesigner,
     datapath: Any,
     interval: int,
-) -> tuple[Network, Cost, Any]:
+) -> tuple[Network, DesignCost, Any]:
     """The network at an interval, its cost, and the datapath, or arrays, that it computes. Raises
     CompileError if it does not fit, with an interval that does.
     """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga import netlist as netlists
 from featherlane.backends.fpga.arrays.design import ArrayDesign
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
 
@@ -63,7 +63,7 @@ class _Place(NamedTuple):
     cycle: Callable[[int], int] = int
 
 
-def boxes(design: Design, cost: Cost) -> list[Box]:
+def boxes(design: Design, cost: DesignCost) -> list[Box]:
     """The boxes of a design, in the order in which they start. What limbs in turn share is of those
     of the first one.
     """

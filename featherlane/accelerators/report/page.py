@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from featherlane.accelerators.report import charts, organisation, stations, tables, timeline
 from featherlane.accelerators.report.boxes import Box, boxes
 from featherlane.accelerators.report.svg import number, tag
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.cycles import Timeline
 from featherlane.backends.fpga.network.structure import Network
@@ -58,7 +58,7 @@ class Figure(NamedTuple):
 
 def page(
     design: Design,
-    cost: Cost,
+    cost: DesignCost,
     robot: Robot,
     facts: Mapping[str, Any],
     marks: Sequence[charts.Mark],
@@ -91,7 +91,7 @@ def page(
 
 def network_page(
     network: Network,
-    cost: Cost,
+    cost: DesignCost,
     robot: Robot,
     facts: Mapping[str, Any],
     tasks: Sequence[str],
@@ -130,7 +130,7 @@ def network_page(
     return _document(title, "".join(parts), text)
 
 
-def _of_stations(network: Network, cost: Cost) -> dict[str, list[Box]]:
+def _of_stations(network: Network, cost: DesignCost) -> dict[str, list[Box]]:
     """The boxes of each station; those whose names an earlier one has are called after theirs."""
     found, seen = dict[str, list[Box]](), set[str]()
     for station, own in network.stations.items():
@@ -177,7 +177,7 @@ def _words(words: str) -> str:
     return tag("p", escape(words))
 
 
-def _head(title: str, facts: Mapping[str, Any], cost: Cost) -> str:
+def _head(title: str, facts: Mapping[str, Any], cost: DesignCost) -> str:
     needs = cost.shares
     worst = max((x for x in facts["largest_error"].values() if x is not None), default=None)
     tiles = [
@@ -326,7 +326,7 @@ def _choices(facts: Mapping[str, Any]) -> str:
 # Designs of several functions
 
 
-def _network_head(title: str, network: Network, facts: Mapping[str, Any], cost: Cost) -> str:
+def _network_head(title: str, network: Network, facts: Mapping[str, Any], cost: DesignCost) -> str:
     needs, latency = cost.shares, facts["latency"]
     low, high = min(latency.values()), max(latency.values())
     tiles = [
@@ -406,7 +406,7 @@ def _network_timeline(
     )
 
 
-def _between(network: Network, cost: Cost) -> list[Box]:
+def _between(network: Network, cost: DesignCost) -> list[Box]:
     """What lies between stations, as boxes without work."""
     inside = tuple(f"{station.design.name}_" for station in network.stations.values())
     return [

@@ -9,7 +9,7 @@ from typing import Any
 
 from featherlane.accelerators.report.boxes import Box
 from featherlane.accelerators.report.svg import number, tag
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.resources import Resources
 
 
@@ -78,7 +78,7 @@ def by_module(found: Sequence[Box], interval: int) -> str:
     return table(head, rows, sortable=True)
 
 
-def resources(found: Sequence[Box], cost: Cost) -> str:
+def resources(found: Sequence[Box], cost: DesignCost) -> str:
     """What each module needs, the largest first, and its share of the device."""
     device = cost.device
     there = Resources(device.dsps, device.luts, device.ffs)
@@ -86,7 +86,7 @@ def resources(found: Sequence[Box], cost: Cost) -> str:
     return _resources(rows[::-1], cost, there)
 
 
-def kinds(cost: Cost) -> str:
+def kinds(cost: DesignCost) -> str:
     """What units of each kind, multiplexers, waiting results and control need."""
     device = cost.device
     there = Resources(device.dsps, device.luts, device.ffs)
@@ -103,7 +103,7 @@ def _most(needs: Resources, there: Resources) -> float:
     return max(needs.dsps / there.dsps, needs.luts / there.luts, needs.ffs / there.ffs)
 
 
-def _resources(rows: Sequence[tuple[str, Resources]], cost: Cost, there: Resources) -> str:
+def _resources(rows: Sequence[tuple[str, Resources]], cost: DesignCost, there: Resources) -> str:
     def cells(name: str, x: Resources) -> tuple[Any, ...]:
         counts = [(own, f"{own:,.0f}") for own in x[:3]]
         return name, *counts, share(_most(x, there))

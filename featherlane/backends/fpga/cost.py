@@ -41,7 +41,7 @@ from featherlane.backends.fpga.verilog import Design
 PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
 
 
-class Cost(NamedTuple):
+class DesignCost(NamedTuple):
     """What a design needs. parts: by module and by what needs it; packed: flip-flops that fit into
     DSPs.
     """
@@ -99,7 +99,7 @@ class Cost(NamedTuple):
         return "\n".join(f"{name:<16}{a:>12}{b:>14}{c:>14}" for name, a, b, c in rows)
 
 
-def cost(design: Design, device: Device) -> Cost:
+def cost(design: Design, device: Device) -> DesignCost:
     """Returns what a design needs of a device, with the multipliers of this device."""
     parts = defaultdict[tuple[str, str], Resources](Resources)
     packed = 0
@@ -121,7 +121,7 @@ def cost(design: Design, device: Device) -> Cost:
         parts[name, "control"] += Resources(ffs=module.control)
     for name, kind, found in _nodes(design, netlist, device):
         parts[name, kind] += found
-    return Cost(device, dict(parts), packed)
+    return DesignCost(device, dict(parts), packed)
 
 
 def _held(netlist: Netlist) -> defaultdict[str, set[str]]:

@@ -10,7 +10,7 @@ from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.arrays.links import Links
 from featherlane.backends.fpga.arrays.schedule import ScheduledArray
-from featherlane.backends.fpga.cost import Cost
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.statements import ENABLE
@@ -91,13 +91,13 @@ def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
     return ArrayDesign(name, modules, *common, 0, tile, units, links=links, circuits=circuits)
 
 
-def cost(design: ArrayDesign, device: Device) -> Cost:
+def cost(design: ArrayDesign, device: Device) -> DesignCost:
     """Returns what a design of arrays needs: its parts are those of the arrays' modules and of what
     lies between them.
     """
     found = [of_design.cost(circuit, device) for circuit in design.circuits]
     parts = {key: part for own in found for key, part in own.parts.items()}
-    return Cost(device, parts, sum(own.packed for own in found))
+    return DesignCost(device, parts, sum(own.packed for own in found))
 
 
 def _top(links: Links, circuits: Sequence[Design]) -> Module:

@@ -12,7 +12,7 @@ from math import ceil
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga.arrays import design as of_arrays
 from featherlane.backends.fpga.arrays.design import ArrayDesign
-from featherlane.backends.fpga.cost import Cost, multiplexer
+from featherlane.backends.fpga.cost import DesignCost, multiplexer
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
@@ -23,7 +23,7 @@ from featherlane.backends.fpga.verilog import Design
 COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
 
 
-def cost(network: Network, device: Device) -> Cost:
+def cost(network: Network, device: Device) -> DesignCost:
     """Returns what a network needs; its parts are those of the stations' modules, and the module
     and kind of what lies between them.
     """
@@ -40,10 +40,10 @@ def cost(network: Network, device: Device) -> Cost:
             parts[f"{network.name}_feedback", link.name] = _conversions(link, device)
     for name, found in _around(network, device):
         parts[f"{network.name}_{name}", "control"] = found
-    return Cost(device, {key: found for key, found in parts.items() if any(found)}, packed)
+    return DesignCost(device, {key: found for key, found in parts.items() if any(found)}, packed)
 
 
-def _of_circuits(design: Design, device: Device) -> Cost:
+def _of_circuits(design: Design, device: Device) -> DesignCost:
     """What the circuits of a station need."""
     if isinstance(design, ArrayDesign):
         return of_arrays.cost(design, device)
