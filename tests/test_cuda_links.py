@@ -25,9 +25,9 @@ from featherlane.functions.long.on_gpu import long_kernels, scan_options
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import Variant
 from featherlane.program.call_list import call_list
+from featherlane.program.evaluation import fma
 from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower, traced
-from featherlane.program.op import fma
 from featherlane.program.program import Program
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -17,7 +17,6 @@ STEPS = ("round", "power_of_two", "exponent")
 
 
 def test_every_operation_has_a_rule():
-    assert dual.RULES.keys() == ARITHMETIC
     assert EXAMPLES.keys() == ARITHMETIC - CONDITIONS
 
 
@@ -33,7 +32,7 @@ def test_rules_are_the_derivatives(op):
     d = rng.normal(size=x.shape)
     evaluate = OPS[op].evaluate
     differences = (evaluate(*(x + h * d)) - evaluate(*(x - h * d))) / (2 * h)
-    assert_allclose(dual.RULES[op](x, d), differences, rtol=1e-6, atol=1e-8)
+    assert_allclose(OPS[op].rate(x, d), differences, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("op", STEPS)

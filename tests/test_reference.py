@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from featherlane.backends.reference import evaluate, values
+from featherlane.program.evaluation import fma, quarter
 from featherlane.program.graph import Graph, Output
-from featherlane.program.op import ARITHMETIC, CONDITIONS, fma, quarter
+from featherlane.program.op import ARITHMETIC, CONDITIONS
 from featherlane.program.trace import trace
 
 DTYPES = [np.float64, np.float32]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from featherlane.backends.reference import evaluate
+from featherlane.program.expansions.sincos import FUSED, UNFUSED
 from featherlane.program.passes.expand import expand
 from featherlane.program.passes.fma import unfuse
-from featherlane.program.passes.sincos import REDUCTIONS, UNFUSED
 from featherlane.program.trace import trace
 
 ULP = 1.6  # what the module promises
@@ -85,7 +85,7 @@ def test_next_to_where_the_quadrant_changes(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_hardest_arguments_up_to_the_limit(dtype):
-    numbers = REDUCTIONS[np.dtype(dtype)]
+    numbers = FUSED[np.dtype(dtype)]
     bits = np.finfo(dtype).nmant + 1
     x = hardest(bits, numbers.limit)
     assert len(x) > 100
@@ -140,7 +140,7 @@ def test_symmetry_to_the_bit(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_beyond_the_limit_is_nan(dtype):
-    limit = dtype(REDUCTIONS[np.dtype(dtype)].limit)
+    limit = dtype(FUSED[np.dtype(dtype)].limit)
     with np.errstate(over="ignore"):
         x = np.array([limit, 2 * limit, np.finfo(dtype).max, np.inf, np.nan], dtype)
     x = np.concatenate([x, -x])

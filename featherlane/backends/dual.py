@@ -2,26 +2,25 @@
 
 Dual numbers x + x' e with e^2 = 0 carry a derivative through each operation by the chain rule, so
 that it is exact but for rounding: there is no step to choose (Griewank and Walther 2008, chapter
-3). RULES are for numbers and share nothing with the rules of `program.derivatives` for graphs:
-each tests the other.
+3). These derivatives are of numbers and share nothing with those of `program.derivatives`, which
+make graphs: one tests the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.program.graph import Graph
-from featherlane.program.op import OPS, quarter
+from featherlane.program.op import OPS
 from featherlane.program.program import GraphFunction, Program, X, Y
 
 Array = Any
 Arrays = Mapping[str, Array]
 Functions = Sequence[GraphFunction]
-Rule = Callable[[Sequence[Array], Sequence[Array]], Array]
 
 
 class Dual(NamedTuple):
@@ -103,44 +102,11 @@ def _run(
 
 
 def _applied(op: str, operands: Sequence[Dual]) -> Dual:
-    evaluate_op = OPS[op].evaluate
-    assert evaluate_op is not None
+    row = OPS[op]
+    assert row.evaluate is not None
     x = [dual.value for dual in operands]
     with np.errstate(all="ignore"):  # inf and NaN are results like others
-        value = evaluate_op(*x)
+        value = row.evaluate(*x)
         if all(dual.rate is None for dual in operands):
             return Dual(value)
-        return Dual(value, RULES[op](x, [0.0 if d.rate is None else d.rate for d in operands]))
-
-
-RULES: dict[str, Rule] = {
-    "neg": lambda x, d: -d[0],
-    "abs": lambda x, d: np.sign(x[0]) * d[0],
-    "add": lambda x, d: d[0] + d[1],
-    "sub": lambda x, d: d[0] - d[1],
-    "mul": lambda x, d: x[0] * d[1] + d[0] * x[1],
-    "fma": lambda x, d: x[0] * d[1] + d[0] * x[1] + d[2],
-    "div": lambda x, d: (d[0] - x[0] / x[1] * d[1]) / x[1],
-    "sqrt": lambda x, d: d[0] / (2 * np.sqrt(x[0])),
-    "sin": lambda x, d: np.cos(x[0]) * d[0],
-    "cos": lambda x, d: -np.sin(x[0]) * d[0],
-    "exp": lambda x, d: np.exp(x[0]) * d[0],
-    "expm1": lambda x, d: np.exp(x[0]) * d[0],
-    "log": lambda x, d: d[0] / x[0],
-    "log1p": lambda x, d: d[0] / (1 + x[0]),
-    "tanh": lambda x, d: d[0] / np.cosh(x[0]) ** 2,
-    "asin": lambda x, d: d[0] / np.sqrt((1 - x[0]) * (1 + x[0])),
-    "acos": lambda x, d: -d[0] / np.sqrt((1 - x[0]) * (1 + x[0])),
-    "atan2": lambda x, d: (x[1] * d[0] - x[0] * d[1]) / (x[0] ** 2 + x[1] ** 2),
-    "power_of_two": lambda x, d: None,
-    "exponent": lambda x, d: None,
-    "copysign": lambda x, d: np.copysign(1.0, x[0]) * np.copysign(1.0, x[1]) * d[0],
-    "round": lambda x, d: None,
-    "quarter": lambda x, d: quarter(x[0], d[1], d[2]),
-    "less": lambda x, d: None,
-    "less_equal": lambda x, d: None,
-    "select": lambda x, d: np.where(x[0], d[1], d[2]),
-}
-"""The derivative of each operation on numbers, from its operands x and their derivatives d; None
-for steps, which are constant between jumps, and for conditions, which are no numbers.
-"""
+        return Dual(value, row.rate(x, [0.0 if d.rate is None else d.rate for d in operands]))

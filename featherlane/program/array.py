@@ -14,6 +14,7 @@ import numpy as np
 
 from featherlane.program.graph import Graph
 from featherlane.program.node import Node
+from featherlane.program.op import elementary
 from featherlane.program.refusal import no_value, refused
 from featherlane.program.trace import FLAT, Shape, call, program_of
 
@@ -21,9 +22,10 @@ Scalars = Callable[..., Any]  # of scalars, of which one is traced at least
 
 # Universal functions of one argument, by NumPy's name: the method of `Node`
 UNARY = (
-    *("sin", "cos", "tan", "sqrt", "exp", "expm1", "log", "log1p", "tanh", "arcsin", "arccos"),
-    *("arctan", "fabs", "square", "reciprocal", "conjugate", "floor", "ceil", "trunc", "rint"),
-    *("sign", "signbit", "isfinite", "isnan", "isinf", "deg2rad", "radians", "rad2deg", "degrees"),
+    *(op.numpy_name for op in elementary(1)),
+    *("tan", "sqrt", "arctan", "fabs", "square", "reciprocal", "conjugate", "floor", "ceil"),
+    *("trunc", "rint", "sign", "signbit", "isfinite", "isnan", "isinf"),
+    *("deg2rad", "radians", "rad2deg", "degrees"),
 )
 # Those of two: the methods for a traced first argument, and for a number before a traced one
 BINARY = {
@@ -35,7 +37,7 @@ BINARY = {
     "float_power": ("__pow__", "__rpow__"),
     "remainder": ("__mod__", "__rmod__"),
     "floor_divide": ("__floordiv__", "__rfloordiv__"),
-    "arctan2": ("atan2", "ratan2"),
+    **{op.numpy_name: (op.name, f"r{op.name}") for op in elementary(2)},
     "copysign": ("copysign", "rcopysign"),
     "hypot": ("hypot", "hypot"),
     "minimum": ("minimum", "minimum"),

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from featherlane.program.cost import Cost, cost
-from featherlane.program.op import ARITHMETIC, COMMUTES, CONDITIONS
+from featherlane.program.op import ARITHMETIC, COMMUTES, CONDITIONS, OPS, Op
 from featherlane.scalar import sine_cosine
 
 
@@ -280,45 +280,17 @@ class Graph:
         """Returns the node of the integer nearest to a, halves to even."""
         return self._function("round", a, lambda x: float(round(x)))
 
-    # No fold but of 0 and 1: the last bits of NumPy's and libm's functions differ by machine
-
-    def exp(self, a: int) -> int:
-        """Returns the node of e^a."""
-        return self.constant(1.0) if self.number(a) == 0.0 else self.node("exp", a)
-
-    def expm1(self, a: int) -> int:
-        """Returns the node of e^a - 1."""
-        return a if self.number(a) == 0.0 else self.node("expm1", a)
-
-    def log(self, a: int) -> int:
-        """Returns the node of the natural logarithm of a."""
-        return self.constant(0.0) if self.number(a) == 1.0 else self.node("log", a)
-
-    def log1p(self, a: int) -> int:
-        """Returns the node of the natural logarithm of 1 + a."""
-        return a if self.number(a) == 0.0 else self.node("log1p", a)
-
-    def tanh(self, a: int) -> int:
-        """Returns the node of the hyperbolic tangent of a."""
-        return self._odd("tanh", a)
-
-    def asin(self, a: int) -> int:
-        """Returns the node of the angle whose sine is a, from -pi/2 to pi/2."""
-        return self._odd("asin", a)
-
-    def acos(self, a: int) -> int:
-        """Returns the node of the angle whose cosine is a, from 0 to pi."""
-        return self.constant(0.0) if self.number(a) == 1.0 else self.node("acos", a)
-
-    def atan2(self, a: int, b: int) -> int:
-        """Returns the node of the angle of the vector (b, a), from -pi to pi."""
-        return self.node("atan2", a, b)
-
-    def _odd(self, op: str, a: int) -> int:
-        """An odd function: its sign is the argument's."""
-        if self.op[a] == "neg":
-            return self.neg(self._odd(op, self.args[a][0]))
-        return a if self.number(a) == 0.0 else self.node(op, a)
+    def elementary(self, op: str, *operands: int) -> int:
+        """Returns the node of an elementary function. Nothing folds but signs and the value that is
+        exact: the last bits of NumPy's and libm's functions differ by machine.
+        """
+        row, a = OPS[op], operands[0]
+        if row.symmetry and self.op[a] == "neg":
+            k = self.elementary(op, self.args[a][0])
+            return self.neg(k) if row.symmetry == "odd" else k
+        if row.exact and self.number(a) == row.exact[0]:
+            return self.constant(row.exact[1])
+        return self.node(op, *operands)
 
     def power_of_two(self, a: int) -> int:
         """Returns the node of 2^a, for an integer a of a normal number."""
@@ -402,6 +374,21 @@ class Graph:
             setattr(new, name, columns.get(name, getattr(self, name)))
         return new
 
+
+def _elementary(op: Op) -> Callable[..., int]:
+    """Returns the method of `Graph` that enters an elementary function of the table."""
+
+    def enter(self: Graph, *operands: int) -> int:
+        return self.elementary(op.name, *operands)
+
+    enter.__name__, enter.__qualname__ = op.name, f"Graph.{op.name}"
+    enter.__doc__ = f"Returns the node of an elementary function: {op.meaning}."
+    return enter
+
+
+for _op in OPS.values():
+    if _op.expansion and not hasattr(Graph, _op.name):
+        setattr(Graph, _op.name, _elementary(_op))
 
 Rule = Callable[..., int]
 FOLDED = {"constant", "neg", "mul", "div"}  # operands by which operations fold

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from featherlane.program.graph import Graph
+from featherlane.program.op import elementary
 from featherlane.program.refusal import no_value, refused
 from featherlane.scalar import scale_to_one
 
@@ -117,13 +118,10 @@ class Node:
     __lt__, __gt__ = _compared(_binary(Graph.less)), _compared(_reflected(Graph.less))
     __le__ = _compared(_binary(Graph.less_equal))
     __ge__ = _compared(_reflected(Graph.less_equal))
-    sin, cos, sqrt = _unary(Graph.sin), _unary(Graph.cos), _unary(Graph.sqrt)
-    exp, expm1, tanh = _unary(Graph.exp), _unary(Graph.expm1), _unary(Graph.tanh)
-    log, log1p = _unary(Graph.log), _unary(Graph.log1p)
-    asin = arcsin = _unary(Graph.asin)
-    acos = arccos = _unary(Graph.acos)
-    atan2 = arctan2 = _binary(Graph.atan2)
-    ratan2 = _reflected(Graph.atan2)
+    sqrt = _unary(Graph.sqrt)
+    sin: Callable[[], Node]  # these and all other elementary functions are set below
+    cos: Callable[[], Node]
+    atan2: Callable[[Any], Node]
     copysign, rcopysign = _binary(Graph.copysign), _reflected(Graph.copysign)
     rint = _unary(Graph.round)
     scale_to_one = _unary(_scale_to_one)
@@ -276,6 +274,15 @@ class Node:
     def select(self, a: Any, b: Any) -> Node:
         """a where this number is not 0, else b."""
         return self.condition().select(a, b)
+
+
+for _op in elementary(1):
+    for _name in (_op.name, _op.numpy_name):
+        setattr(Node, _name, _unary(getattr(Graph, _op.name)))
+for _op in elementary(2):
+    for _name in (_op.name, _op.numpy_name):
+        setattr(Node, _name, _binary(getattr(Graph, _op.name)))
+    setattr(Node, f"r{_op.name}", _reflected(getattr(Graph, _op.name)))
 
 
 class Condition(Node):

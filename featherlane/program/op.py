@@ -1,142 +1,27 @@
 """THE table of operations: everything that a graph may hold, and what each operation means.
 
 `evaluate` is the definition, on NumPy arrays of one dtype; every backend must give the same bits.
-Nothing else in the package may invent an operation, and a transformation is one more table with
-these names as its keys. Two rows have no `evaluate`: "call" applies a graph that the program keeps
-once (see `program.program`), and "result" is one of the scalars that it gives.
+Nothing else in the package may invent an operation. A row has all that is known of an elementary
+function: its derivatives, its symmetry, an exact value, and its `expansion`, the arithmetic that
+stands for it before code is made, so that no backend needs to know it. Two rows have no `evaluate`:
+"call" applies a graph that the program keeps once (see `program.program`), and "result" is one of
+the scalars that it gives.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from featherlane.program.derivatives import rules
+from featherlane.program.derivatives.rules import Rule, piecewise_constant, same, times
+from featherlane.program.evaluation import exponent, fma, power_of_two, quarter
+from featherlane.program.expansions import sincos, transcendental
+
 Array = Any
-
-
-def _split(a: Array) -> tuple[Array, Array]:
-    """a as a sum of two numbers of 26 bits (Veltkamp)."""
-    c = a * 134217729.0
-    high = c - (c - a)
-    return high, a - high
-
-
-def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a b as an unevaluated sum (Dekker)."""
-    p = a * b
-    (ah, al), (bh, bl) = _split(a), _split(b)
-    return p, al * bl - (((p - ah * bh) - al * bh) - ah * bl)
-
-
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b as an unevaluated sum (Knuth)."""
-    s = a + b
-    t = s - a
-    return s, (a - (s - t)) + (b - t)
-
-
-def _sum_to_odd(a: Array, b: Array) -> Array:
-    """a + b rounded to odd: truncated where inexact, with the last bit set (Boldo and Melquiond
-    2008).
-    """
-    s, error = _two_sum(a, b)
-    bits = np.asarray(s).view(np.int64)
-    towards = np.where((error > 0) == (s > 0), 1, -1)
-    return np.where((error != 0) & (bits & 1 == 0), (bits + towards).view(np.float64), s)
-
-
-def _once(a: float, b: float, c: float) -> float:
-    """a b + c rounded once, for finite a and b, by exact arithmetic."""
-    if not math.isfinite(c):
-        return c
-    from fractions import Fraction  # rarely needed, and slow to import
-
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    try:
-        return float(exact) if exact else a * b + c  # which gives a zero its sign
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-
-
-def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """By Boldo and Melquiond 2008, algorithm 5; exactly where that could overflow or underflow."""
-    high, low = _two_product(a, b)
-    t, t_low = _two_sum(c, low)
-    v, v_low = _two_sum(high, t)
-    exact = v + _sum_to_odd(t_low, v_low)
-    finite = np.isfinite(a) & np.isfinite(b)
-    plain = (np.abs(high) > 2.0**-900) | (a == 0) | (b == 0)
-    plain &= np.max(np.abs([a, b, c, high]), axis=0) < 2.0**990
-    result = np.where(finite & (exact != 0), exact, a * b + c)
-    for index in map(tuple, np.argwhere(finite & ~plain)):
-        result[index] = _once(float(a[index]), float(b[index]), float(c[index]))
-    return result
-
-
-def _fma32(a: Array, b: Array, c: Array) -> Array:
-    """A product of two floats is a double, and a sum rounded to odd may be rounded once more."""
-    product, c = a.astype(np.float64) * b, c.astype(np.float64)
-    total = product + c
-    return np.where(np.isfinite(total), _sum_to_odd(product, c), total).astype(np.float32)
-
-
-def fma(a: Array, b: Array, c: Array) -> Array:
-    """a b + c rounded once, as IEEE 754 wants it, for all float64 and all float32."""
-    a, b, c = np.broadcast_arrays(a, b, c)
-    with np.errstate(all="ignore"):
-        return _fma32(a, b, c) if a.dtype == np.float32 else _fma64(a, b, c)
-
-
-def quarter(k: Array, s: Array, c: Array) -> Array:
-    """The sine of an angle that is k quarter turns more than the one whose sine and cosine are s
-    and c.
-
-    k is an integer below 2^51 (2^22 in float32) in magnitude, so that adding 1.5 2^52 (1.5 2^23)
-    puts k modulo 4 into its last two bits. A k that is NaN or infinite gives NaN; it is legal only
-    where s and c are NaN too, since a backend that reads those bits gives one of them.
-    """
-    number = np.asarray(k).dtype.type  # NumPy 1 gives a float64 for a float32 and Python's numbers
-    k = np.mod(k, number(4))
-    neither = k * number(np.nan)
-    return np.where(
-        k == 0, s, np.where(k == 1, c, np.where(k == 2, -s, np.where(k == 3, -c, neither)))
-    )
-
-
-def _bits(a: Array) -> tuple[Array, type[Any], int, int]:
-    """The bits of numbers as integers, the type of those, and the type's fraction bits and bias."""
-    a = np.asarray(a)
-    integer, fraction, bias = (
-        (np.uint32, 23, 127) if a.dtype == np.float32 else (np.uint64, 52, 1023)
-    )
-    return a.view(integer), integer, fraction, bias
-
-
-def power_of_two(k: Array) -> Array:
-    """2^k for an integer k of a normal number, -1022 to 1023 (-126 to 127 in float32).
-
-    Adding 1.5 2^52 (1.5 2^23) and the bias puts k and the bias into the last bits of the number;
-    shifted to the exponent's place they are 2^k. Any other k is legal only where nothing reads the
-    result, or where NaN follows anyway.
-    """
-    number = np.asarray(k).dtype.type
-    fraction, bias = (23, 127) if number is np.float32 else (52, 1023)
-    bits, integer, *_ = _bits(k + number(1.5 * 2.0**fraction + bias))
-    return (bits << integer(fraction)).view(number)[()]
-
-
-def exponent(a: Array) -> Array:
-    """The exponent of a number that is not subnormal: 2^exponent <= |a| < 2^(exponent + 1).
-
-    -1023 (-127 in float32) for zeros and subnormal numbers, 1024 (128) for infinities and NaN.
-    """
-    bits, integer, fraction, bias = _bits(a)
-    number = np.asarray(a).dtype.type
-    biased = bits >> integer(fraction) & integer(2 * bias + 1)
-    return (biased.astype(number) - number(bias))[()]
+Rate = Callable[[Sequence[Array], Sequence[Array]], Array]
 
 
 class Op(NamedTuple):
@@ -145,6 +30,21 @@ class Op(NamedTuple):
     kind: str  # what cost() counts it as
     evaluate: Callable[..., Array] | None
     meaning: str
+    slopes: Rule | None = None  # the derivatives as nodes, see `program.derivatives.rules`
+    rate: Rate = lambda x, d: None
+    """The derivative of numbers, from the operands x and their derivatives d; None for steps and
+    for conditions, which are no numbers. It shares nothing with `slopes`: one tests the other.
+    """
+    expansion: Callable[..., int] | None = None
+    """(graph, form, *operands): the function as arithmetic, see `program.expansions`."""
+    symmetry: Literal["", "odd", "even"] = ""  # what the sign of the operand does
+    exact: tuple[float, float] | None = None  # an operand, and the value there on every machine
+
+    @property
+    def numpy_name(self) -> str:
+        """The name of NumPy's function that defines it."""
+        assert self.evaluate is not None
+        return self.evaluate.__name__
 
 
 OPS = {
@@ -154,37 +54,268 @@ OPS = {
         Op("constant", 0, "data", None, "a number known at compile time"),
         Op("call", None, "call", None, "a function of the program, by number, of the operands"),
         Op("result", 1, "data", None, "one of the results of a call, by number"),
-        Op("neg", 1, "sign", np.negative, "-a"),
-        Op("abs", 1, "sign", np.abs, "|a|"),
-        Op("add", 2, "add", np.add, "a + b"),
-        Op("sub", 2, "add", np.subtract, "a - b"),
-        Op("mul", 2, "mul", np.multiply, "a b"),
-        Op("fma", 3, "fma", fma, "a b + c, rounded once"),
-        Op("div", 2, "div", np.divide, "a / b"),
-        Op("sqrt", 1, "sqrt", np.sqrt, "square root"),
-        Op("sin", 1, "trig", np.sin, "sine; expanded before code is made"),
-        Op("cos", 1, "trig", np.cos, "cosine; expanded before code is made"),
-        Op("exp", 1, "trig", np.exp, "e^a; it and those below are expanded as sine and cosine are"),
-        Op("expm1", 1, "trig", np.expm1, "e^a - 1"),
-        Op("log", 1, "trig", np.log, "natural logarithm"),
-        Op("log1p", 1, "trig", np.log1p, "logarithm of 1 + a"),
-        Op("tanh", 1, "trig", np.tanh, "hyperbolic tangent"),
-        Op("asin", 1, "trig", np.arcsin, "angle from -pi/2 to pi/2 whose sine is a"),
-        Op("acos", 1, "trig", np.arccos, "angle from 0 to pi whose cosine is a"),
-        Op("atan2", 2, "trig", np.arctan2, "angle of the vector (b, a), from -pi to pi"),
-        Op("power_of_two", 1, "select", power_of_two, "2^a for integers a of normal numbers"),
-        Op("exponent", 1, "select", exponent, "the exponent of a in base 2, as a number"),
-        Op("copysign", 2, "sign", np.copysign, "|a| with the sign of b"),
-        Op("round", 1, "select", np.rint, "the nearest integer, halves to even"),
-        Op("quarter", 3, "select", quarter, "s, c, -s, -c for k = 0, 1, 2, 3 modulo 4"),
-        Op("less", 2, "select", np.less, "whether a < b: a condition, for select alone"),
-        Op("less_equal", 2, "select", np.less_equal, "whether a <= b: a condition too"),
-        Op("select", 3, "select", np.where, "b if a holds, else c"),
+        Op(
+            "neg",
+            1,
+            "sign",
+            np.negative,
+            "-a",
+            slopes=lambda g, k, a: (g.neg,),
+            rate=lambda x, d: -d[0],
+        ),
+        Op(
+            "abs",
+            1,
+            "sign",
+            np.abs,
+            "|a|",
+            slopes=rules.of_abs,
+            rate=lambda x, d: np.sign(x[0]) * d[0],
+        ),
+        Op(
+            "add",
+            2,
+            "add",
+            np.add,
+            "a + b",
+            slopes=lambda g, k, a, b: (same, same),
+            rate=lambda x, d: d[0] + d[1],
+        ),
+        Op(
+            "sub",
+            2,
+            "add",
+            np.subtract,
+            "a - b",
+            slopes=lambda g, k, a, b: (same, g.neg),
+            rate=lambda x, d: d[0] - d[1],
+        ),
+        Op(
+            "mul",
+            2,
+            "mul",
+            np.multiply,
+            "a b",
+            slopes=lambda g, k, a, b: (times(g, b), times(g, a)),
+            rate=lambda x, d: x[0] * d[1] + d[0] * x[1],
+        ),
+        Op(
+            "fma",
+            3,
+            "fma",
+            fma,
+            "a b + c, rounded once",
+            slopes=lambda g, k, a, b, c: (times(g, b), times(g, a), same),
+            rate=lambda x, d: x[0] * d[1] + d[0] * x[1] + d[2],
+        ),
+        Op(
+            "div",
+            2,
+            "div",
+            np.divide,
+            "a / b",
+            slopes=rules.of_div,
+            rate=lambda x, d: (d[0] - x[0] / x[1] * d[1]) / x[1],
+        ),
+        Op(
+            "sqrt",
+            1,
+            "sqrt",
+            np.sqrt,
+            "square root",
+            slopes=lambda g, k, a: (times(g, g.div(g.constant(0.5), k)),),
+            rate=lambda x, d: d[0] / (2 * np.sqrt(x[0])),
+        ),
+        Op(
+            "sin",
+            1,
+            "trig",
+            np.sin,
+            "sine",
+            slopes=lambda g, k, a: (times(g, g.cos(a)),),
+            rate=lambda x, d: np.cos(x[0]) * d[0],
+            expansion=sincos.sin,
+            symmetry="odd",
+        ),
+        Op(
+            "cos",
+            1,
+            "trig",
+            np.cos,
+            "cosine",
+            slopes=lambda g, k, a: (times(g, g.neg(g.sin(a))),),
+            rate=lambda x, d: -np.sin(x[0]) * d[0],
+            expansion=sincos.cos,
+            symmetry="even",
+        ),
+        Op(
+            "exp",
+            1,
+            "trig",
+            np.exp,
+            "e^a",
+            slopes=lambda g, k, a: (times(g, k),),
+            rate=lambda x, d: np.exp(x[0]) * d[0],
+            expansion=transcendental.exp,
+            exact=(0.0, 1.0),
+        ),
+        Op(
+            "expm1",
+            1,
+            "trig",
+            np.expm1,
+            "e^a - 1",
+            slopes=lambda g, k, a: (times(g, g.add(k, g.constant(1.0))),),
+            rate=lambda x, d: np.exp(x[0]) * d[0],
+            expansion=transcendental.expm1,
+            exact=(0.0, 0.0),
+        ),
+        Op(
+            "log",
+            1,
+            "trig",
+            np.log,
+            "natural logarithm",
+            slopes=lambda g, k, a: (rules.reciprocal(g, a),),
+            rate=lambda x, d: d[0] / x[0],
+            expansion=transcendental.log,
+            exact=(1.0, 0.0),
+        ),
+        Op(
+            "log1p",
+            1,
+            "trig",
+            np.log1p,
+            "logarithm of 1 + a",
+            slopes=lambda g, k, a: (rules.reciprocal(g, g.add(g.constant(1.0), a)),),
+            rate=lambda x, d: d[0] / (1 + x[0]),
+            expansion=transcendental.log1p,
+            exact=(0.0, 0.0),
+        ),
+        Op(
+            "tanh",
+            1,
+            "trig",
+            np.tanh,
+            "hyperbolic tangent",
+            slopes=rules.of_tanh,
+            rate=lambda x, d: d[0] / np.cosh(x[0]) ** 2,
+            expansion=transcendental.tanh,
+            symmetry="odd",
+            exact=(0.0, 0.0),
+        ),
+        Op(
+            "asin",
+            1,
+            "trig",
+            np.arcsin,
+            "angle from -pi/2 to pi/2 whose sine is a",
+            slopes=rules.of_arc(1.0),
+            rate=lambda x, d: d[0] / np.sqrt((1 - x[0]) * (1 + x[0])),
+            expansion=transcendental.asin,
+            symmetry="odd",
+            exact=(0.0, 0.0),
+        ),
+        Op(
+            "acos",
+            1,
+            "trig",
+            np.arccos,
+            "angle from 0 to pi whose cosine is a",
+            slopes=rules.of_arc(-1.0),
+            rate=lambda x, d: -d[0] / np.sqrt((1 - x[0]) * (1 + x[0])),
+            expansion=transcendental.acos,
+            exact=(1.0, 0.0),
+        ),
+        Op(
+            "atan2",
+            2,
+            "trig",
+            np.arctan2,
+            "angle of the vector (b, a), from -pi to pi",
+            slopes=rules.of_atan2,
+            rate=lambda x, d: (x[1] * d[0] - x[0] * d[1]) / (x[0] ** 2 + x[1] ** 2),
+            expansion=transcendental.atan2,
+        ),
+        Op(
+            "power_of_two",
+            1,
+            "select",
+            power_of_two,
+            "2^a for integers a of normal numbers",
+            slopes=piecewise_constant,
+        ),
+        Op(
+            "exponent",
+            1,
+            "select",
+            exponent,
+            "the exponent of a in base 2, as a number",
+            slopes=piecewise_constant,
+        ),
+        Op(
+            "copysign",
+            2,
+            "sign",
+            np.copysign,
+            "|a| with the sign of b",
+            slopes=rules.of_copysign,
+            rate=lambda x, d: np.copysign(1.0, x[0]) * np.copysign(1.0, x[1]) * d[0],
+        ),
+        Op(
+            "round",
+            1,
+            "select",
+            np.rint,
+            "the nearest integer, halves to even",
+            slopes=piecewise_constant,
+        ),
+        Op(
+            "quarter",
+            3,
+            "select",
+            quarter,
+            "s, c, -s, -c for k = 0, 1, 2, 3 modulo 4",
+            slopes=rules.of_quarter,
+            rate=lambda x, d: quarter(x[0], d[1], d[2]),
+        ),
+        Op(
+            "less",
+            2,
+            "select",
+            np.less,
+            "whether a < b: a condition, for select alone",
+            slopes=piecewise_constant,
+        ),
+        Op(
+            "less_equal",
+            2,
+            "select",
+            np.less_equal,
+            "whether a <= b: a condition too",
+            slopes=piecewise_constant,
+        ),
+        Op(
+            "select",
+            3,
+            "select",
+            np.where,
+            "b if a holds, else c",
+            slopes=rules.of_select,
+            rate=lambda x, d: np.where(x[0], d[1], d[2]),
+        ),
     )
 }
+
+
+def elementary(arity: int) -> list[Op]:
+    """Returns the elementary functions of so many operands, which are expanded."""
+    return [op for op in OPS.values() if op.expansion and op.arity == arity]
+
+
 COMMUTES = {"add", "mul"}
 CONDITIONS = frozenset({"less", "less_equal"})  # no numbers: only `select` reads them
-EXPANDED = frozenset(  # in terms of the others by `passes.expand`, before code is made
-    ("sin", "cos", "exp", "expm1", "log", "log1p", "tanh", "asin", "acos", "atan2")
-)
+EXPANDED = frozenset(op.name for op in OPS.values() if op.expansion)
+"""Written in terms of the others by `passes.expand`, before code is made."""
 ARITHMETIC = {op.name for op in OPS.values() if op.evaluate}  # of scalars, to a scalar
+assert all(OPS[name].slopes for name in ARITHMETIC), "every operation has a derivative"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.program.op import fma
+from featherlane.program.evaluation import fma
 
 Array = Any
 TYPES: dict[str, Any] = {

@@ -10,118 +10,33 @@ exponents, signs, conditions and the k of `quarter` are piecewise constant: noth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from featherlane.errors import did_you_mean, one_of
+from featherlane.program.derivatives.rules import Linear, piecewise_constant
 from featherlane.program.graph import Graph, Output, simplify
-from featherlane.program.op import ARITHMETIC
+from featherlane.program.op import OPS
 
-Linear = Callable[[int], int]  # from a tangent or adjoint to its share through one operand
-Rule = Callable[..., tuple[Linear | None, ...]]
 Shape = tuple[int, ...]
 Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros
 
-FLAT = {"round", "less", "less_equal", "power_of_two", "exponent"}  # derivative 0 almost everywhere
+FLAT = {op.name for op in OPS.values() if op.slopes is piecewise_constant}
 SWITCHES = {"select", "quarter"}  # the first operand chooses which of the others counts
 
 MODES = ("auto", "forward", "reverse")
-
-
-def _same(t: int) -> int:
-    return t
-
-
-def _times(g: Graph, factor: int) -> Linear:
-    return lambda t: g.mul(factor, t)
-
-
-def _div(g: Graph, k: int, a: int, b: int) -> tuple[Linear | None, ...]:
-    reciprocal = g.div(g.constant(1.0), b)  # one division for all tangents
-    return _times(g, reciprocal), _times(g, g.neg(g.mul(k, reciprocal)))
-
-
-def _abs(g: Graph, k: int, a: int) -> tuple[Linear | None, ...]:
-    negative = g.less(a, g.constant(0.0))
-    return (lambda t: g.select(negative, g.neg(t), t),)
-
-
-def _select(g: Graph, k: int, condition: int, a: int, b: int) -> tuple[Linear | None, ...]:
-    zero = g.constant(0.0)
-    return None, lambda t: g.select(condition, t, zero), lambda t: g.select(condition, zero, t)
-
-
-def _quarter(g: Graph, k: int, quarters: int, s: int, c: int) -> tuple[Linear | None, ...]:
-    zero = g.constant(0.0)
-    return None, lambda t: g.quarter(quarters, t, zero), lambda t: g.quarter(quarters, zero, t)
-
-
-def _arc(sign: float) -> Rule:
-    """The rule of asin, or with the sign -1 of acos: 1 / sqrt((1 - a) (1 + a))."""
-
-    def rule(g: Graph, k: int, a: int) -> tuple[Linear | None, ...]:
-        one = g.constant(1.0)
-        root = g.sqrt(g.mul(g.sub(one, a), g.add(one, a)))
-        return (_times(g, g.div(g.constant(sign), root)),)
-
-    return rule
-
-
-def _atan2(g: Graph, k: int, a: int, b: int) -> tuple[Linear | None, ...]:
-    reciprocal = g.div(g.constant(1.0), g.add(g.mul(a, a), g.mul(b, b)))
-    return _times(g, g.mul(b, reciprocal)), _times(g, g.neg(g.mul(a, reciprocal)))
-
-
-def _tanh(g: Graph, k: int, a: int) -> tuple[Linear | None, ...]:
-    one = g.constant(1.0)
-    return (_times(g, g.mul(g.sub(one, k), g.add(one, k))),)
-
-
-def _copysign(g: Graph, k: int, a: int, b: int) -> tuple[Linear | None, ...]:
-    """The sign of a times that of b."""
-    one = g.constant(1.0)
-    return _times(g, g.mul(g.copysign(one, a), g.copysign(one, b))), None
-
-
-def _reciprocal(g: Graph, a: int) -> Linear:
-    return _times(g, g.div(g.constant(1.0), a))
-
-
-# From (graph, node, *operands) the linear map of each operand, None where nothing passes
-RULES: dict[str, Rule] = {
-    "neg": lambda g, k, a: (g.neg,),
-    "abs": _abs,
-    "add": lambda g, k, a, b: (_same, _same),
-    "sub": lambda g, k, a, b: (_same, g.neg),
-    "mul": lambda g, k, a, b: (_times(g, b), _times(g, a)),
-    "fma": lambda g, k, a, b, c: (_times(g, b), _times(g, a), _same),
-    "div": _div,
-    "sqrt": lambda g, k, a: (_times(g, g.div(g.constant(0.5), k)),),
-    "sin": lambda g, k, a: (_times(g, g.cos(a)),),
-    "cos": lambda g, k, a: (_times(g, g.neg(g.sin(a))),),
-    "exp": lambda g, k, a: (_times(g, k),),
-    "expm1": lambda g, k, a: (_times(g, g.add(k, g.constant(1.0))),),
-    "log": lambda g, k, a: (_reciprocal(g, a),),
-    "log1p": lambda g, k, a: (_reciprocal(g, g.add(g.constant(1.0), a)),),
-    "tanh": _tanh,
-    "asin": _arc(1.0),
-    "acos": _arc(-1.0),
-    "atan2": _atan2,
-    "power_of_two": lambda g, k, a: (None,),
-    "exponent": lambda g, k, a: (None,),
-    "copysign": _copysign,
-    "round": lambda g, k, a: (None,),
-    "quarter": _quarter,
-    "less": lambda g, k, a, b: (None, None),
-    "less_equal": lambda g, k, a, b: (None, None),
-    "select": _select,
-}
-assert RULES.keys() == ARITHMETIC, "every operation has a derivative"
 
 
 def _accumulate(g: Graph, totals: dict[int, int], number: int, share: int) -> None:
     total = g.add(totals.pop(number), share) if number in totals else share
     if g.number(total) != 0.0:
         totals[number] = total
+
+
+def _maps(g: Graph, k: int) -> tuple[Linear | None, ...]:
+    """Returns the linear map of each operand of a node."""
+    slopes = OPS[g.op[k]].slopes
+    assert slopes is not None
+    return slopes(g, k, *g.args[k])
 
 
 def _tangent(g: Graph, k: int, tangents: Sweep) -> dict[int, int]:
@@ -134,7 +49,7 @@ def _tangent(g: Graph, k: int, tangents: Sweep) -> dict[int, int]:
             shares = tangents[a].get(number, zero), tangents[b].get(number, zero)
             _accumulate(g, totals, number, getattr(g, op)(args[0], *shares))
     elif any(tangents[a] for a in args):
-        for passes, a in zip(RULES[op](g, k, *args), args, strict=True):
+        for passes, a in zip(_maps(g, k), args, strict=True):
             if passes:
                 for number, t in tangents[a].items():
                     _accumulate(g, totals, number, passes(t))
@@ -158,7 +73,7 @@ def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
         if not (adjoints[k] and active[k] and g.args[k]):
             continue
         g.current_tag = g.tag[k]
-        for passes, a in zip(RULES[g.op[k]](g, k, *g.args[k]), g.args[k], strict=True):
+        for passes, a in zip(_maps(g, k), g.args[k], strict=True):
             if passes and active[a]:
                 for number, t in adjoints[k].items():
                     _accumulate(g, adjoints[a], number, passes(t))

@@ -1,4 +1,4 @@
-"""Transcendental functions lowered to arithmetic, by the rules of `sincos`, `transcendental`."""
+"""Elementary functions as arithmetic, in one pass: by the expansions of the table of operations."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.program.expansions.transcendental import NUMBERS, Form
 from featherlane.program.graph import Graph, Rule, rewrite
-from featherlane.program.op import EXPANDED
-from featherlane.program.passes import sincos, transcendental
+from featherlane.program.op import OPS
 
 
-def _rules(dtype: np.dtype, fused: bool) -> dict[str, Rule]:
-    rules = sincos.rules(dtype, fused) | transcendental.rules(dtype, fused)
-    assert rules.keys() == EXPANDED, "every function that no backend has is expanded"
-    return rules
+def _rules(form: Form) -> dict[str, Rule]:
+    expansions = ((op.name, op.expansion) for op in OPS.values() if op.expansion)
+    return {name: _of_form(expansion, form) for name, expansion in expansions}
 
 
-RULES = {
-    (np.dtype(kind), fused): _rules(np.dtype(kind), fused)
-    for kind in (np.float64, np.float32)
-    for fused in (True, False)
-}
+def _of_form(expansion: Rule, form: Form) -> Rule:
+    return lambda graph, *operands: expansion(graph, form, *operands)
+
+
+RULES = {form: _rules(form) for form in NUMBERS}
 
 
 def expand(graph: Graph, dtype: Any, fused: bool = True) -> Graph:
-    """The graph with transcendental functions in terms of the other operations, for float64 or
-    float32. Functions of one argument share their common subexpressions. fused: whether the target
-    has fused multiply-adds; else `unfuse` must follow.
+    """The graph with elementary functions in terms of the other operations, for float64 or float32.
+    What functions of one argument have in common is computed once. fused: whether the target has
+    fused multiply-adds; else `unfuse` must follow.
     """
     rules = RULES.get((np.dtype(dtype), fused))
     if rules is None:

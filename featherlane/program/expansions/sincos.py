@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.program.graph import Graph, Rule
-from featherlane.program.passes.transcendental import polynomial
+from featherlane.program.derivatives.rules import Graph
+from featherlane.program.expansions.transcendental import Form, polynomial
 
 
 class Reduction(NamedTuple):
@@ -41,7 +41,7 @@ class Reduction(NamedTuple):
 # one by one from the lowest, the others fitted again each time). The sine's relative error counts
 # evenly; the cosine's absolute error counts three times as much at pi/4, where the error of r adds
 # to it, as at 0. At pi/4 they are 2^-57.9 and 2^-54.7 in float64, 2^-27.8 and 2^-25.4 in float32.
-REDUCTIONS = {
+FUSED: dict[np.dtype, Reduction] = {
     np.dtype(np.float64): Reduction(
         limit=2.0**40,
         two_over_pi=0.6366197723675814,
@@ -73,12 +73,12 @@ REDUCTIONS = {
 }
 
 # pi/2 in parts of 33 bits, and of 11 bits; the last part is rounded
-UNFUSED = {
-    np.dtype(np.float64): REDUCTIONS[np.dtype(np.float64)]._replace(
+UNFUSED: dict[np.dtype, Reduction] = {
+    np.dtype(np.float64): FUSED[np.dtype(np.float64)]._replace(
         limit=2.0**20,
         half_pi=(1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),
     ),
-    np.dtype(np.float32): REDUCTIONS[np.dtype(np.float32)]._replace(
+    np.dtype(np.float32): FUSED[np.dtype(np.float32)]._replace(
         limit=2.0**13,
         half_pi=(
             1.5703125,
@@ -91,8 +91,15 @@ UNFUSED = {
 }
 
 
-def _reduce(new: Graph, x: int, numbers: Reduction) -> tuple[int, int]:
+REDUCTIONS: dict[Form, Reduction] = {
+    **{(dtype, True): numbers for dtype, numbers in FUSED.items()},
+    **{(dtype, False): numbers for dtype, numbers in UNFUSED.items()},
+}
+
+
+def _reduce(new: Graph, form: Form, x: int) -> tuple[int, int]:
     """The integer k next to x 2/pi and r = x - k pi/2, both NaN unless |x| is below the limit."""
+    numbers = REDUCTIONS[form]
     within = new.less(new.abs(x), new.constant(numbers.limit))
     x = new.select(within, x, new.constant(math.nan))
     k = new.round(new.mul(x, new.constant(numbers.two_over_pi)))
@@ -102,27 +109,24 @@ def _reduce(new: Graph, x: int, numbers: Reduction) -> tuple[int, int]:
     return k, r
 
 
-def _quadrant(new: Graph, x: int, numbers: Reduction) -> tuple[int, int, int]:
+def _quadrant(new: Graph, form: Form, x: int) -> tuple[int, int, int]:
     """The number k of quarter turns of x, and sin r and cos r of the rest r."""
-    k, r = _reduce(new, x, numbers)
+    numbers = REDUCTIONS[form]
+    k, r = _reduce(new, form, x)
     z = new.mul(r, r)
     sine = new.fma(new.mul(r, z), polynomial(new, z, numbers.sine), r)
     cosine = new.fma(z, polynomial(new, z, numbers.cosine), new.constant(1.0))
     return k, sine, cosine
 
 
-def rules(dtype: np.dtype, fused: bool = True) -> dict[str, Rule]:
-    """The rewrite rules of sine and cosine, for float64 or float32. The sine and the cosine of one
-    argument share all but their last operation. fused: whether the target has fused multiply-adds.
-    """
-    numbers = (REDUCTIONS if fused else UNFUSED)[dtype]
+# The sine and the cosine of one argument share all but their last operation
 
-    def sin(new: Graph, x: int) -> int:
-        k, s, c = _quadrant(new, x, numbers)
-        return new.quarter(k, s, c)
 
-    def cos(new: Graph, x: int) -> int:
-        k, s, c = _quadrant(new, x, numbers)
-        return new.quarter(k, c, new.neg(s))  # a quarter turn ahead, without computing k + 1
+def sin(new: Graph, form: Form, x: int) -> int:
+    k, s, c = _quadrant(new, form, x)
+    return new.quarter(k, s, c)
 
-    return {"sin": sin, "cos": cos}
+
+def cos(new: Graph, form: Form, x: int) -> int:
+    k, s, c = _quadrant(new, form, x)
+    return new.quarter(k, c, new.neg(s))  # a quarter turn ahead, without computing k + 1
