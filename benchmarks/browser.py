@@ -30,8 +30,8 @@ import featherlane as fl
 from featherlane.api.browser import facts
 from featherlane.api.model import Model
 from featherlane.backends.wasm.files import WasmFunction, library
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 
 STATES, SECONDS, WINDOW = 256, 6.0, 5e-3  # engines take seconds to compile large functions

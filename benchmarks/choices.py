@@ -32,9 +32,10 @@ from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.cost_model import LATE
 from featherlane.backends.cpu.graphs.layout import MOST, MemoryLayout
-from featherlane.functions.compile import candidates, compile_single, dynamics_program
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
+from featherlane.functions.kernels import SINGLE, variant_kernel
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import candidates, dynamics_program
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.tools.explain import layout_of
@@ -133,7 +134,7 @@ class Case(NamedTuple):
     def of(self, kernel: Kernel) -> Callable[..., object]:
         """Another kernel as the function, in one thread."""
         f = self.function
-        made = Function(f.name, f.inputs, f.outputs, lambda dtype: kernel)
+        made = Function(f.name, f.inputs, f.outputs, KernelsByDtype(lambda dtype: kernel))
         return lambda *given, out: made(*given, out=out, threads=1)
 
     def batches(self, least: int = 1) -> list[int]:
@@ -165,8 +166,7 @@ def lanes(case: Case) -> Iterator[Cell]:
         run.ufunc(case.dtype)
         calls[str(width)] = lambda *given, out, run=run: run(*given, out=out, threads=1)
     yield case.cell("lanes", str(widest), calls, widest)
-    key = f"own lanes {model.fingerprint} {name}"
-    own = compile_single(model, Variant(name), key, case.dtype)
+    own = variant_kernel(model, Variant(name), case.dtype, SINGLE)
     yield case.cell("lanes", "own", {**calls, "own": case.of(own)}, 1)
 
 

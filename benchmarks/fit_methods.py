@@ -21,7 +21,7 @@ import numpy as np
 from links_results import WITHIN, Cell, by_cell, ours, read
 from robots import table
 
-from featherlane.api.compiled import LONG
+from featherlane.functions.kernels import LONG
 
 MOST_TERMS = 4
 PRICE = 1e-4  # mean square of the relative error that one more term has to be worth

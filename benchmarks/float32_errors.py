@@ -8,8 +8,9 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
+from featherlane.functions.variants import input_shapes
 from featherlane.program.lower import lower
 from featherlane.tools.check import NOISE, random_states
 from featherlane.tools.measures import conditioning, largest_entry

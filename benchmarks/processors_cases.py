@@ -17,9 +17,10 @@ from featherlane.backends.cpu.graphs import kernel as cpu
 from featherlane.backends.cpu.loaded import LoadedLoop
 from featherlane.backends.cpu.steps import interpreter
 from featherlane.backends.cpu.steps.run import LoadedSteps, StepEvaluator
-from featherlane.functions.compile import dynamics_program, input_shapes, output_shapes
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
+from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.robot.joints import JOINT_TYPES

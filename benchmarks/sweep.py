@@ -29,8 +29,9 @@ import numpy as np
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
+from featherlane.functions.variants import input_shapes
 from featherlane.program.lower import lower
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.check import CheckReport, check, comparable, random_states

@@ -19,7 +19,7 @@ import numpy as np
 from featherlane.algorithms.elimination import eliminate
 from featherlane.algorithms.scan import path_scan, scan, subtree_sum
 from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.program.lower import traced
 
 Combine = Callable[[Any, Any], Iterable[Any]]
@@ -84,7 +84,7 @@ class _ArrayFunctions:
 def _function(name: str, algorithm: Algorithm, inputs: Items, options: Items) -> Function:
     shapes = dict(inputs)
     kernel = partial(_ListEvaluator, algorithm, shapes, dict(options))
-    return Function(name, shapes, {"result": inputs[0][1]}, kernel)
+    return Function(name, shapes, {"result": inputs[0][1]}, KernelsByDtype(kernel))
 
 
 def _count(name: str, array: Any, element: Shape) -> int:

@@ -9,8 +9,8 @@ import repetition
 from left_out import Summary
 
 import featherlane as fl
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.variants import input_shapes
 
 try:
     from hypothesis import HealthCheck, settings

@@ -43,7 +43,7 @@ SCRIPT = """
 import numpy as np
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program
+from featherlane.functions.tracing import dynamics_program
 from featherlane.functions.table import Variant
 from featherlane.program.lower import lower
 

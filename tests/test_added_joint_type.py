@@ -15,8 +15,8 @@ import featherlane as fl
 from featherlane.api.browser import facts
 from featherlane.api.card import card
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.robot import joints
 from featherlane.robot.group_coordinates import rotation_about_z

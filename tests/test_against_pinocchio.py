@@ -18,8 +18,9 @@ from robot_files import robot_file
 import featherlane as fl
 from featherlane import convert
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program, input_shapes
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
+from featherlane.functions.variants import input_shapes
 from featherlane.program.lower import lower
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.check import check, comparable

@@ -19,10 +19,10 @@ from featherlane.backends import reference
 from featherlane.backends.cpu import scratch
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.backends.cpu.graphs import stream
-from featherlane.functions import compile
-from featherlane.functions.compile import dynamics_program
-from featherlane.functions.function import Function
+from featherlane.functions import tracing
+from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower
 from featherlane.program.op import ARITHMETIC, OPS
@@ -200,13 +200,16 @@ def test_an_arm_gives_the_interpreters_bits(iiwa, states, dtype):
 def test_functions_have_the_bits_of_their_definition(monkeypatch, pendulum, states, dtype):
     """Large graphs keep what is repeated as functions: here a small one does."""
     name = "forward_dynamics_derivatives"
-    monkeypatch.setattr(compile, "LARGEST_FLAT", 0)
+    monkeypatch.setattr(tracing, "LARGEST_FLAT", 0)
     program = dynamics_program(pendulum, Variant(name))
     assert program.functions
     key = f"functions of {name}"
     shapes = {k: out.shape for k, out in program.outputs.items()}
     made = Function(
-        name, program.inputs, shapes, lambda d: compile_program(lambda: program, key, d)
+        name,
+        program.inputs,
+        shapes,
+        KernelsByDtype(lambda d: compile_program(lambda: program, key, d)),
     )
     for batch in (1, 16, 21):
         given = states(pendulum, name, batch, None, dtype)

@@ -13,9 +13,9 @@ import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.c.names import comment, identifier
 from featherlane.backends.layout import layout
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sources import code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.robot.joints import JOINT_TYPES

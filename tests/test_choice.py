@@ -11,8 +11,8 @@ from featherlane.api.random_robots import chain
 from featherlane.backends.cpu.call import cpython
 from featherlane.backends.cpu.cost_model import PART, SLOT, WAKE, WORTH_WAKING, CallCost
 from featherlane.functions import fast_path, function
-from featherlane.functions.compile import candidates, dynamics_graph
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.tracing import candidates, dynamics_graph
 from featherlane.tools import cli, timing
 from featherlane.tools.explain import explain
 from featherlane.tools.work import work

@@ -16,7 +16,8 @@ from featherlane.backends.cpu.graphs.layout import memory_layout
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
-from featherlane.functions import compile
+from featherlane.functions import tracing
+from featherlane.functions.function import KernelsByDtype
 from featherlane.functions.table import Variant
 from featherlane.program.lower import lower
 from featherlane.program.passes.inline import flat
@@ -131,10 +132,10 @@ def test_the_main_graph_cannot_work_on_results():
 @pytest.mark.parametrize("name", ["forward_dynamics_derivatives"])
 def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path, name, dtype):
     """A robot whose graph is made large by lowering the bound; every width, a batch with a rest."""
-    monkeypatch.setattr(compile, "LARGEST_FLAT", 0)
+    monkeypatch.setattr(tracing, "LARGEST_FLAT", 0)
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     model = random_tree(5, 1.5, seed=3)
-    program = lower(compile.dynamics_program(model, Variant(name)), "cpu", dtype)
+    program = lower(tracing.dynamics_program(model, Variant(name)), "cpu", dtype)
     assert program.functions
     rng = np.random.default_rng(1)
     q = model.random_configuration(19, seed=2).astype(dtype)
@@ -142,12 +143,14 @@ def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path,
     wanted = evaluate(program, {"q": q, "v": v, "tau": tau}, dtype)
     for width in (1, 4, 8, 16):
         kernel = compile_program(
-            lambda: compile.dynamics_program(model, Variant(name)),
+            lambda: tracing.dynamics_program(model, Variant(name)),
             f"test {model.fingerprint}",
             dtype,
             width,
         )
         outputs = {k: out.shape for k, out in program.outputs.items()}
-        function = fl.Function(name, program.inputs, outputs, lambda _, kernel=kernel: kernel)
+        function = fl.Function(
+            name, program.inputs, outputs, KernelsByDtype(lambda _, kernel=kernel: kernel)
+        )
         for got, expected in zip(function(q, v, tau), wanted.values(), strict=True):
             assert np.array_equal(got, expected)

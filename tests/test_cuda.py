@@ -15,8 +15,9 @@ from test_backend import DTYPES, dtypes, every_operation, random_function, same_
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import column_groups, kernel, parse, ptx, rows, stages
-from featherlane.functions.compile import dynamics_program, input_shapes, scalar_function
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program, scalar_function
+from featherlane.functions.variants import input_shapes
 from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower, traced
 from featherlane.program.program import Program

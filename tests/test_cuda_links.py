@@ -20,10 +20,11 @@ from featherlane.backends.cuda import files, links, rounds
 from featherlane.backends.cuda.rounds import BlockShape
 from featherlane.backends.cuda.workspaces import DeviceWorkspaces
 from featherlane.errors import CompileError
-from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.long.on_gpu import long_kernels, scan_options
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import scalar_function
+from featherlane.functions.variants import input_shapes
 from featherlane.program.call_list import call_list
 from featherlane.program.evaluation import fma
 from featherlane.program.graph import Graph, Output

@@ -9,20 +9,20 @@ from test_backend import dtypes, same_bits
 
 import featherlane as fl
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.api.compiled import settled
 from featherlane.backends.cuda import plans
 from featherlane.functions import sequences
 from featherlane.functions.differentiated import function_of
 from featherlane.functions.gpu import kernels_of, source_of
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import with_defaults
 
 BATCH = 35  # a whole warp, and three states of another
 
 
 def compare(model, variant, dtype):
     """Emulated kernels against the CPU's; returns the kernels."""
-    variant, rng = settled(variant), np.random.default_rng(5)
+    variant, rng = with_defaults(variant), np.random.default_rng(5)
     kernels = kernels_of(source_of(model, variant), "f", np.dtype(dtype))
     inputs = {x: 0.5 * rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}
     if "q" in inputs:
@@ -96,7 +96,7 @@ def test_steps_of_pieces(monkeypatch):
 
 
 def test_functions_without_their_barriers_are_found_out(small):
-    variant = settled(Variant("rollout", integrator="semi_implicit", steps=2))
+    variant = with_defaults(Variant("rollout", integrator="semi_implicit", steps=2))
     kernels = kernels_of(source_of(small, variant), "f", np.dtype(np.float32))
     inputs = {x: np.full((BATCH, *s), 0.1) for x, s in kernels.inputs.items()}
     texts = [kernels.texts[0].replace("bar.warp.sync 0xffffffff;\n", "")]

@@ -13,8 +13,8 @@ from repetition import repeated
 from test_backend import DTYPES, same_bits
 
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import DEFAULT_INTEGRATOR, FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 
 BATCH = 37  # a warp of a GPU and five states, and parts of all vectors

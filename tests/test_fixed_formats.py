@@ -21,8 +21,8 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval, intervals
 from featherlane.backends.reference import values
 from featherlane.errors import CompileError
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.passes.reciprocals import normalised
 from featherlane.program.trace import trace
 

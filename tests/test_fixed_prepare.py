@@ -11,8 +11,8 @@ from featherlane.backends.fixed.datapath import OPERATIONS
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.reference import evaluate, values
 from featherlane.errors import CompileError
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.passes.guards import flagged
 from featherlane.program.passes.outline import outline
 from featherlane.program.passes.reciprocals import normalised

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.api import compiled
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.steps.run import StepEvaluator
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.fast_path import machine_code_call
 from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import KINEMATICS, METHODS
@@ -47,7 +47,7 @@ def refused(model, name):
 @pytest.fixture(autouse=True, scope="module")
 def every_robot_is_long():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "LONG", 1)
+        patch.setattr(variant_kernels, "LONG", 1)
         yield
 
 
@@ -164,7 +164,7 @@ def test_parameters_as_inputs(names, monkeypatch):
         long.mass_matrix(q, params=heavy),
         long.mass_matrix_inverse(q, params=heavy),
     ]
-    monkeypatch.setattr(compiled, "LONG", 1000)
+    monkeypatch.setattr(variant_kernels, "LONG", 1000)
     wanted = [
         *[model.inverse_dynamics(q, v, tau, params=params)] * len(INVERSE),
         *[model.forward_dynamics(q, v, tau, params=params)] * 2,
@@ -226,7 +226,7 @@ def test_kinematics_are_those_of_the_short_robot(name, monkeypatch):
         getattr(m, name)(*given, **options, **({"reference": r} if r else {})) for r in references
     ]
     found = run(fresh(model))
-    monkeypatch.setattr(compiled, "LONG", 1000)
+    monkeypatch.setattr(variant_kernels, "LONG", 1000)
     for x, y in zip(found, run(fresh(model)), strict=True):
         close(x, y)
 
@@ -342,7 +342,7 @@ def test_robots_are_long_from_some_links_on(monkeypatch):
         (star, 7, Kernel),
         (star, 6, StepEvaluator),
     ):
-        monkeypatch.setattr(compiled, "LONG", most)
+        monkeypatch.setattr(variant_kernels, "LONG", most)
         function = fl.Model(**model._fields()).function("inverse_dynamics", method="serial")
         function.ufunc(float)
         ((run, kernel, _),) = function._compiled.values()

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.api import compiled
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.long.freedoms import sweep_order
 
 DTYPES = [np.float64, np.float32]
@@ -66,11 +66,11 @@ def long(monkeypatch):
     """What makes a robot long."""
 
     def make(model):
-        monkeypatch.setattr(compiled, "LONG", 1)
+        monkeypatch.setattr(variant_kernels, "LONG", 1)
         made = fresh(model)
         for name in (*MATRICES, *MORE):
             assert made.function(name) is made.function(name)
-        monkeypatch.setattr(compiled, "LONG", 1000)
+        monkeypatch.setattr(variant_kernels, "LONG", 1000)
         return made
 
     return make

@@ -110,7 +110,7 @@ def refusing(monkeypatch):
         "scratch_waiting": cast(empty, c_void_p).value,
     }
     monkeypatch.setattr(linked, "symbols", lambda: symbols)
-    monkeypatch.setattr("featherlane.api.compiled._kernels", {})
+    monkeypatch.setattr("featherlane.functions.kernels._kernels", {})
     allocator.empty = empty
     return allocator
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.api import compiled
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.table import FUNCTIONS
 from featherlane.robot.model import WORLD
 
@@ -72,7 +72,7 @@ def test_what_a_method_does_not_take_is_refused(robot, call, told):
 def test_a_ground_that_moves(monkeypatch, long):
     """A robot on a body of no mass that is carried along, without the body."""
     if long:
-        monkeypatch.setattr(compiled, "LONG", 1)
+        monkeypatch.setattr(variant_kernels, "LONG", 1)
     model = fl.chain(6, 2)
     rng = np.random.default_rng(0)
     q, v, a = rng.normal(size=(3, 5, 6))

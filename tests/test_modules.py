@@ -17,8 +17,8 @@ from repetition import examples, repeated
 import featherlane as fl
 from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.analysis.counts import of_graph, of_program
 from featherlane.program.analysis.modules import Submodule, classes, modules_of
 from featherlane.program.graph import Graph, Output, simplify

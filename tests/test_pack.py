@@ -13,8 +13,9 @@ from featherlane.backends import reference
 from featherlane.backends.cpu.graphs import single
 from featherlane.backends.cpu.linked import linked, machine_code
 from featherlane.backends.llvm import jit
-from featherlane.functions.compile import cheapest, dynamics_graph, in_lanes
+from featherlane.functions.lanes import cheapest, in_lanes
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.lower import lower
 from featherlane.program.op import OPS

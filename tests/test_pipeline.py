@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from repetition import examples, repeated
 
 import featherlane as fl
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 from featherlane.program.analysis.pipeline import Operator, Pipeline
 from featherlane.program.graph import Graph, Output, simplify

@@ -12,8 +12,9 @@ from textbook import tree
 
 import featherlane as fl
 from featherlane.backends.reference import evaluate
-from featherlane.functions.compile import _runs, input_shapes
 from featherlane.functions.table import REFERENCES, TABLE, Variant
+from featherlane.functions.tracing import _runs
+from featherlane.functions.variants import input_shapes
 from featherlane.program.analysis.counts import of_graph, slots
 from featherlane.program.graph import simplify
 from featherlane.program.op import ARITHMETIC

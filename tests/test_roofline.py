@@ -15,9 +15,9 @@ from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.cpu.peaks import Bandwidth, Peaks, bandwidth, peaks
 from featherlane.backends.cpu.strides import aligned
 from featherlane.backends.llvm.jit import widest
-from featherlane.functions import compile
-from featherlane.functions.compile import dynamics_program
+from featherlane.functions import tracing
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.tools import bench, cli, timing
 from featherlane.tools.roofline import Roofline, RooflinePoint, point
@@ -112,7 +112,7 @@ def test_slots_are_the_instructions_of_the_code(name, dtype):
 
 
 def test_functions_count_as_often_as_they_run(monkeypatch):
-    monkeypatch.setattr(compile, "LARGEST_FLAT", 0)
+    monkeypatch.setattr(tracing, "LARGEST_FLAT", 0)
     model, name = fl.load("double_pendulum", root="free"), "forward_dynamics_derivatives"
     program = lower(dynamics_program(model, Variant(name)), "cpu", "float64")
     text = kernel.source(program, np.dtype("float64"), 4)

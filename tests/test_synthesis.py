@@ -21,8 +21,8 @@ from featherlane.backends.fpga.units.functions import multipliers_of
 from featherlane.backends.fpga.units.multipliers import DSP48E2, MULT18X18D, Multiplier, tiles
 from featherlane.backends.fpga.verify import place, synthesis, tools
 from featherlane.errors import CompileError
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.analysis.modulo import by_call, pipelined
 from featherlane.program.graph import Graph, Output
 from featherlane.scalar import Tag

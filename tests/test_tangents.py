@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.api import compiled
 from featherlane.backends.cpu.steps.run import StepEvaluator
-from featherlane.functions.compile import scalar_function
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import scalar_function
 from featherlane.program.derivatives.calls import tangent
 from featherlane.program.program import Program
 from featherlane.program.trace import STEPS, program_of
@@ -127,9 +127,9 @@ def pair(request):
 
 def compare(monkeypatch, pair, call, rtol=1e-11):
     short, long = pair
-    monkeypatch.setattr(compiled, "LONG", 1000)
+    monkeypatch.setattr(variant_kernels, "LONG", 1000)
     expected = call(short)
-    monkeypatch.setattr(compiled, "LONG", 1)
+    monkeypatch.setattr(variant_kernels, "LONG", 1)
     for x, y in zip(call(long), expected, strict=True):
         assert_allclose(x, y, rtol=0, atol=rtol * max(1.0, np.abs(y).max()))
 

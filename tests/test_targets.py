@@ -18,8 +18,8 @@ from featherlane.backends.cpu import scratch
 from featherlane.backends.cpu.addresses import with_table
 from featherlane.backends.cpu.graphs import kernel as cpu
 from featherlane.backends.llvm.targets import TARGETS, host, host_target, machine_code, runs_here
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower
 from featherlane.program.program import Program

@@ -13,8 +13,9 @@ from test_worst_case import Outside
 
 import featherlane as fl
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.api import compiled
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions import sequences
+from featherlane.functions.table import Variant
 
 BATCH = 5
 ORDER = {"semi_implicit": 1, "euler": 1, "implicit_damping": 1, "midpoint": 2, "rk4": 4}
@@ -193,7 +194,7 @@ def planned(monkeypatch):
 
     def load(model):
         monkeypatch.setattr(sequences, "FLAT", 0)
-        monkeypatch.setattr(compiled, "_kernels", {})
+        monkeypatch.setattr(variant_kernels, "_kernels", {})
         return fl.Model(**model._fields())
 
     return load
@@ -400,7 +401,7 @@ def test_a_feedback_law_in_a_rollout():
 def test_nothing_is_called_between_steps(planned, monkeypatch):
     """However many steps: what machine code asks of CPython and the system is as much."""
     outside, model = Outside(monkeypatch), planned(TREES[0])
-    assert sequences.is_planned(model, compiled.Variant("linearize_step", integrator="rk4"))
+    assert sequences.is_planned(model, Variant("linearize_step", integrator="rk4"))
     for name, options in (("rollout", {}), ("rollout_gradient", {}), ("linearize_step", {})):
         found = []
         for steps in (3, 30):

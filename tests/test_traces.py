@@ -12,8 +12,8 @@ from repetition import repeated
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import DERIVED, TABLE, Variant
+from featherlane.functions.variants import input_shapes
 from featherlane.program.array import TracedArray
 from featherlane.program.graph import graph_key
 from featherlane.program.node import Node
@@ -671,8 +671,9 @@ def test_wrong_calls_name_the_argument(robot):
 
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics_derivatives", "jacobian"])
 def test_algorithms_take_arrays_as_they_take_lists(name):
-    from featherlane.functions.compile import _choices, _traceable, input_shapes
     from featherlane.functions.table import Variant
+    from featherlane.functions.tracing import _choices, _traceable
+    from featherlane.functions.variants import input_shapes
 
     robot = fl.random_tree(9, seed=1)  # every joint type
     frame = ("body0", "world") if name == "jacobian" else (None, None)

@@ -12,7 +12,7 @@ import featherlane as fl
 from featherlane import algorithms
 from featherlane.accelerators.organise.limbs import Limbs
 from featherlane.algorithms.body_frames import body_derivatives
-from featherlane.api import compiled
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.robot.chains import chains, groups
 from featherlane.robot.editing.split_root import split_root
@@ -35,7 +35,7 @@ def model(request, monkeypatch):
     """A robot as one piece of code, or in the recorded steps of long ones."""
     robot, length = request.param
     if length == "long":
-        monkeypatch.setattr(compiled, "LONG", 1)
+        monkeypatch.setattr(variant_kernels, "LONG", 1)
     return fl.Model(**ROBOTS[robot]._fields())
 
 

@@ -28,8 +28,8 @@ from featherlane.backends.fpga.units.multipliers import (
     tiles,
 )
 from featherlane.errors import CompileError
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.clamps import clamps
 from featherlane.program.trace import trace

@@ -20,10 +20,10 @@ from featherlane.backends import reference
 from featherlane.backends.wasm import assembly, code, encode
 from featherlane.backends.wasm.files import WasmFunction, library, page
 from featherlane.backends.wasm.lanes import LANES
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.figure import figure
 from featherlane.functions.sources import source_program
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.robot.joints import JOINT_TYPES

@@ -6,17 +6,17 @@ derivatives as inputs in place of the kernel that computes them: so both take th
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.functions.compile import input_shapes, output_shapes
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
+from featherlane.functions.kernels import RobotKernels, variant_kernel
 from featherlane.functions.sequences import planned
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import input_shapes, output_shapes, variant_key
 from featherlane.program.plan import Copy, KernelRun, Matrices, Multiply, Plan, PlanStep, Use
 
 DYNAMICS = "forward_dynamics_and_derivatives"
@@ -26,7 +26,7 @@ STAGES = ("1", "2", "3", "4")
 def piece(model: Model, variant: Variant) -> Function:
     """A function that steps consist of, as one of arrays."""
     shapes = input_shapes(model, variant), output_shapes(model, variant)
-    return Function(variant.name, *shapes, partial(model._kernel, variant, None))
+    return Function(variant.name, *shapes, RobotKernels(model, variant))
 
 
 def products(model: Model, variant: Variant) -> int:
@@ -57,10 +57,10 @@ def chain_rule(model: Model, variant: Variant) -> Function:
     temporaries = {k: x for k, x in plan.temporaries.items() if k not in inputs}
     made = Plan(inputs, plan.outputs, [*begin, *steps], temporaries, plan.scratch)
     assert all(isinstance(step, KernelRun | Copy | Matrices) for step in made.steps)
-    key = f"chain rule of {model._key(variant)}"
+    key = f"chain rule of {variant_key(model, variant)}"
 
     def kernel(dtype: np.dtype) -> Any:
-        kernels = [model._kernel(part, None, dtype) for part in parts]
+        kernels = [variant_kernel(model, part, dtype) for part in parts]
         return compile_plan(made, kernels, key, dtype, False)
 
-    return Function("chain_rule", made.inputs, made.outputs, kernel)
+    return Function("chain_rule", made.inputs, made.outputs, KernelsByDtype(kernel))

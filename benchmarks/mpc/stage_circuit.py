@@ -26,8 +26,8 @@ from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.derivatives.graphs import jacobian
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.trace import trace

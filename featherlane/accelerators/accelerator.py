@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil, isfinite, prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +49,9 @@ from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.arguments import alike, counted, is_count, is_real, lead_of, whole
 from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.fixed import FixedFunction
+from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import check_variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.pipeline import Pipeline
 
@@ -289,7 +291,7 @@ class Accelerator:
             came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
             raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
         _, arrays = alike({name: inputs[name] for name in shapes})
-        lead = lead_of(arrays.values(), shapes, self.model._explain)
+        lead = lead_of(arrays.values(), shapes, partial(shape_hint, self.model, None))
         if not prod(lead):
             raise ValueError(f"inputs has leading dimensions {lead}: wanted a state, or more")
         states = {
@@ -392,7 +394,7 @@ def accelerator(
     from featherlane.backends.c.names import identifier
 
     variant = with_wrenches(variant_named(model, function), f_ext, frames)
-    model._checked(variant)
+    check_variant(model, variant)
     if arrays not in (None, *ARRAYS):
         wanted = "wanted None, 'limbs' or 'columns' ('auto' is for fl.multifunction)"
         raise ValueError(f"arrays is {shown(arrays)}: {wanted}")

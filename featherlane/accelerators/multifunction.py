@@ -78,9 +78,9 @@ from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.arguments import counted, whole
 from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import check_variant, input_shapes
 from featherlane.program.graph import Graph
 from featherlane.robot.tree_of import tree_of
 
@@ -451,7 +451,7 @@ def multifunction(
     top = identifier(f"{model.name}_functions") if name is None else name
     check_name(top)
     wrenches = with_wrenches(NO_WRENCHES, f_ext, frames)
-    model._checked(wrenches)
+    check_variant(model, wrenches)
     target = devices.load(device, delays, 1e3 / clock)
     given = checked_ranges(shapes_of(model, wrenches), ranges)
     choices = {

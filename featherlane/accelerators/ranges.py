@@ -14,8 +14,8 @@ from featherlane.accelerators.organise.pass_graph import NO_WRENCHES
 from featherlane.api.fixed import Ends, entry_bounds, formats_in_arrays, input_ranges
 from featherlane.api.model import Model
 from featherlane.backends.fixed.ranges import Bounds
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import input_shapes
 
 
 class PassRanges(NamedTuple):

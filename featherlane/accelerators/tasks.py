@@ -17,8 +17,8 @@ from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Entry, Network
 from featherlane.backends.fpga.simulation.simulate import Streams
 from featherlane.errors import CompileError, one_of, shown
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import input_shapes
 
 
 class Task(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.copied import copied
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.gpu import OnGPU
 from featherlane.functions.results import named_results
 from featherlane.program.array import trace
@@ -70,8 +70,8 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
         return compile_program(lambda: program, key, dtype, width)
 
     collect, shapes = named_results(tuple(outputs)), (graph.inputs, outputs)
-    made, on_gpu = lambda: graph, OnGPU(key, lambda: program)
-    return Function(name, *shapes, kernel, collect, origin=origin, graph=made, gpu=on_gpu)
+    kernels = KernelsByDtype(kernel, lambda: graph, OnGPU(key, lambda: program))
+    return Function(name, *shapes, kernels, collect, origin=origin)
 
 
 class _Reshaped:

@@ -27,9 +27,9 @@ from featherlane.functions.circuits import (
     circuit_graph,
     with_rotations,
 )
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import input_shapes
 from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 from featherlane.robot.tree_of import tree_of

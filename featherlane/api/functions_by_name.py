@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from featherlane.algorithms.integrators import Integrator
-from featherlane.api.compiled import Arrays, settled
+from featherlane.api.compiled import Arrays
 from featherlane.api.configurations import Configurations
 from featherlane.errors import nearest
 from featherlane.functions.actuation import Actuated
 from featherlane.functions.array_like import Reference, WrenchFrame
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.copied import copied
 from featherlane.functions.function import Function
 from featherlane.functions.policy import Policy
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
+from featherlane.functions.variants import check_variant, variant_of
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
 
@@ -83,12 +84,22 @@ class FunctionsByName(Configurations):
             >>> step(q, v, tau, dt).q.shape
             (2,)
         """
-        chosen = None if method == "auto" else method
-        places = tuple(params), frame, reference, wrt, (), chosen
-        controls = self._actuation(actuation)
-        held = ConstraintInputs(constraints, active, anchors) if constraints else None
-        variant = Variant(
-            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every, held
+        variant = variant_of(
+            self,
+            name,
+            wrenches=f_ext,
+            parameters=tuple(params),
+            frame=frame,
+            reference=reference,
+            wrt=wrt,
+            method=method,
+            integrator=integrator,
+            actuation=actuation,
+            by_wrenches=by_wrenches,
+            steps=steps,
+            policy=policy,
+            every=every,
+            constraints=ConstraintInputs(constraints, active, anchors) if constraints else None,
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -107,7 +118,7 @@ class FunctionsByName(Configurations):
             raise ValueError("backend='fixed' takes no width, device or mapping")
         from featherlane.api.fixed import fixed_function  # few need it
 
-        return fixed_function(self, settled(variant), format, ranges)
+        return fixed_function(self, variant, format, ranges)
 
     def graph(
         self,
@@ -136,13 +147,22 @@ class FunctionsByName(Configurations):
             >>> arm.graph("inverse_dynamics")
             <Graph (q[2], v[2], a[2]) -> (tau[2]): 75 nodes>
         """
-        chosen = None if method == "auto" else method
-        places = tuple(params), frame, reference, wrt, (), chosen
-        controls = self._actuation(actuation)
-        held = ConstraintInputs(constraints, active, anchors) if constraints else None
-        variant = Variant(
-            name, f_ext, *places, integrator, controls, by_wrenches, steps, policy, every, held
+        variant = variant_of(
+            self,
+            name,
+            wrenches=f_ext,
+            parameters=tuple(params),
+            frame=frame,
+            reference=reference,
+            wrt=wrt,
+            method=method,
+            integrator=integrator,
+            actuation=actuation,
+            by_wrenches=by_wrenches,
+            steps=steps,
+            policy=policy,
+            every=every,
+            constraints=ConstraintInputs(constraints, active, anchors) if constraints else None,
         )
-        variant = settled(variant)
-        self._checked(variant)
+        check_variant(self, variant)
         return dynamics_graph(self, variant)

@@ -14,11 +14,13 @@ from featherlane.api.card import portable_card
 from featherlane.api.model import Model
 from featherlane.api.names import variant_named
 from featherlane.errors import one_of
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.gpu import kernels_of
+from featherlane.functions.kernels import is_long, on_gpu
 from featherlane.functions.sources import MEANINGS, about, code_size, source_program
 from featherlane.functions.table import FUNCTIONS, TABLE
+from featherlane.functions.tracing import dynamics_graph
+from featherlane.functions.variants import check_variant
 from featherlane.program.graph import Graph
 from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
@@ -201,9 +203,10 @@ def _kernels(model: Any, what: str | Graph, name: str, dtype: np.dtype) -> GpuKe
     if model is None:
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
     variant = variant_named(model, what)
-    model._checked(variant)
-    gpu = model._on_gpu(variant, model._is_long(variant))
-    return gpu.kernels(gpu.mappings[-1 if model._is_long(variant) else 0], name, dtype)
+    check_variant(model, variant)
+    long = is_long(model, variant)
+    gpu = on_gpu(model, variant, long)
+    return gpu.kernels(gpu.mappings[-1 if long else 0], name, dtype)
 
 
 def _named(functions: Iterable[str] | Mapping[str, str | Graph]) -> dict[str, str | Graph]:
@@ -267,7 +270,7 @@ def _check_next_state(shown: str, graph: Graph, named: bool) -> None:
 
 def _graph(model: Any, what: str) -> Graph:
     variant = variant_named(model, what)
-    model._checked(variant)
+    check_variant(model, variant)
     return dynamics_graph(model, variant)
 
 
@@ -291,8 +294,8 @@ def _described(
     if model is None:
         raise TypeError(f"model is missing: {what!r} is a function of a robot")
     variant = variant_named(model, what)
-    model._checked(variant)
-    program = source_program(model, variant, dtype, limit, model._is_long(variant), target)
+    check_variant(model, variant)
+    program = source_program(model, variant, dtype, limit, is_long(model, variant), target)
     return program, about(variant), MEANINGS
 
 

@@ -37,7 +37,9 @@ from featherlane.functions.control_pool import (
     Work,
 )
 from featherlane.functions.optimal_control import OWN, ControlProblem, PiecewiseBackward, costs_key
+from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.table import DEFAULT_INTEGRATOR
+from featherlane.functions.variants import actuation_of
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
 
@@ -214,7 +216,7 @@ def _inputs(
     _check_numbers(arrays)
     cores = {"q0": (model.nq,), "v0": (model.nv,), "tau": (steps, nu), "dt": ()}
     cores |= dict.fromkeys(limits, (nu,))
-    explain = partial(model._explain, actuation=actuation)
+    explain = partial(shape_hint, model, actuation)
     lead = lead_of([arrays[x] for x in cores], cores, explain)
     whole = {x: np.broadcast_to(arrays[x], lead + core) for x, core in cores.items()}
     flat = {x: whole[x].reshape(math.prod(lead), *core) for x, core in cores.items()}
@@ -395,7 +397,7 @@ def ilqr(
     if progress is not None and not callable(progress):
         told = "wanted a function of (problems that have ended, problems)"
         raise TypeError(f"progress is {shown(progress)}: {told}")
-    actuation = model._actuation(actuation)
+    actuation = actuation_of(model, actuation)
     held, masks = with_constraints(constraints, active)
     refused: dict[str, Any] = {"constraints": constraints, "active": bool(masks)} if held else {}
     model.function("step", integrator=integrator, actuation=actuation, **refused)

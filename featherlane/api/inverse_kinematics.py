@@ -16,6 +16,7 @@ from featherlane.functions.function import Function
 from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Problem, solver
 from featherlane.functions.results import InverseKinematics
 from featherlane.functions.search import Search
+from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.starts import FirstConfigurations
 from featherlane.robot.model import WORLD
 from featherlane.robot.walk import path_to_root
@@ -110,7 +111,7 @@ class InverseKinematicsMethod(Configurations):
 
     def _explain_target(self, name: str, shape: tuple[int, ...]) -> str:
         if name in ("q0", "posture"):
-            return self._explain("q", shape)
+            return shape_hint(self, None, "q", shape)
         return "poses (..., 4, 4), as frame_placement gives them, or positions (..., 3)"
 
     def _goals(self, targets: Any, frame: Any) -> tuple[tuple[str, ...], dict[str, Any]]:

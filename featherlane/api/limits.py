@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from featherlane.api.compiled import Compiled
 from featherlane.functions.arguments import TRACED, alike, lead_of
 from featherlane.functions.array_like import ArrayLike
+from featherlane.functions.shape_hints import shape_hint
 from featherlane.robot.model import Joint
 from featherlane.robot.unlimited import largest, lower_limits, upper_limits
 
@@ -128,7 +129,7 @@ class Limits(Compiled):
             array([2.8973, 1.7628])
         """
         dtype, given = alike({"q": q})
-        lead_of(given.values(), {"q": (self.nq,)}, self._explain)
+        lead_of(given.values(), {"q": (self.nq,)}, partial(shape_hint, self, None))
         if dtype == TRACED:
             return self._clip_traced(given["q"])
         return np.clip(given["q"], *rounded_into(self.position_limits, dtype))

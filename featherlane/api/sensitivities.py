@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from featherlane.api.compiled import Arrays, Compiled, check_parameters
+from featherlane.api.compiled import Arrays, Compiled
 from featherlane.functions.arguments import LEADING, alike, lead_of
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.products import product_in_order
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
+from featherlane.functions.shape_hints import shape_hint
+from featherlane.functions.variants import check_parameters
 from featherlane.robot.parameters import PARAMETERS, parameter_value
 
 
@@ -245,6 +248,6 @@ class Sensitivities(Compiled):
         function, given = self._bound(name, arrays, *options)
         cores = {k: core for k, core in function.inputs.items() if k != "direction"}
         dtype, states = alike(dict(zip(cores, given, strict=True)))
-        lead_of(states.values(), cores, self._explain, LEADING - 1)
+        lead_of(states.values(), cores, partial(shape_hint, self, None), LEADING - 1)
         beside = {k: np.expand_dims(x, x.ndim - len(cores[k])) for k, x in states.items()}
         return function(**beside, direction=directions.astype(dtype), threads=threads)

@@ -36,6 +36,7 @@ from featherlane.functions.results import (
     Trajectory,
 )
 from featherlane.functions.table import DEFAULT_INTEGRATOR
+from featherlane.functions.variants import actuation_of
 from featherlane.program.array import is_traced
 from featherlane.program.trace import check_function
 from featherlane.robot.constraints import Constraints
@@ -532,7 +533,7 @@ class TimeSteps(Limits):
         state = {"q": self.nq, "v": self.nv, "t": ()}
         check_function(function, [*state], [*shapes])
         policy = Policy.traced(function, state, shapes)
-        actuation = self._actuation(actuation)
+        actuation = actuation_of(self, actuation)
         controls = actuation.controls if actuation else self.nv
         if policy.shape != (controls,):
             raise ValueError(

@@ -77,35 +77,53 @@ def _version(package: str) -> str:
     return str(getattr(import_module(package), "__version__", "unknown"))
 
 
+def read(key: str) -> bytes | None:
+    """The code of a key, None if there is none that can be trusted."""
+    directory = folder()
+    return None if directory is None or _was_replaced() else _read(directory, _header(key, facts()))
+
+
+def write(key: str, code: bytes) -> None:
+    """Writes the code of a key, unless another package may have replaced this one."""
+    directory = folder()
+    if directory is not None and not _was_replaced() and not is_replaced():
+        _write(directory, _header(key, facts()), code)
+
+
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:
     """The code of a key: read from disk, or compiled by `make` and written there."""
-    if folder() is None or _was_replaced():
-        return make()
-    return _fetched(key, facts(), make, lambda: not is_replaced())
+    code = read(key)
+    if code is None:
+        code = make()
+        write(key, code)
+    return code
 
 
 def fetch_result(key: str, make: Callable[[], bytes]) -> bytes:
     """The result of an external tool. Its key holds everything that it depends on: the text of this
     package has no influence.
     """
-    return make() if folder() is None else _fetched(key, {}, make, lambda: True)
+    directory, header = folder(), _header(key, {})
+    result = None if directory is None else _read(directory, header)
+    if result is None:
+        result = make()
+        if directory is not None:
+            _write(directory, header, result)
+    return result
 
 
-def _fetched(
-    key: str, facts: Mapping[str, str], make: Callable[[], bytes], is_kept: Callable[[], bool]
-) -> bytes:
-    directory = folder()
-    assert directory is not None, "the caller has asked"
-    header = _line({"key": key, "facts": facts})
-    name = digest(header) + ENTRY
-    code = None
+def _header(key: str, facts: Mapping[str, str]) -> bytes:
+    return _line({"key": key, "facts": facts})
+
+
+def _read(directory: Path, header: bytes) -> bytes | None:
     with contextlib.suppress(OSError), _Folder(directory) as opened:
-        code = opened.read_code(name, header)
-    if code is None:
-        code = make()
-        if is_kept():
-            _write(directory, name, header, code)
-    return code
+        return opened.read_code(_entry_name(header), header)
+    return None
+
+
+def _entry_name(header: bytes) -> str:
+    return digest(header) + ENTRY
 
 
 def is_replaced() -> bool:
@@ -122,13 +140,14 @@ def _was_replaced() -> bool:
     return is_replaced()
 
 
-def _write(directory: Path, name: str, header: bytes, code: bytes) -> None:
+def _write(directory: Path, header: bytes, code: bytes) -> None:
     """Writes an entry; a folder that cannot be written is no error."""
     with contextlib.suppress(OSError):
         _make_folder(directory)
         with _Folder(directory) as opened:
             if opened.only_ours:
-                opened.write(name, b"\n".join([MAGIC, header, _seal(header, code), code]))
+                content = b"\n".join([MAGIC, header, _seal(header, code), code])
+                opened.write(_entry_name(header), content)
                 opened.prune_if_due(len(code))
                 return
         warnings.warn(

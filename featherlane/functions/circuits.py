@@ -11,14 +11,10 @@ from featherlane.algorithms.mminv import Rows
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, intervals
 from featherlane.errors import one_of, shown
-from featherlane.functions.compile import (
-    dynamics_graph,
-    input_shapes,
-    scalar_function,
-    solvable,
-)
 from featherlane.functions.dynamics_function import Algorithm, one_output
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import dynamics_graph, scalar_function, solvable
+from featherlane.functions.variants import input_shapes
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.node import Node
 from featherlane.program.passes.clamps import clamped

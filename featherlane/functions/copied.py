@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featherlane.errors import did_you_mean
-from featherlane.functions import arguments
-from featherlane.functions.function import Function
+from featherlane.functions.function import Form, Function, KernelsByDtype
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction
@@ -33,19 +32,16 @@ class CopiedFunction(Function):
             function.name,
             function.inputs,
             function.outputs,
-            kernel,
+            KernelsByDtype(kernel, function.kernels.graph, function.gpu),
             function.packed,
             function.explain,
-            origin=(copied, (function, f"cuda:{device}")),
-            graph=function._make_graph,
-            gpu=function.gpu,
+            (copied, (function, f"cuda:{device}")),
         )
 
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
         return self._function.on_gpu(dtype)
 
-    def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
-        arguments.threads_asked(asked)
+    def _threads(self, asked: int | None, states: int, form: Form) -> int:
         return 1
 
     def _copied(self, arrays: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:

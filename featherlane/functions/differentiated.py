@@ -9,11 +9,12 @@ import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.functions.compile import dynamics_graph
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.gpu import OnGPU, Source, source_of
 from featherlane.functions.operations import TANGENTS, Operation
 from featherlane.functions.rollout_derivatives import Sum, derivative_plan
+from featherlane.functions.tracing import dynamics_graph
+from featherlane.functions.variants import variant_key
 from featherlane.program.derivatives.products import adjoints, tangents
 from featherlane.program.graph import Graph
 from featherlane.program.plan import Composite
@@ -34,11 +35,7 @@ def function_of(op: Operation) -> Function:
 
 
 def _compiled(op: Operation) -> Function:
-    model: Any = op.model
-    plain = op.variant._replace(frame=None, at=())
-    named = (op.variant.frame, *op.variant.at)
-    places = [model.frame(name)[1:] for name in named if name is not None]
-    key = repr((model.fingerprint, plain, tuple(places), op.steps))
+    key = f"{variant_key(op.model, op.variant)} {op.steps}"
 
     def kernel(dtype: np.dtype) -> Kernel:
         if op.variant.steps:
@@ -47,7 +44,7 @@ def _compiled(op: Operation) -> Function:
 
     name = "_".join((op.variant.name, *(step.mode for step in op.steps)))
     on_gpu = OnGPU(f"{key} derivative", lambda: source(op))
-    return Function(name, op.inputs, op.outputs, kernel, gpu=on_gpu)
+    return Function(name, op.inputs, op.outputs, KernelsByDtype(kernel, gpu=on_gpu))
 
 
 def _rollout_kernel(op: Operation, key: str, dtype: np.dtype) -> Kernel:

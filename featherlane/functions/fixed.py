@@ -19,8 +19,7 @@ from featherlane.backends.fixed.machine import SECONDS, MachineEvaluator
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.backends.progress import compiling
 from featherlane.errors import CompileError
-from featherlane.functions import arguments
-from featherlane.functions.function import Function
+from featherlane.functions.function import Form, Function, KernelsByDtype
 from featherlane.program.passes.guards import LOST
 
 PART = 1 << 16  # states at a time, whose integers need memory
@@ -83,9 +82,15 @@ class FixedFunction(Function):
         def kernel(dtype: np.dtype) -> Any:
             return lambda *arrays, out: self._computed(arrays, out)
 
-        shapes = function.inputs, function.outputs
-        explain = function.explain
-        super().__init__(function.name, *shapes, kernel, function.packed, explain, origin=origin)
+        super().__init__(
+            function.name,
+            function.inputs,
+            function.outputs,
+            KernelsByDtype(kernel),
+            function.packed,
+            function.explain,
+            origin,
+        )
 
     @property
     def datapath(self) -> Datapath:
@@ -130,8 +135,7 @@ class FixedFunction(Function):
         self._seconds += perf_counter() - start
         return results
 
-    def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
-        arguments.threads_asked(asked)
+    def _threads(self, asked: int | None, states: int, form: Form) -> int:
         return 1
 
     def _computed(self, arrays: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> None:

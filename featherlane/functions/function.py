@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from inspect import Parameter, Signature
 from itertools import chain
 from operator import attrgetter
@@ -72,6 +73,54 @@ class Form(NamedTuple):
     alive: object = None  # what `run` needs
 
 
+class FunctionKernels:
+    """The kernels of a function, which are compiled when they are first asked for.
+
+    has_single: whether calls with one state have a kernel of their own; gpu: how GPUs run the
+    function, None if they do not.
+    """
+
+    has_single = False
+    gpu: OnGPU | None = None
+
+    def batch(self, dtype: np.dtype) -> Kernel | Evaluator:
+        """The kernel for batches, or the evaluator of recorded steps."""
+        raise NotImplementedError
+
+    def single(self, dtype: np.dtype) -> Kernel:
+        """The kernel for one state, if `has_single`."""
+        raise NotImplementedError
+
+    def graph(self) -> Graph | None:
+        """The graph that calls with traced arrays enter; None if there is none."""
+        return None
+
+    def mapped(self, mapping: str) -> FunctionKernels:
+        """The same kernels with another mapping of work to the threads of GPUs."""
+        assert self.gpu is not None, "the caller has asked"
+        kernels = copy(self)
+        kernels.gpu = self.gpu.mapped(mapping)
+        return kernels
+
+
+class KernelsByDtype(FunctionKernels):
+    """Kernels, or evaluators, that a function `make` returns for each dtype."""
+
+    def __init__(
+        self,
+        make: Callable[[np.dtype], Kernel | Evaluator],
+        graph: Callable[[], Graph | None] | None = None,
+        gpu: OnGPU | None = None,
+    ) -> None:
+        self._make, self._graph, self.gpu = make, graph, gpu
+
+    def batch(self, dtype: np.dtype) -> Kernel | Evaluator:
+        return self._make(dtype)
+
+    def graph(self) -> Graph | None:
+        return None if self._graph is None else self._graph()
+
+
 class Function:
     """A batched function of arrays, compiled for a dtype at the first call with that dtype.
 
@@ -102,21 +151,17 @@ class Function:
         name: str,
         inputs: Shapes,
         outputs: Shapes,
-        kernel: Callable[[np.dtype], Kernel | Evaluator],
+        kernels: FunctionKernels,
         collect: type[tuple] | None = None,
         explain: Explain = lambda name, shape: "",
-        single: Callable[[np.dtype], Kernel] | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
-        graph: Callable[[], Graph] | None = None,
-        gpu: OnGPU | None = None,
     ) -> None:
-        """kernel, single: make the kernels for a batch and for one state, the same if `single` is
-        None; origin: a module's function and its arguments, from which unpickling makes this again;
-        graph: makes what calls with traced arrays enter; gpu: what runs on GPUs.
+        """collect: the named tuple of several results; explain: says the likely confusion behind a
+        wrong shape; origin: a module's function and its arguments, from which unpickling makes this
+        again.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
-        self._make_batch, self._make_single, self._origin = kernel, single, origin
-        self._make_graph, self.gpu = graph, gpu
+        self.kernels, self._origin = kernels, origin
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, chain(inputs.values(), outputs.values())))  # of a state
@@ -174,6 +219,11 @@ class Function:
         task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
         return xla.Handler(kernel, *shapes, pool.code.address_of("share"), task)
 
+    @property
+    def gpu(self) -> OnGPU | None:
+        """How GPUs run it; None if they do not."""
+        return self.kernels.gpu
+
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
         """The kernels for GPUs in one dtype."""
         if self.gpu is None:
@@ -192,13 +242,10 @@ class Function:
             self.name,
             self.inputs,
             self.outputs,
-            self._make_batch,
+            self.kernels.mapped(mapping),
             self.packed,
             self._explain,
-            self._make_single,
             (Function.mapped, (self, mapping)),
-            self._make_graph,
-            self.gpu.mapped(mapping),
         )
 
     def explain(self, name: str, shape: tuple[int, ...]) -> str:
@@ -213,7 +260,7 @@ class Function:
 
     def _batch_form(self, dtype: np.dtype) -> Form:
         if dtype not in self._compiled:  # two threads may both come here: the first wins
-            kernel = self._make_batch(dtype)
+            kernel = self.kernels.batch(dtype)
             form = self._form_of(kernel) if isinstance(kernel, Kernel) else Form(kernel)
             self._compiled.setdefault(dtype, form)
         return self._compiled[dtype]
@@ -228,9 +275,9 @@ class Function:
         the first such call; the results are bit-identical to the other kernel's.
         """
         singles = self._compiled_single
-        if self._make_single is not None and (states == 1 or (not states and dtype in singles)):
+        if self.kernels.has_single and (states == 1 or (not states and dtype in singles)):
             if dtype not in singles:
-                singles.setdefault(dtype, self._form_of(self._make_single(dtype)))
+                singles.setdefault(dtype, self._form_of(self.kernels.single(dtype)))
             return singles[dtype]
         return self._batch_form(dtype)
 
@@ -247,7 +294,7 @@ class Function:
         batch, alone = self._compiled.get(dtype), self._compiled_single.get(dtype)
         kernel = batch.kernel if batch else None
         single = alone.kernel if alone else _single_of(batch and batch.run)
-        if self._make_single is None:
+        if not self.kernels.has_single:
             single = single or kernel
         task = self._tasks.get(dtype, b"") if physical_cores() > 1 else b""
         return Loops(dtype, single, kernel, task)
@@ -293,14 +340,15 @@ class Function:
             if on_device.any_on_device((*named.values(), *on_device.outs(out))):
                 return self._collected(self._call_on_device(named, out))
             return foreign.call(self, named, out, threads=threads)
-        count = self._threads(threads, math.prod(lead), dtype)
-        form = self._form(dtype, math.prod(lead))
+        asked, states = arguments.threads_asked(threads), math.prod(lead)
+        form = self._form(dtype, states)
+        count = self._threads(asked, states, form)
         made = results or tuple(memory.fresh(lead + core, dtype) for core in self.outputs.values())
         with scratch.checked(self.name):
             if count == 1:
                 # NumPy copies inputs that overlap results, but not one that is exactly a result,
                 # and the kernel of one state stores results before it has read all inputs
-                if form.kernel is None or math.prod(lead) == 1:
+                if form.kernel is None or states == 1:
                     given = strides.unaliased(given, made)
                 with np.errstate(
                     all="ignore"
@@ -324,9 +372,10 @@ class Function:
         """Returns traced results for traced arguments: enters the graph of each state."""
         if out is not None:
             raise TypeError(f"out= of {self.name} in a trace: use the result, it is an array")
-        if self._make_graph is None:
+        graph = self.kernels.graph()
+        if graph is None:
             raise TypeError(f"{self.name} has no graph: it can't be called in a trace")
-        return self._collected(tuple(call_states(self._make_graph(), arrays, lead)))
+        return self._collected(tuple(call_states(graph, arrays, lead)))
 
     def _renew(self) -> None:
         """Renews the fast paths if there are more kernels than they know."""
@@ -344,16 +393,14 @@ class Function:
         """Returns the caller's arrays for the results, checked."""
         return arguments.results(out, self.outputs, lead, dtype)
 
-    def _threads(self, asked: int | None, states: int, dtype: np.dtype) -> int:
+    def _threads(self, asked: int | None, states: int, form: Form) -> int:
         """Returns how many threads run a call: as many as asked for, or the expected fastest."""
-        asked = arguments.threads_asked(asked)
         if states < 2:
             return 1
         if asked is not None:
             return min(asked, states)
-        kernel = self.kernel(dtype)
-        if kernel is not None:
-            return self.load(kernel).threads(states, physical_cores())
+        if form.kernel is not None:
+            return self.load(form.kernel).threads(states, physical_cores())
         return min(physical_cores(), states) if states * self.numbers >= WORTH_A_THREAD else 1
 
     def _spread(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featherlane.errors import one_of
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.sequences import is_planned, planned
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.program.plan import Composite
 from featherlane.program.program import Program

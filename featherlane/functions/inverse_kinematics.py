@@ -10,7 +10,7 @@ from featherlane.algorithms.inverse_kinematics import inverse_kinematics_step
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
 from featherlane.backends.progress import compiling
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.program.lower import traced
 from featherlane.program.plan import Copy, KernelRun, Loop, Plan, Use
 from featherlane.program.program import Program
@@ -65,7 +65,7 @@ def solver(model: Robot, problem: Problem) -> Function:
             plan = _plan(inputs, outputs)
             return compile_plan(plan, [part], f"{key} plan", dtype, single=False)
 
-    return Function("inverse_kinematics", inputs, outputs, kernel)
+    return Function("inverse_kinematics", inputs, outputs, KernelsByDtype(kernel))
 
 
 def _key(model: Robot, problem: Problem) -> str:

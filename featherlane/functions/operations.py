@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from featherlane.errors import instead, keyword_instead
 from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
-from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.constraint_inputs import constraints_in
 from featherlane.functions.table import BY_NAME, Variant
+from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 

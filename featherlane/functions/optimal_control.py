@@ -17,12 +17,12 @@ import numpy as np
 from featherlane.algorithms.integrators import INTEGRATORS, Integrator
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
-from featherlane.functions.compile import dynamics_graph
 from featherlane.functions.constraint_inputs import ConstraintInputs
-from featherlane.functions.function import Function
+from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.results import named_results
 from featherlane.functions.riccati import Feedback, Quadratic, feedback, first_failure
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.array import TracedArray, call_graph, trace
 from featherlane.program.derivatives.graphs import hessian, jacobians
 from featherlane.program.graph import Graph, graph_key, simplify
@@ -125,7 +125,8 @@ class ControlProblem:
         key = repr((self.model.fingerprint, *self._identity, kernel))
         compiled = lambda dtype: compile_program(lambda: Program(graph()), key, dtype)
         collect = named_results(tuple(outputs))
-        return Function(kernel, self.inputs(kernel), outputs, compiled, collect)
+        kernels = KernelsByDtype(compiled)
+        return Function(kernel, self.inputs(kernel), outputs, kernels, collect)
 
     def graph(self, kernel: str) -> Graph:
         """Traces a kernel of the table."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.backends.cpu.compile import Kernel
-from featherlane.backends.cpu.sequence.kernel import compile_plan
-from featherlane.functions.compile import input_names, input_shapes, output_shapes
 from featherlane.functions.matrix_sensitivities import MatrixSensitivities
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.steps import COMPOSED, calls_of, one_step
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
+from featherlane.functions.variants import input_names, input_shapes, output_shapes
 from featherlane.program.plan import (
     ArrayRow,
     Clear,
@@ -29,7 +23,6 @@ from featherlane.program.plan import (
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
-KernelOf = Callable[[Variant], Kernel]
 FLAT = 12_000  # operations of a step as one piece of code: a second of compilation
 # Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
 # path: what is known without tracing
@@ -58,15 +51,6 @@ def in_tiles(model: Robot) -> bool:
     """
     lie_groups = any(model.types[i].commutator for i in model.independent)
     return model.nv <= IN_TILES and not lie_groups
-
-
-def compile_planned(
-    model: Robot, variant: Variant, key: str, dtype: np.dtype, kernel_of: KernelOf, single: bool
-) -> Kernel:
-    """The kernel of a planned function. kernel_of: gives those of the functions that it calls."""
-    plan, variants = planned(model, variant)
-    parts = [kernel_of(function) for function in variants]
-    return compile_plan(plan, parts, f"{key} plan", dtype, single)
 
 
 Planned = tuple[Plan, list[Variant]]

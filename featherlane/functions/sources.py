@@ -6,13 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from featherlane.functions.compile import (
-    dynamics_program,
-    input_shapes,
-    scalar_function,
-    solvable,
-)
 from featherlane.functions.table import CALLED, Variant
+from featherlane.functions.tracing import dynamics_program, scalar_function, solvable
+from featherlane.functions.variants import input_shapes
 from featherlane.program.lower import lower, traced
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.program import Program

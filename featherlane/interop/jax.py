@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from featherlane.api.model import Model
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import check_variant
 from featherlane.interop.wrapped import WrappedModel, in_front, required
 from featherlane.interop.xla_calls import PLATFORMS, checked_lead, compute
 
@@ -44,7 +45,7 @@ def wrap(model: Model) -> WrappedModel[Array]:
     """
 
     def run(variant: Variant, arrays: Arrays) -> Arrays:
-        model._checked(variant)
+        check_variant(model, variant)
         values = [jnp.asarray(x) for x in arrays]
         dtype = jnp.result_type(*values, jnp.float32)
         return evaluate.bind(*[x.astype(dtype) for x in values], op=Operation(model, variant))

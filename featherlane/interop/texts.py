@@ -10,6 +10,7 @@ from typing import Any
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.operations import Operation, Step
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import check_variant
 
 words = lambda text: tuple(x for x in text.split(",") if x)
 READ: dict[str, Callable[[str], Any]] = {  # options of a variant that are not text
@@ -66,7 +67,7 @@ def operation(text: str) -> Operation:
     pairs = [line.split("=", 1) for line in lines]
     options: dict[str, Any] = {k: READ.get(k, str)(x) for k, x in pairs}
     op = Operation(_models[model], Variant(name, **options))
-    _models[model]._checked(op.variant)
+    check_variant(_models[model], op.variant)
     pairs = [line.split("=", 1) for line in tail.split("\n") if line]
     return op._replace(steps=tuple(Step(mode, tuple(wrt.split(","))) for mode, wrt in pairs))
 

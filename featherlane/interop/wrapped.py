@@ -30,6 +30,7 @@ from featherlane.functions.results import (
     Trajectory,
 )
 from featherlane.functions.table import BY_NAME, Variant
+from featherlane.functions.variants import actuation_of
 
 Array = TypeVar("Array")  # of the framework
 Run = Callable[[Variant, Sequence[Any]], Sequence[Any]]
@@ -135,7 +136,7 @@ class WrappedModel(Generic[Array]):
 
 def _call(wrapped: WrappedModel[Any], name: str, /, *args: Any, **named: Any) -> Any:
     variant, arrays = bound(name, args, named)
-    variant = variant._replace(actuation=wrapped.model._actuation(variant.actuation))
+    variant = variant._replace(actuation=actuation_of(wrapped.model, variant.actuation))
     results = wrapped._run(variant, arrays)
     if len(results) == 1:
         return results[0]

@@ -8,8 +8,8 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends import dual
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_program
 
 
 def state_derivatives(

@@ -14,8 +14,9 @@ from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.graphs.layout import MOST, SHARED, WARM, MemoryLayout, memory_layout
 from featherlane.backends.llvm.lower import Lanes
-from featherlane.functions.compile import candidates, cheapest, dynamics_program, in_lanes
+from featherlane.functions.lanes import cheapest, in_lanes
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.tracing import candidates, dynamics_program
 from featherlane.program.lower import lower
 from featherlane.program.program import Program
 from featherlane.tools.timing import SHORT, Progress, Speed

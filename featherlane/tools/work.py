@@ -12,9 +12,9 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.steps.run import StepEvaluator
-from featherlane.functions.compile import dynamics_program
 from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.analysis.counts import Kinds, of_graph, of_program, slots, times
 from featherlane.program.graph import Graph
 from featherlane.program.lower import lower

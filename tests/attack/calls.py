@@ -22,9 +22,10 @@ import numpy as np
 import featherlane as fl
 from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends import reference
-from featherlane.functions.compile import dynamics_program
+from featherlane.functions.kernels import is_long
 from featherlane.functions.sequences import is_planned
 from featherlane.functions.table import REFERENCES, STEPS, TABLE, Variant
+from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS
@@ -121,7 +122,7 @@ def variant(rng, model, name):
 
 def depends_on_states(model, made):
     """Whether the number of states chooses the method, and so the bits."""
-    return made.name == "inverse_dynamics" and made.method is None and model._is_long(made)
+    return made.name == "inverse_dynamics" and made.method is None and is_long(model, made)
 
 
 @lru_cache(2 * FUNCTIONS)

@@ -23,11 +23,11 @@ from unittest import mock
 import numpy as np
 
 import featherlane as fl
-from featherlane.api import compiled
 from featherlane.backends.cpu import addresses, linked, native
 from featherlane.backends.cpu.call import selftest, vectorcall
 from featherlane.backends.cpu.threads import pool_ir
 from featherlane.backends.llvm import targets
+from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.table import TABLE, Variant
 
 from .objects import undefined
@@ -96,7 +96,7 @@ class System:
         with (
             mock.patch.dict(os.environ, settings),
             mock.patch.object(targets, "host", return_value=self.target),
-            mock.patch.object(compiled, "_kernels", {}),
+            mock.patch.object(variant_kernels, "_kernels", {}),
             mock.patch.object(linked, "machine_code", self.compiled),
             mock.patch.object(linked, "linked", lambda image, names=("loop",): Unloaded(names)),
             warnings.catch_warnings(),

@@ -10,10 +10,10 @@ from typing import Any
 from featherlane.accelerators.organise.limbs import SIGNS, VALUES, Limbs
 from featherlane.backends.fixed.prepare import rewritten
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
-from featherlane.functions.compile import input_shapes, output_shapes
 from featherlane.functions.dynamics_function import Algorithm
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.program.analysis.partition import Entry
 from featherlane.program.graph import Graph, Output, rewrite, simplify
 from featherlane.program.trace import no_garbage, trace

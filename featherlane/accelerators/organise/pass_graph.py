@@ -13,8 +13,9 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.errors import one_of, shown
 from featherlane.functions.circuits import BOUNDED, DEFERRED, FACTOR, mass_bounds_of, with_rotations
-from featherlane.functions.compile import input_shapes, solvable
 from featherlane.functions.table import FUNCTIONS, Variant
+from featherlane.functions.tracing import solvable
+from featherlane.functions.variants import input_shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.program.passes.guards import LOST

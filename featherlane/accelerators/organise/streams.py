@@ -20,8 +20,9 @@ from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import DELAYS, rewritten
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.functions.circuits import CIRCUITS, algorithm_of
-from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import scalar_function
+from featherlane.functions.variants import input_shapes
 from featherlane.program.graph import Graph, Output, copied, entered, placed, simplify
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.segments import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -14,7 +15,7 @@ import numpy as np
 
 from featherlane.backends import progress
 from featherlane.backends.cpu.graphs import kernel
-from featherlane.backends.cpu.linked import loaded
+from featherlane.backends.cpu.linked import compiled, stored
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.program.analysis.counts import of_program, slots
@@ -23,6 +24,7 @@ from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage
 
 SLOTS = "slots"  # a name in machine code
+NAMES = ("loop", SLOTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,29 +61,49 @@ if hasattr(os, "register_at_fork"):
 LARGE = 3_000  # operations of a program whose code is worth several cores
 
 
-def lowered(program: Callable[[], Program], dtype: np.dtype) -> Program:
+@contextmanager
+def one_text() -> Iterator[None]:
+    """Inside, a thread traces a program and prints its text, while no other thread does."""
+    with _turn, no_garbage():
+        progress.step("tracing")
+        yield
+
+
+def lowered(program: Program, dtype: np.dtype) -> Program:
     """A program lowered for this processor. Workers start meanwhile if they will be needed."""
-    progress.step("tracing")
-    traced = program()
-    if traced.operations >= LARGE:
+    if program.operations >= LARGE:
         from featherlane.backends.llvm import workers  # loads llvmlite
 
         workers.prepare()
     progress.step("lowering")
-    return lower(traced, "cpu", dtype)
+    return lower(program, "cpu", dtype)
 
 
-def kernel_of(
-    key: str, dtype: np.dtype, width: int, source: Callable[[], tuple[str, Program]]
-) -> Kernel:
-    """The code of a source, with what it counts, from the cache if it is there."""
+def batch_text(program: Program, dtype: np.dtype, width: int) -> str:
+    """LLVM IR of a lowered program for batches of states, `width` of them in a vector."""
+    return kernel.source(program, dtype, width, jit.widest(dtype) if width == 1 else 1)
 
-    def counted() -> str:
-        with _turn, no_garbage():
-            text, made = source()
-        return text + f"\n@{SLOTS} = constant i64 {slots(of_program(made))}\n"
 
-    return Kernel(loaded(f"{key} {dtype}", counted, ("loop", SLOTS)), dtype, width)
+def lanes_of(width: int | None, dtype: np.dtype) -> int:
+    """The lanes of vectors, by default the processor's most. Raises CompileError."""
+    width = jit.widest(dtype) if width is None else width
+    if width not in (1, 2, 4, 8, 16):
+        raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
+    return width
+
+
+def stored_kernel(key: str, dtype: np.dtype, width: int) -> Kernel | None:
+    """The kernel of a key from the cache, None if it has none."""
+    code = stored(f"{key} {dtype}", NAMES)
+    return None if code is None else Kernel(code, dtype, width)
+
+
+def compiled_kernel(key: str, dtype: np.dtype, width: int, text: str, program: Program) -> Kernel:
+    """Compiles the text of a lowered program, and puts its code into the cache. The code holds the
+    number of its instructions, too: in later processes there is no program to count.
+    """
+    text += f"\n@{SLOTS} = constant i64 {slots(of_program(program))}\n"
+    return Kernel(compiled(f"{key} {dtype}", text, NAMES), dtype, width)
 
 
 def compile_program(
@@ -89,13 +111,11 @@ def compile_program(
 ) -> Kernel:
     """Compiles for this processor; `program` is only asked for if the cache has no code."""
     dtype = checked_dtype(dtype)
-    width = jit.widest(dtype) if width is None else width
-    if width not in (1, 2, 4, 8, 16):
-        raise CompileError(f"width is {width}: wanted 1, 2, 4, 8 or 16 lanes")
-    columns = jit.widest(dtype) if width == 1 else 1
-
-    def source() -> tuple[str, Program]:
-        made = lowered(program, dtype)
-        return kernel.source(made, dtype, width, columns), made
-
-    return kernel_of(f"{key} {width}", dtype, width, source)
+    width = lanes_of(width, dtype)
+    key = f"{key} {width}"
+    if (known := stored_kernel(key, dtype, width)) is not None:
+        return known
+    with one_text():
+        made = lowered(program(), dtype)
+        text = batch_text(made, dtype, width)
+    return compiled_kernel(key, dtype, width, text, made)

@@ -94,14 +94,26 @@ def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
     return code
 
 
-def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.MachineCode:
-    """Loads the code of a key from the cache, or compiles the LLVM IR that `source` gives. The IR
-    may depend on the key and on `cache.facts` alone.
-    """
+def stored(key: str, names: Sequence[str]) -> jit.MachineCode | None:
+    """Loads the code of a key from the cache, None if it has none."""
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         raise CompileError("this Python is a 32-bit program: machine code is made for 64 bits")
-    image = cache.fetch(f"{key} {jit.target()}", lambda: machine_code(source()))
+    image = cache.read(f"{key} {jit.target()}")
+    return None if image is None else linked(image, names)
+
+
+def compiled(key: str, ir: str, names: Sequence[str]) -> jit.MachineCode:
+    """Compiles LLVM IR, puts its code into the cache under a key, and loads it. The IR may depend
+    on the key and on `cache.facts` alone.
+    """
+    image = machine_code(ir)
+    cache.write(f"{key} {jit.target()}", image)
     return linked(image, names)
+
+
+def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.MachineCode:
+    """Loads the code of a key from the cache, or compiles the LLVM IR that `source` returns."""
+    return stored(key, names) or compiled(key, source(), names)
 
 
 def loaded_text(ir: str, names: Sequence[str]) -> jit.MachineCode:

@@ -18,10 +18,10 @@ from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.backends.cpu.strides import power_of_two
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.backends.llvm import jit
-from featherlane.functions.compile import scalar_function
 from featherlane.functions.long import derivatives, directional, mass_matrix
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import scalar_function
 from featherlane.robot.model import Robot
 from featherlane.robot.tree import is_chain
 from featherlane.robot.tree_of import tree_of

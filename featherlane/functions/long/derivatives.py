@@ -15,10 +15,10 @@ from featherlane.algorithms.rows import derivatives as rows
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, PlanStage
 from featherlane.backends.cpu.threads.share import Evaluator
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms, mass_matrix
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.variants import input_shapes
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from featherlane.algorithms.tangent import configuration_near
 from featherlane.backends.cpu.steps.run import StepEvaluator
-from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.derived import with_parameter
 from featherlane.functions.long.derivatives import ForwardDerivatives
 from featherlane.functions.long.freedoms import states
 from featherlane.functions.long.mass_matrix import Evaluator
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.tracing import scalar_function
+from featherlane.functions.variants import input_shapes
 from featherlane.program.derivatives.calls import tangent
 from featherlane.program.lower import traced
 from featherlane.program.program import Program

@@ -14,9 +14,9 @@ from featherlane.algorithms.rows.inertia import depth_first
 from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, PlanStage
 from featherlane.backends.cpu.steps.run import StepEvaluator
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.variants import input_shapes
 from featherlane.robot.model import Robot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of

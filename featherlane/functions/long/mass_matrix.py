@@ -12,10 +12,10 @@ from featherlane.backends.cpu.matrices import tables
 from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, PlanStage
 from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.backends.cpu.threads.share import Evaluator
-from featherlane.functions.compile import input_shapes
 from featherlane.functions.long import freedoms
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.variants import input_shapes
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BASE
 from featherlane.robot.tree_of import tree_of

@@ -14,16 +14,12 @@ from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.cuda.rounds import THREADS, BlockShape
 from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import CompileError
-from featherlane.functions.compile import (
-    dynamics_program,
-    input_shapes,
-    output_shapes,
-    scalar_function,
-)
 from featherlane.functions.gpu import OnGPU
 from featherlane.functions.long.derivatives import AT
 from featherlane.functions.long.recording import OPTIONS, WIDE
 from featherlane.functions.table import TABLE, Variant
+from featherlane.functions.tracing import dynamics_program, scalar_function
+from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.program.lower import lower, traced
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage

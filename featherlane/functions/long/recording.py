@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from featherlane.backends.cpu.steps.run import StepEvaluator, block_length
-from featherlane.functions.compile import input_shapes, scalar_function
 from featherlane.functions.dynamics_function import Algorithm
 from featherlane.functions.table import Variant
+from featherlane.functions.tracing import scalar_function
+from featherlane.functions.variants import input_shapes
 from featherlane.program.lower import traced
 from featherlane.program.trace import no_garbage
 from featherlane.robot.model import Robot

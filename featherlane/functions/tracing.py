@@ -1,71 +1,33 @@
-"""From a function of a model to its kernel: the algorithm is traced, and its graph compiled."""
+"""From a variant of a robot's function to its program: its algorithms are traced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from featherlane.backends.cpu.compile import Kernel, kernel_of, lowered
-from featherlane.backends.cpu.graphs import kernel, single
-from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
-from featherlane.functions.dynamics_function import Algorithm, Sizes
+from featherlane.functions.dynamics_function import Algorithm
 from featherlane.functions.lost_states import lost_as_a_whole
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.steps import DERIVE_STEPS
-from featherlane.functions.table import Variant, shapes
+from featherlane.functions.table import Variant
+from featherlane.functions.variants import input_shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph, simplify
-from featherlane.program.lower import checked_dtype, traced
-from featherlane.program.passes.pack import Packed, pack
+from featherlane.program.lower import traced
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage, trace
-from featherlane.robot import limbs
 from featherlane.robot.conditioning import singular_joints
 from featherlane.robot.model import Robot
-from featherlane.robot.parameters import BODY_PARAMETERS, PARAMETERS
+from featherlane.robot.parameters import BODY_PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
 
 INERTIAL = {*BODY_PARAMETERS, "armature"}  # parameters that may make M indefinite
-NARROW = 16  # bytes of the narrowest vectors
 LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as it computes
-
-
-def _input_sizes(variant: Variant) -> Sizes:
-    sizes = dict(entry_of(variant).inputs)
-    if variant.actuation is None:  # controls are joint forces
-        sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
-    if variant.policy is not None:
-        sizes |= dict(variant.policy.parameters)
-    if variant.constraints is not None:
-        held = variant.constraints.sizes
-        if variant.steps and "active" in held:
-            held["active"] = ("steps", *held["active"])
-        sizes |= held
-    if variant.wrenches:
-        each = ("steps",) if variant.steps else ()
-        sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
-    return sizes | {name: PARAMETERS[name] for name in variant.parameters}
-
-
-def input_names(variant: Variant) -> list[str]:
-    """The inputs of a variant in order."""
-    return [*_input_sizes(variant)]
-
-
-def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    """The inputs of a variant in order: the function's own, f_ext, parameters."""
-    return shapes(model, _input_sizes(variant), variant)
-
-
-def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, entry_of(variant).outputs, variant)
 
 
 def _traceable(
@@ -180,34 +142,3 @@ def dynamics_program(model: Robot, variant: Variant) -> Program:
         if program.operations > LARGEST_FLAT:
             return program
     return Program(dynamics_graph(model, variant))
-
-
-def compile_single(model: Robot, variant: Variant, key: str, dtype: Any) -> Kernel:
-    """Machine code for one state: equal limbs or columns of matrices fill the lanes of vectors."""
-    dtype = checked_dtype(dtype)
-
-    def source() -> tuple[str, Program]:
-        made = lowered(partial(dynamics_program, model, variant), dtype)
-        if made.functions:
-            return kernel.source(made, dtype, 1, jit.widest(dtype)), made
-        packed = in_lanes(model, variant, made.main, dtype)
-        lanes = cheapest(packed)
-        return single.source(packed[lanes], lanes, dtype), made
-
-    return kernel_of(f"{key} single", dtype, 1, source)
-
-
-def in_lanes(model: Robot, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:
-    """A lowered graph for one state, packed in one lane and in those of limbs that are alike."""
-    found = {1: pack(graph, [], 1)}
-    together = limbs.count(model, jit.widest(dtype))
-    if together > 1:
-        lanes = max(together, NARROW // dtype.itemsize)
-        twins = limbs.corresponding_entries(model, _input_sizes(variant), together)
-        found[lanes] = pack(graph, twins, lanes)
-    return found
-
-
-def cheapest(packed: Mapping[int, Packed]) -> int:
-    """The lanes that save operations."""
-    return min(packed, key=lambda lanes: packed[lanes].operations)

@@ -1,0 +1,230 @@
+"""Variants of functions: made of arguments, checked, with their inputs, outputs and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from featherlane.algorithms.integrators import INTEGRATORS
+from featherlane.errors import ModelError, did_you_mean, instead, one_of, shown
+from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actuation
+from featherlane.functions.array_like import Params
+from featherlane.functions.constraint_inputs import check_anchors
+from featherlane.functions.dynamics_function import Sizes
+from featherlane.functions.step_functions import entry_of
+from featherlane.functions.table import (
+    CALLED,
+    DEFAULT_INTEGRATOR,
+    REFERENCE_HINT,
+    REFERENCES,
+    Variant,
+    shapes,
+)
+from featherlane.functions.wrenches import WRENCH_FRAMES
+from featherlane.robot.constraints import Constraints, constraints_on
+from featherlane.robot.massless import massless_refusal
+from featherlane.robot.model import Robot
+from featherlane.robot.parameters import BASE, PARAMETERS
+from featherlane.robot.tree_of import build_tree, tree_of
+
+INERTIAL = {"mass", "com", "inertia"}
+WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
+ACTUATION_HINT = (
+    "wanted one from model.actuation(...), or 'file' for the actuators of the robot's file"
+)
+
+
+def variant_of(
+    model: Robot, name: str, *, method: str | None = None, actuation: Any = None, **options: Any
+) -> Variant:
+    """The variant that a user's arguments ask for: "auto" is no method, "file" the actuation of the
+    robot's file, and no integrator the default one. options: the other fields of a Variant.
+    """
+    chosen = None if method == "auto" else method
+    controls = actuation_of(model, actuation)
+    return with_defaults(Variant(name, method=chosen, actuation=controls, **options))
+
+
+def with_defaults(variant: Variant) -> Variant:
+    """Fills in the default integrator."""
+    function = CALLED.get(variant.name) if isinstance(variant.name, str) else None
+    if variant.integrator is None and function and "integrator" in function.takes:
+        return variant._replace(integrator=DEFAULT_INTEGRATOR)
+    return variant
+
+
+def actuation_of(model: Robot, actuation: Actuated) -> Actuation | None:
+    """The actuation that an argument names. Raises ValueError for another text than "file"."""
+    if isinstance(actuation, str):
+        if actuation != FILE:
+            raise ValueError(f"actuation is {actuation!r}: {ACTUATION_HINT}")
+        return file_actuation(model)
+    return actuation
+
+
+def check_parameters(names: Sequence[str], wrt: str | None = None) -> None:
+    """Raises ValueError for unknown parameters, and for two that hold the same figures."""
+    for name in (*names, *([] if wrt is None else [wrt])):
+        if not isinstance(name, str) or name not in PARAMETERS:
+            what = "wrt" if name == wrt else "params"
+            raise ValueError(f"{what} names {name!r}{instead(str(name), PARAMETERS)}")
+    together = {*names, *([wrt] if wrt and wrt != "inertial" else [])}
+    if "inertial" in together and (twice := together & INERTIAL):
+        raise ValueError(
+            f"'inertial' is given together with {', '.join(map(repr, sorted(twice)))}: it contains "
+            f"mass, centre and inertia, give one or the other"
+        )
+
+
+def in_order(params: Params) -> tuple[str, ...]:
+    """Returns the names in the order of the table, so that all orders of a dict have one kernel."""
+    if params is None:
+        return ()
+    if not isinstance(params, Mapping):
+        kind = type(params).__name__
+        raise TypeError(f"params is {kind}: wanted a dict of arrays by name, as in {{'mass': m}}")
+    check_parameters(tuple(params))
+    return tuple(name for name in PARAMETERS if name in params)
+
+
+def check_variant(model: Robot, variant: Variant) -> None:
+    """Raises ValueError or TypeError for options that a function or the robot does not take, and
+    ModelError for massless bodies where it divides by the mass matrix.
+    """
+    name, wrenches, parameters, frame, reference, wrt, at, method, *_ = variant
+    if not isinstance(name, str) or name not in CALLED:
+        raise ValueError(f"there is no function {name!r}{instead(str(name), CALLED)}")
+    if wrenches not in (None, *WRENCH_FRAMES):
+        raise ValueError(
+            f"f_ext is {wrenches!r}: {one_of(wrenches, WRENCH_FRAMES)}, the axes of that "
+            "input; other options go by keyword"
+        )
+    check_parameters(parameters, wrt)
+    if (base := {*parameters, wrt} & {*BASE}) and not CALLED[name].on_moving_ground:
+        others = (other for other, function in CALLED.items() if function.on_moving_ground)
+        raise ValueError(
+            f"{name} takes no {min(map(str, base))}: a moving ground is possible in "
+            f"{', '.join(others)}; load the robot with root='free' for the rest"
+        )
+    takes = CALLED[name].takes
+    options: dict[str, Any]
+    options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
+    options |= {"integrator": variant.integrator, "actuation": variant.actuation}
+    for what, value in options.items():
+        if value is not None and what not in takes:
+            raise ValueError(f"{name} takes no {what}")
+    if "wrt" in takes and wrt is None:
+        raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
+    for place in (*at, *([frame] if "frame" in takes else [])):
+        model.frame(place)  # type: ignore[arg-type]
+    if "reference" in takes and reference not in REFERENCES:
+        meant = did_you_mean(reference, REFERENCES)
+        raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}{meant}")
+    _check_constraints(model, variant)
+    _check_time(model, variant)
+    if not model.nv:
+        raise ValueError(f"{model.name!r} has no moving joint, so it has no dynamics")
+    needs_inertia = CALLED[name].divides and not WITH_INERTIA & {*parameters}
+    if needs_inertia and (why := massless_refusal(model, name)):
+        raise ModelError(why)
+    if method is not None:
+        _check_method(model, variant, method)
+
+
+def _check_constraints(model: Robot, variant: Variant) -> None:
+    """Raises ValueError or TypeError for constraints that do not go with the function."""
+    name, given, takes = variant.name, variant.constraints, CALLED[variant.name].takes
+    if given is None:
+        if CALLED[name].kind == "constrained":
+            raise TypeError(f"{name} misses constraints: wanted model.constraints([...])")
+        return
+    if "constraints" not in takes:
+        raise ValueError(f"{name} takes no constraints")
+    if not isinstance(given.constraints, Constraints):
+        kind = type(given.constraints).__name__
+        raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) gives")
+    if given.constraints != constraints_on(model, given.constraints):
+        raise ValueError(
+            f"constraints are of {given.constraints.robot!r}, and mean something else in "
+            f"{model.name!r}: make them by its own constraints(...)"
+        )
+    if given.anchors and "anchors" not in takes:
+        raise ValueError(f"{name} takes no anchors")
+    of_velocities = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
+    if "anchors" in takes and variant.integrator not in of_velocities:
+        check_anchors(given, positions=name in ("constraint_error", "closing_step"))
+
+
+def _check_time(model: Robot, variant: Variant) -> None:
+    """Raises ValueError or TypeError for what functions in discrete time do not take."""
+    name, integrator, actuation = variant.name, variant.integrator, variant.actuation
+    if integrator is not None and integrator not in tuple(INTEGRATORS):
+        raise ValueError(f"integrator is {integrator!r}: {one_of(integrator, INTEGRATORS)}")
+    if name == "linearize_step_reduced" and integrator and INTEGRATORS[integrator].stages > 1:
+        wanted = "wanted a method of one stage; linearize_step takes all"
+        raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
+    if actuation is not None and not isinstance(actuation, Actuation):
+        raise TypeError(f"actuation is {shown(actuation)}: {ACTUATION_HINT}")
+    if actuation and any(k >= model.nv for k, *_ in actuation.actuators):
+        raise ValueError(f"actuation is of another robot: {model.name!r} has nv = {model.nv}")
+    if variant.by_wrenches and (name != "linearize_step" or not variant.wrenches):
+        raise ValueError(f"{name} has no columns of f_ext: only linearize_step with f_ext does")
+    if ("rollout" in name) != (variant.steps > 0) or variant.steps % variant.every:
+        told = f"steps={variant.steps}, every={variant.every}"
+        wanted = "steps from 1 on for rollouts, a multiple of every; none for others"
+        raise ValueError(f"{name} got {told}: wanted {wanted}")
+    if (variant.policy is not None) != (name in ("rollout_with", "policy_step")):
+        raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
+
+
+def _check_method(model: Robot, variant: Variant, method: str) -> None:
+    name, known = variant.name, CALLED[variant.name].methods
+    if method not in known:
+        wanted = one_of(method, ("auto", *known))
+        raise ValueError(f"method of {name} is {method!r}: {wanted}")
+    refusals = {}
+    for other, entry in known.items():
+        tree = tree_of(model) if entry.regroup else build_tree(model, regroup=False)
+        refusals[other] = entry.refusal(tree)
+    if why := refusals[method]:
+        others = ", ".join(repr(other) for other, no in refusals.items() if not no)
+        raise ValueError(f"method={method!r} cannot handle {model.name!r}: {why}; use {others}")
+
+
+def input_sizes(variant: Variant) -> Sizes:
+    sizes = dict(entry_of(variant).inputs)
+    if variant.actuation is None:  # controls are joint forces
+        sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
+    if variant.policy is not None:
+        sizes |= dict(variant.policy.parameters)
+    if variant.constraints is not None:
+        held = variant.constraints.sizes
+        if variant.steps and "active" in held:
+            held["active"] = ("steps", *held["active"])
+        sizes |= held
+    if variant.wrenches:
+        each = ("steps",) if variant.steps else ()
+        sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
+    return sizes | {name: PARAMETERS[name] for name in variant.parameters}
+
+
+def input_names(variant: Variant) -> list[str]:
+    """The inputs of a variant in order."""
+    return [*input_sizes(variant)]
+
+
+def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
+    """The inputs of a variant in order: the function's own, f_ext, parameters."""
+    return shapes(model, input_sizes(variant), variant)
+
+
+def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
+    return shapes(model, entry_of(variant).outputs, variant)
+
+
+def variant_key(model: Robot, variant: Variant) -> str:
+    """What the code of a variant depends on: frames by their placements, not by their names."""
+    named = (variant.frame, *variant.at)
+    places = [model.frame(name)[1:] for name in named if name is not None]
+    plain = variant._replace(frame=None, at=())
+    return repr((model.fingerprint, plain, tuple(places)))
