@@ -35,22 +35,20 @@ import options
 from robots import SHORT, chosen, machine_lines, say, table
 
 import featherlane as fl
-from featherlane.accelerators.designers import ArrayNetworkDesigner
-from featherlane.accelerators.multifunction import datapath_of
-from featherlane.accelerators.organise.functions_organisation import FunctionsOrganiser
+from featherlane.accelerators.choices import DesignSpec
+from featherlane.accelerators.computation import Computation, flat_of
+from featherlane.accelerators.designers import Designer
+from featherlane.accelerators.front import Front, Point
 from featherlane.accelerators.organise.network import network
 from featherlane.accelerators.organise.pass_graph import SHARES
-from featherlane.accelerators.ranges import pass_formats
-from featherlane.accelerators.report import page
-from featherlane.accelerators.search import Front, Point
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies, run
 from featherlane.backends.fpga.network.structure import Network
+from featherlane.backends.fpga.network.words import moved
 from featherlane.backends.fpga.resources import Resources
-from featherlane.program.analysis.modulo import whole
 from featherlane.tools import timing
 
 CLOCK = 8.0  # ns
@@ -136,7 +134,7 @@ def row_of(
 
 def together(robot: str, form: str, made: Network, needed: DesignCost) -> Iterator[Row]:
     """What the tables say of a design of all functions."""
-    moved = page.moved(made)
+    of_words = moved(made)
     for function, cycles in latencies(made).items():
 
         def rates(batch: int, words: float, code: int = made.codes[function]) -> float:
@@ -146,7 +144,7 @@ def together(robot: str, form: str, made: Network, needed: DesignCost) -> Iterat
 
         enters = made.interval * SHARES[function].passes
         named = {"function": SHORT[function], "format": form, "interval": made.interval}
-        yield row_of(needed.total, cycles, enters, moved[function], rates, robot=robot, **named)
+        yield row_of(needed.total, cycles, enters, of_words[function], rates, robot=robot, **named)
 
 
 def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, DesignCost]:
@@ -155,14 +153,16 @@ def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, 
     about as many of them as the interval is shorter.
     """
     device = devices.load("xcvu9p")
-    datapath = narrowed(datapath_of(model, tuple(SHORT), form, "deferred", {}))
+    spec = DesignSpec(
+        tuple(SHORT), is_network=True, format=form, algorithm="deferred", sharing="whole"
+    )
+    datapath = narrowed(Computation.of(model, spec).flat)
     products = datapath.graph.op.count("mul")
     interval = max(ceil(DSPS_A_PRODUCT[form] * products / device.dsps * 100 / MOST), 1)
     runs = None if products < MANY else RUNS
     best = None
     while True:
-        options = device, interval, whole
-        made = network(model.name, datapath, tuple(SHORT), *options, runs=runs)
+        made = network(model.name, datapath, spec, interval, runs)
         needed = cost(made, device)
         share = needed.shares.dsps
         say(f"{robot}, all functions, {form}, interval {interval}: {needed.shares}")
@@ -179,13 +179,13 @@ def smallest_together(robot: str, model: fl.Model, form: str) -> tuple[Network, 
 
 def in_arrays(robot: str, model: fl.Model, form: str, interval: int) -> tuple[Network, DesignCost]:
     """The design whose limbs and columns take turns."""
-    assign = pass_formats(model, form, {})
-    device = devices.load("xcvu9p")
-    found = FunctionsOrganiser(model, tuple(SHORT), device, assign).at(interval)
-    say(str(found))
-    runs = None if found.design.whole.graph.op.count("mul") < MANY else ARRAY_RUNS
-    designer = ArrayNetworkDesigner(model.name, device, "whole", tuple(SHORT), runs=runs)
-    made, needed, _ = designer.best(found.design, interval)
+    spec = DesignSpec(tuple(SHORT), is_network=True, format=form, arrays="auto", sharing="whole")
+    computation = Computation.of(model, spec)
+    whole, organisation = computation.at(interval)
+    say(str(organisation))
+    runs = None if flat_of(whole).graph.op.count("mul") < MANY else ARRAY_RUNS
+    made, needed, _ = Designer(model.name, computation.spec, runs).best(whole, interval)
+    assert isinstance(made, Network)
     say(f"{robot}, all functions in arrays, {form}, interval {interval}: {needed.shares}")
     return made, needed
 

@@ -23,13 +23,14 @@ import numpy as np
 import options
 
 import featherlane as fl
-from featherlane.accelerators.designers import ArrayDesigner, Designer
+from featherlane.accelerators.choices import DesignSpec
+from featherlane.accelerators.designers import Designer
 from featherlane.accelerators.organise.arrays import arrays
 from featherlane.accelerators.organise.organisation import organise
 from featherlane.accelerators.organise.streams import STREAMS, streamed
 from featherlane.api.fixed import array_formats, fixed_function, input_ranges
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
-from featherlane.backends.fpga import devices, folder, words
+from featherlane.backends.fpga import folder, words
 from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.functions.circuits import CIRCUITS, FACTOR
@@ -93,11 +94,9 @@ def figures(
 ) -> Iterator[Row]:
     kind, *sums = form.split(",")
     algorithm = FACTOR if FACTOR in CIRCUITS.get(function, {}) else None
-    designer: Any
-    given = "robot", devices.load(DEVICE), "whole"
+    designer = Designer("robot", DesignSpec(device=DEVICE, sharing="whole"), RUNS)
     if kind == "flat":
         whole: Any = fixed_function(model, Variant(function), format, None, algorithm).datapath
-        designer = Designer(*given, runs=RUNS)
         graphs = [whole.graph]
     else:
         assign = array_formats(model, Variant(function), format, None)
@@ -105,7 +104,6 @@ def figures(
             whole = arrays(model, function, algorithm, assign=assign)
         else:
             whole = streamed(model, function, STREAMS[kind], algorithm, assign)
-        designer = ArrayDesigner(*given, runs=RUNS)
         graphs = [kernel.datapath.graph for kernel in whole.kernels.values()]
     if sums:
         whole = designer.fused(whole)

@@ -18,7 +18,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import featherlane as fl
-from featherlane.accelerators.search import Front, Point
+from featherlane.accelerators.front import Front, Point
 from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE
 
 COLOURS = {"q16.16": ORANGE, "fitted": BLUE, "proved": GREEN}

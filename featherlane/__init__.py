@@ -43,8 +43,8 @@ from featherlane.scalar import (
 )
 
 if TYPE_CHECKING:
+    from featherlane.accelerators.designs import multifunction
     from featherlane.accelerators.entry import accelerator
-    from featherlane.accelerators.multifunction import multifunction
 
 __all__ = [
     "FUNCTIONS",
@@ -106,7 +106,7 @@ __all__ = [
 __version__ = "0.2.0"
 
 
-_LATE = {"accelerator": "entry", "multifunction": "multifunction"}  # and their modules
+_LATE = {"accelerator": "entry", "multifunction": "designs"}  # and their modules
 
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours

@@ -118,9 +118,12 @@ def test_longer_intervals_take_fewer_multipliers():
 
 def test_a_divisor_without_bounds_leaves_errors_without_a_proof():
     made = fl.accelerator(fl.load("iiwa14"), "forward_dynamics", interval=12)
-    assert made.facts["proved_bound_of_errors"] == {"a": None}
-    assert "a: none" in str(made)
-    assert json.loads(json.dumps(made.facts, allow_nan=False))["latency"] == made.latency
+    results = made.facts["errors"]["forward_dynamics"]["results"]
+    assert {name: x["proved_bound"] for name, x in results.items()} == {"a": None}
+    assert "proved_bound: none" in str(made)
+    assert json.loads(json.dumps(made.facts, allow_nan=False))["latency"] == {
+        "forward_dynamics": made.latency
+    }
 
 
 def test_products_are_cut_for_the_multipliers_of_the_device(pendulum):
@@ -180,7 +183,7 @@ def test_generated_folders_are_simulations(tmp_path, capsys):
     (answer,) = json.loads(capsys.readouterr().out)["functions"]
     design = json.loads((tmp_path / "design.json").read_text())
     assert answer["report"] == design["report"]
-    assert design["report"]["overflows_in_them"] == 0
+    assert design["report"]["errors"]["inverse_dynamics"]["overflows"] == 0
     assert design["interval"] == 2
     needs("icarus")
     sources = [str(p) for p in tmp_path.glob("*.sv")]
@@ -332,8 +335,10 @@ def test_what_is_no_path(pendulum, tmp_path, monkeypatch, how):
 def test_reports_tell_lost_states_and_what_was_asked(pendulum):
     """Pivots of a pendulum this light are lost in 11 bits of fraction."""
     known = fl.accelerator(pendulum, "forward_dynamics", interval=4, format="q14.11").facts
-    assert known["lost_of_them"] == known["states_of_errors"]
-    assert (known["largest_error"], known["median_error"]) == ({"a": None}, {"a": None})
+    errors = known["errors"]["forward_dynamics"]
+    assert errors["lost"] == known["states_of_errors"]
+    figures = errors["results"]["a"]
+    assert (figures["largest_error"], figures["median_error"]) == (None, None)
     json.dumps(known, allow_nan=False)
     asked = {"robot": "double_pendulum", "format": "q14.11", "algorithm": "deferred"}
     assert asked.items() <= known.items()

@@ -88,7 +88,7 @@ def test_a_page_says_what_the_design_is(made, page):
     for title in ("Arrays", "Timeline", "Utilisation", "Resources", "Errors", "Designs", "Roof"):
         assert title in words
     assert f"{made.cost.total.dsps:,.0f}" in words
-    bound = made.facts["proved_bound_of_errors"]["tau"]
+    bound = made.facts["errors"]["inverse_dynamics"]["results"]["tau"]["proved_bound"]
     assert f"{bound:.1e}".replace("e-0", "e-") in words
     data = json.loads(re.search(r'id="units">(.*?)</script>', page).group(1))
     assert data["interval"] == made.interval

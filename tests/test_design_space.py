@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.accelerators.search import pareto
+from featherlane.accelerators.front import pareto
 
 ID = "inverse_dynamics"
 FORMATS = ("q16.16", "fitted")
@@ -266,12 +266,12 @@ def test_arrays_of_one_design_are_not_those_of_the_next(monkeypatch):
     most = max(p.dsp for p in fl.accelerator.front(legs, ID, **tried).points)
     made = []
 
-    def beyond(model, function, **choices):
-        made.append(choices.get("arrays"))
+    def beyond(model, spec, name):
+        made.append(spec.arrays)
         shares = SimpleNamespace(shares=(100.0, 100.0, 100.0, 100.0))
         return SimpleNamespace(cost=shares)
 
-    monkeypatch.setattr("featherlane.accelerators.entry.made", beyond)
+    monkeypatch.setattr("featherlane.accelerators.entry.designed", beyond)
     with pytest.raises(fl.CompileError, match="the nearest misses dsp, with"):
         fl.accelerator.design(legs, ID, interval=6, dsp=most, error=1, latency=1000, **tried)
     assert made == ["limbs", None]  # the one of fewer LUTs first

@@ -10,15 +10,14 @@ import pytest
 from faults import with_fault
 from repetition import repeated
 
+from featherlane.accelerators.choices import DesignSpec
 from featherlane.accelerators.organise.network import network
 from featherlane.accelerators.organise.pass_graph import SHARES, outputs_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.backends.fpga.verify.network_proof import beside, prove, way
 from featherlane.errors import CompileError
-from featherlane.program.analysis.modulo import by_call
 from featherlane.program.graph import Graph, Output, simplify
 from featherlane.scalar import Tag
 
@@ -36,10 +35,8 @@ def small(functions, interval, depth, clock=8.0):
     whose dynamics are some sums, so that tasks take a few cycles. depth: tasks under way; clock: ns
     a cycle, in which two sums fit into 8.
     """
-    made = network(
-        "small", sums(functions), functions, devices.load("xcvu9p", clock=clock), interval, by_call,
-        tag_bits=BITS,
-    )  # fmt: skip
+    spec = DesignSpec(functions, is_network=True, clock=1e3 / clock, tag_bits=BITS)
+    made = network("small", sums(functions), spec, interval)
     links = {name: replace(x, depth=min(x.depth, depth)) for name, x in made.links.items()}
     return replace(made, links=links, depth=depth)
 

@@ -13,7 +13,7 @@ import pytest
 from repetition import full, repeated
 
 import featherlane as fl
-from featherlane.accelerators.designers import ArrayNetworkDesigner
+from featherlane.accelerators.designers import Designer
 from featherlane.accelerators.organise.array_stations import station_arrays
 from featherlane.accelerators.organise.functions_organisation import split_columns
 from featherlane.accelerators.organise.pass_graph import SHARES, STATIONS, all_functions_graph
@@ -22,7 +22,6 @@ from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.arrays.binding import bound
 from featherlane.backends.fpga.arrays.schedule import scheduled
-from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.errors import CompileError
 from featherlane.tools.cli import main
 
@@ -171,14 +170,13 @@ def test_tips_of_several_limbs_in_verilator(stalls):
 @needs_verilator
 @full
 def test_sums_in_post_adders(made):
-    device = devices.load("xcvu9p")
-    designer = ArrayNetworkDesigner(made.name, device, "whole", made.functions, runs=4)
+    designer = Designer(made.name, made.spec, runs=4)
     cut = designer.fused(made.organisation.design)
     network, cost = designer.design(cut, made.interval)
-    found = replace(made, datapath=cut.whole, network=network, circuit=circuit(network))
+    found = replace(made, datapath=cut.whole, network=network)
     assert cut.fused
     assert cost.total.luts < made.cost.total.luts
-    check(replace(found, _functions={}), made.tasks(300), "verilator", 100)
+    check(found, made.tasks(300), "verilator", 100)
 
 
 @pytest.mark.parametrize("name", SHARES)

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from circuit import DEVICE, GUARD
 
+from featherlane.accelerators.choices import DesignSpec
 from featherlane.accelerators.designers import Designer
 from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
-from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.program.graph import Graph, simplify
 from featherlane.program.trace import trace
@@ -110,6 +110,6 @@ def chain_datapath(freedoms: int, columns: Mapping[str, np.ndarray]) -> Datapath
 
 def chain_array(datapath: Datapath, columns: int, interval: int) -> tuple[ChainTimes, DesignCost]:
     """The schedule of the array and what it needs of the device, with all its matrices."""
-    designer = Designer("chain", devices.load(DEVICE), "whole", runs=1)
+    designer = Designer("chain", DesignSpec(device=DEVICE, sharing="whole"), runs=1)
     made, needed = designer.design(datapath, interval)
     return ChainTimes(interval, made.latency, columns), needed

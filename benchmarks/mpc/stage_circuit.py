@@ -15,6 +15,7 @@ import numpy as np
 from circuit import ACCELERATION, ANGLE, DEVICE, GUARD, SAMPLES, SPEED
 from robot import FEET, Quadruped
 
+from featherlane.accelerators.choices import DesignSpec
 from featherlane.accelerators.designers import Designer
 from featherlane.algorithms.configurations import integrate
 from featherlane.algorithms.integrators import INTEGRATORS
@@ -24,7 +25,6 @@ from featherlane.backends.fixed.assign import fitted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
-from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
@@ -148,7 +148,7 @@ def piece_datapath(graph: Graph, states: Mapping[str, np.ndarray]) -> Datapath:
 
 def scheduled(name: str, datapath: Datapath, interval: int) -> tuple[PieceTimes, DesignCost]:
     """The schedule of a circuit at an interval, and what it needs of the device."""
-    designer = Designer(name, devices.load(DEVICE), "whole")
+    designer = Designer(name, DesignSpec(device=DEVICE, sharing="whole"))
     made, needed = designer.design(datapath, interval)
     return PieceTimes(interval, made.latency), needed
 

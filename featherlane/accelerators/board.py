@@ -1,4 +1,4 @@
-"""`board` of `Accelerator` and `Multifunction`: a design between AXI streams with registers, as a
+"""`Accelerator.board`: a design between AXI streams with registers, as a
 board needs it.
 """
 
@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.board import folder
 from featherlane.backends.fpga.board.core import (
     TAG,
@@ -24,13 +25,10 @@ from featherlane.backends.fpga.board.packets import Rate
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.network.verilog import Circuit
 from featherlane.backends.fpga.network.words import layout
 from featherlane.errors import instead
 from featherlane.functions.arguments import counted, whole
-
-if TYPE_CHECKING:
-    from featherlane.accelerators.multifunction import Multifunction
-
 
 STALLS, SEEDS = (0, 255), (0, 2**31 - 1)  # the ends of what simulators take
 DMA = {
@@ -99,11 +97,15 @@ class Board:
 SELECTOR = "function"  # the entry with the code of the function, in tasks and results
 
 
-def core_of_functions(made: Multifunction) -> StreamCore:
+def core_of_functions(
+    circuit: Circuit, inputs: Mapping[str, tuple[int, ...]], datapaths: Mapping[str, Datapath]
+) -> StreamCore:
     """A design of several functions as a module between streams. Its tasks have `function`, the
     code of one (`network.codes`), and those inputs that this function reads; so have results.
+
+    inputs: the shapes of all inputs; datapaths: of each function, in the formats of the circuit.
     """
-    network, plan = made.network, layout(made.network)
+    network, plan = circuit.network, layout(circuit.network)
     tasks, results = list[WordField](), list[WordField]()
     constants, shapes = list[KnownEntry](), dict[str, tuple[int, ...]]()
     for own in (tasks, results):
@@ -112,7 +114,7 @@ def core_of_functions(made: Multifunction) -> StreamCore:
     for function, code in network.codes.items():
         for place in plan.inputs[function]:
             tasks.append(WordField((place.entry,), *place[1:], when=code))
-        datapath, of_pass = made.narrowed(function), SHARES[function].of_pass
+        datapath, of_pass = datapaths[function], SHARES[function].of_pass
         places = {place.entry: place for place in plan.results[function]}
         for output, (shape, nodes) in datapath.graph.outputs.items():
             shapes[output] = shape
@@ -126,11 +128,11 @@ def core_of_functions(made: Multifunction) -> StreamCore:
                     results.append(WordField(entries, *place[1:], when=code))
     head = {SELECTOR: (), TAG: ()}
     return StreamCore(
-        made.name,
-        made.circuit.sources,
-        Words(tuple(tasks), head | made.input_shapes, selector=SELECTOR),
+        network.name,
+        circuit.sources,
+        Words(tuple(tasks), head | dict(inputs), selector=SELECTOR),
         Words(tuple(results), head | shapes, tuple(constants), SELECTOR),
-        made.interval,
+        network.interval,
         network.depth,
-        made.clock,
+        network.clock,
     )

@@ -10,24 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.accelerators.accelerator import SLOWEST, Accelerator, check_choices
-from featherlane.accelerators.accelerator import accelerator as made
-from featherlane.accelerators.all_functions_search import AllFunctionsSpace
-from featherlane.accelerators.cutting import ARRAYS, AUTO, LIMBS
-from featherlane.accelerators.multifunction import Multifunction, multifunction
-from featherlane.accelerators.search import (
-    FORMATS,
-    GOALS,
-    INTERVALS,
-    TOGETHER,
-    Front,
-    Point,
-    Space,
-    checked_bounds,
-    kept,
+from featherlane.accelerators.accelerator import Accelerator
+from featherlane.accelerators.choices import (
+    ALL_FUNCTIONS,
+    ARRAYS,
+    AUTO,
+    LIMBS,
+    SLOWEST,
+    DesignSpec,
+    check_choices,
 )
+from featherlane.accelerators.designs import accelerator as of_function
+from featherlane.accelerators.designs import designed
+from featherlane.accelerators.front import GOALS, Front, Point, checked_bounds
+from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.accelerators.search import FORMATS, INTERVALS, Space, kept
 from featherlane.api.model import Model
-from featherlane.backends.fpga import devices
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import DEFERRED, FACTOR
@@ -53,8 +51,10 @@ class Accelerators:
         ((2,), 2)
     """
 
-    __call__ = staticmethod(made)
-    __signature__ = signature(made)  # help and editors would take the first argument for self
+    __call__ = staticmethod(of_function)
+    __signature__ = signature(
+        of_function
+    )  # help and editors would take the first argument for self
 
     def design(
         self,
@@ -76,7 +76,7 @@ class Accelerators:
         sharing: str = "module",
         ranges: Mapping[str, tuple[Any, Any]] | None = None,
         name: str | None = None,
-    ) -> Accelerator | Multifunction:
+    ) -> Accelerator:
         """Returns the best accelerator within bounds.
 
         function: a name, as `accelerator` takes it; None: all seven in one design, as
@@ -106,31 +106,17 @@ class Accelerators:
         """
         bounds = checked_bounds(dsp=dsp, interval=interval, error=error, latency=latency, lut=lut)
         tried = _tried(intervals, interval)
-        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        space = _space(model, function, device, delays, clock, sharing, ranges)
         formats, algorithms = _formats_and_algorithms(formats, algorithms)
-        in_turn = _arrays(arrays, function)
-        make: Any = multifunction if function is None else made
+        kinds = _arrays(arrays, function)
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
-            for point in designs.front(formats, step, algorithms, in_turn).within(bounds):
-                found = make(
-                    model,
-                    function,
-                    interval=point.interval,
-                    format=point.format,
-                    algorithm=point.algorithm,
-                    arrays=point.arrays,
-                    device=device,
-                    delays=delays,
-                    clock=clock,
-                    sharing=sharing,
-                    ranges=ranges,
-                    name=name,
-                )
-                dsps, luts, *_ = found.cost.shares  # as in the search, but for what other schedules
-                if dsps <= bounds.get("dsp", 100) and luts <= bounds.get("lut", 100):  # share
-                    return found
-        raise CompileError(_refusal(designs.front(formats, tried, algorithms, in_turn), bounds))
+            for point in space.front(formats, step, algorithms, kinds).within(bounds):
+                made = designed(model, space.spec_of(point), name)
+                dsps, luts, *_ = made.cost.shares  # the search's, but for other schedules
+                if dsps <= bounds.get("dsp", 100) and luts <= bounds.get("lut", 100):
+                    return made
+        raise CompileError(_refusal(space.front(formats, tried, algorithms, kinds), bounds))
 
     def front(
         self,
@@ -158,10 +144,10 @@ class Accelerators:
             >>> len(front.best)
             2
         """
-        designs = _space(model, function, device, delays, clock, sharing, ranges)
+        space = _space(model, function, device, delays, clock, sharing, ranges)
         formats, algorithms = _formats_and_algorithms(formats, algorithms)
-        found = _tried(intervals, None), algorithms, _arrays(arrays, function)
-        return designs.front(formats, *found)
+        tried, kinds = _tried(intervals, None), _arrays(arrays, function)
+        return space.front(formats, tried, algorithms, kinds)
 
 
 def _space(
@@ -174,19 +160,22 @@ def _space(
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Space:
     check_choices(model, 1, sharing, clock)
-    target = devices.load(device, delays, 1e3 / clock)
     if function is not None and not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
-
-    def make() -> Space:
-        options = target, sharing, ranges
-        if function is None:
-            return AllFunctionsSpace(model, *options)
-        return Space(model, function, *options)
-
+    spec = DesignSpec(
+        tuple(SHARES) if function is None else (function,),
+        is_network=function is None,
+        device=device,
+        delays=delays,
+        clock=float(clock),
+        sharing=sharing,
+        ranges={} if ranges is None else ranges,
+    )
+    target = spec.target
     with np.printoptions(threshold=sys.maxsize, precision=17):  # all entries, exactly
         told = repr(ranges)
-    return kept(model, (function, target.name, target.model, target.clock, sharing, told), make)
+    key = function, target.name, target.model, target.clock, sharing, told
+    return kept(model, key, lambda: Space(model, spec))
 
 
 def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:
@@ -247,7 +236,7 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         smallest = min(front.points, key=lambda p: max(p.dsp, p.luts, p.ffs), default=None)
         if smallest is None:
             return f"{told}: {'; '.join(front.refused.values())}"
-        turns = AUTO if front.function == TOGETHER else LIMBS
+        turns = AUTO if front.function == ALL_FUNCTIONS else LIMBS
         untried = smallest.luts > 100 and not any(point.arrays for point in front.points)
         fewer = f", arrays={[turns]} fewer LUTs where limbs are alike" if untried else ""
         return (

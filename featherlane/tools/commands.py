@@ -271,8 +271,7 @@ HARDWARE = (
 
 def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     """Writes a pipeline for each function, or one design of them together."""
-    from featherlane.accelerators.accelerator import accelerator
-    from featherlane.accelerators.multifunction import multifunction
+    from featherlane.accelerators.designs import accelerator, multifunction
     from featherlane.backends.c.names import identifier
 
     if args.batch_struct or args.code_limit is not None or args.signature != "plain":

@@ -10,12 +10,12 @@ q and v that waited, before any new task. What is taken late, as M^-1, waits in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import ceil
 from typing import Any
 
+from featherlane.accelerators.choices import SHARING, DesignSpec
 from featherlane.accelerators.organise.array_stations import StationArrays
 from featherlane.accelerators.organise.pass_graph import (
     FACTORS,
@@ -27,7 +27,7 @@ from featherlane.accelerators.organise.pass_graph import (
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.arrays.station import array_station
-from featherlane.backends.fpga.devices import Device, operators
+from featherlane.backends.fpga.devices import operators
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import (
     DECODE,
@@ -43,7 +43,6 @@ from featherlane.backends.fpga.network.structure import (
 from featherlane.backends.fpga.verilog import Design, without_stream
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
-from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 
 CODES = {name: code for code, name in enumerate(SHARES)}
@@ -64,71 +63,53 @@ RESULTS: dict[int, tuple[str, ...]] = {
 """The links of each result, the first one leading."""
 ENOUGH = 1 << 20  # places of a network whose latencies are asked for
 LATE = ("minv", "pass_tau", "tau")  # inputs of stations that wait in FIFOs
-Pools = Callable[[Graph], Sequence[Hashable]]
 MadeStation = Callable[[str, str, Sequence[tuple[str, ...]], Mapping[str, int]], Design]
 """Makes the circuits of a station: of the name of the design, of the station, of its ports of
 outputs that leave together, and the cycles of inputs that come later than the first ones."""
 
 
 def network(
-    name: str,
-    datapath: Datapath,
-    functions: Collection[str],
-    device: Device,
-    interval: int,
-    pools: Pools,
-    spare: Sequence[float] = (0.0,),
-    tag_bits: int = 16,
-    runs: int | None = None,
+    name: str, datapath: Datapath, spec: DesignSpec, interval: int, runs: int | None = None
 ) -> Network:
-    """Returns the network of some functions. datapath: of a pass of all of them
-    (`graph.all_functions_graph`); pools: of operations that share
-    units; spare: shares of more units, and runs: schedules that are tried, as of
-    `modulo.pipelined`.
+    """Returns the network of the functions of a spec. datapath: of a pass of all of them
+    (`pass_graph.all_functions_graph`); runs: schedules that are tried, as of `modulo.pipelined`.
     """
     parts = cut(datapath, parts_of(datapath.graph))
-    schedule = partial(_scheduled, device, interval, pools, spare, runs)
 
     def made(design: str, part: str, *ports: Any) -> Design:
-        return without_stream(design, parts[part], schedule(parts[part], *ports), device.tile)
+        pipeline = _scheduled(spec, interval, runs, parts[part], *ports)
+        return without_stream(design, parts[part], pipeline, spec.target.tile)
 
-    return _network(name, parts, functions, interval, made, tag_bits)
+    return _network(name, parts, spec, interval, made)
 
 
 def array_network(
-    name: str,
-    arrays: StationArrays,
-    functions: Collection[str],
-    device: Device,
-    interval: int,
-    tag_bits: int = 16,
-    runs: int | None = None,
+    name: str, arrays: StationArrays, spec: DesignSpec, interval: int, runs: int | None = None
 ) -> Network:
-    """Returns the network of some functions whose stations are arrays. The others are those of
-    `network`.
+    """Returns the network of the functions of a spec whose stations are arrays. The others are
+    those of `network`.
     """
     stations = arrays.stations
 
     def made(design: str, part: str, *ports: Any) -> Design:
-        options = interval, device, *ports, LATE, runs
+        options = interval, spec.target, *ports, LATE, runs
         return array_station(design, *stations[part], *options)
 
     parts = {part: own.datapath for part, own in stations.items()}
-    return _network(name, parts, functions, interval, made, tag_bits)
+    return _network(name, parts, spec, interval, made)
 
 
 def _network(
     name: str,
     parts: Mapping[str, Datapath],
-    functions: Collection[str],
+    spec: DesignSpec,
     interval: int,
     made: MadeStation,
-    tag_bits: int,
 ) -> Network:
     """Returns the network of stations that compute parts of a datapath."""
-    codes = {function: CODES[function] for function in SHARES if function in functions}
+    codes = {function: CODES[function] for function in SHARES if function in spec.functions}
     own = _Organised(name, parts, interval, made, frozenset(codes.values()))
-    found = Network(name, own.stations, own.links, codes, own.results, ENOUGH, tag_bits)
+    found = Network(name, own.stations, own.links, codes, own.results, ENOUGH, spec.tag_bits)
     depth = _depth(found)
     links = {name: replace(link, depth=min(link.depth, depth)) for name, link in own.links.items()}
     found = replace(found, links=links, depth=depth)
@@ -331,20 +312,18 @@ class _Organised:
 
 
 def _scheduled(
-    device: Device,
+    spec: DesignSpec,
     interval: int,
-    pools: Pools,
-    spare: Sequence[float],
     runs: int | None,
     datapath: Datapath,
     ports: Sequence[tuple[str, ...]],
     arrival: Mapping[str, int],
 ) -> Pipeline:
     """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""
-    graph, units = datapath.graph, operators(datapath, device)
-    found = pipelined(
-        graph, units, device.clock, interval, pools(graph), arrival, spare, ports, runs
-    )
+    graph, units = datapath.graph, operators(datapath, spec.target)
+    pools, spare = SHARING[spec.sharing](graph), sorted({0.0, spec.spare})
+    options = spec.target.clock, interval, pools, arrival, spare, ports, runs
+    found = pipelined(graph, units, *options)
     for name in LATE:
         if name in graph.inputs:
             found = later(found, name)

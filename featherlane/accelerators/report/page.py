@@ -14,7 +14,6 @@ from featherlane.accelerators.report import charts, organisation, stations, tabl
 from featherlane.accelerators.report.boxes import Box, boxes
 from featherlane.accelerators.report.svg import number, tag
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.cycles import Timeline
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import Design
@@ -26,19 +25,6 @@ ARRAYS = (
     "numbers are DSPs. Choose a step to see its units, and from where it reads."
 )
 CHOSEN = '<div id="chosen" hidden></div>'
-
-
-class Error(NamedTuple):
-    """Errors of a result: the median and the largest one over random states, and a bound that is
-    proved for all, None if there is none of use; magnitude: the largest number that it has.
-    """
-
-    function: str
-    result: str
-    magnitude: float
-    median: float
-    largest: float
-    bound: float | None
 
 
 class Robot(NamedTuple):
@@ -56,78 +42,74 @@ class Figure(NamedTuple):
     told: Sequence[str]
 
 
-def page(
-    design: Design,
-    cost: DesignCost,
-    robot: Robot,
-    facts: Mapping[str, Any],
-    marks: Sequence[charts.Mark],
-    link: float,
-    figure: Figure | None = None,
-) -> str:
-    """The page as text. facts: the report of the design as data; marks: designs of the same
-    function, none if they were not looked at; link: bytes a nanosecond of the memory's interface;
-    figure: of the organisation, if the robot's structure gave one.
+class Subject(NamedTuple):
+    """The design that a page is about.
+
+    facts: the report of the design as data. marks: designs of the same functions, none if they were
+    not looked at. words: the numbers of a task and its result, and their bits together, by
+    function. link: bytes a nanosecond of the memory's interface. figure: of the organisation, if
+    the robot's structure gave one.
     """
-    found = boxes(design, cost)
-    title = f"{robot.name}: {facts['function'].replace('_', ' ')}"
-    parts = [
-        _head(title, facts, cost),
-        *([_figure(figure)] if figure else []),
-        _organisation(found, robot),
+
+    robot: Robot
+    cost: DesignCost
+    facts: Mapping[str, Any]
+    marks: Sequence[charts.Mark]
+    words: Mapping[str, tuple[int, int]]
+    link: float
+    figure: Figure | None = None
+
+    @property
+    def title(self) -> str:
+        first, *others = self.facts["functions"]
+        several = f"{1 + len(others)} functions in one design"
+        return f"{self.robot.name}: {several if others else first.replace('_', ' ')}"
+
+
+def page(subject: Subject, design: Design) -> str:
+    """The page of a pipeline, as text."""
+    found = boxes(design, subject.cost)
+    work = [
+        _section("Arrays and modules", _words(ARRAYS), *_drawn(found, subject.robot), CHOSEN),
         _timeline(found, design),
-        _utilisation(found, design.interval),
+    ]
+    return _page(subject, work, found, found)
+
+
+def network_page(subject: Subject, network: Network, tasks: Sequence[str], found: Timeline) -> str:
+    """The page of a design of several functions, as text. tasks: the functions of some tasks;
+    found: their cycles by the cycle model.
+    """
+    of_stations = _of_stations(network, subject.cost)
+    every = [box for own in of_stations.values() for box in own]
+    work = [
+        _dataflow(network),
+        _arrays(of_stations, subject.robot),
+        _network_timeline(network, of_stations, tasks, found),
+    ]
+    return _page(subject, work, every, [*every, *_between(network, subject.cost)])
+
+
+def _page(
+    subject: Subject, work: Sequence[str], found: Sequence[Box], modules: Sequence[Box]
+) -> str:
+    """The page around the sections of a design's work. modules: all that take resources."""
+    facts, cost, interval = subject.facts, subject.cost, subject.facts["interval"]
+    parts = [
+        _head(subject),
+        *([_figure(subject.figure)] if subject.figure else []),
+        *work,
+        _utilisation(found, interval),
         _section(
-            "Resources", tables.kinds(cost), _folded("Modules", tables.resources(found, cost))
+            "Resources", tables.kinds(cost), _folded("Modules", tables.resources(modules, cost))
         ),
         _errors(facts),
-        _front(marks),
-        _roof(design, link),
+        _front(subject.marks),
+        _roof(subject),
         _choices(facts),
     ]
-    data = json.dumps({"interval": design.interval, "units": _units(found)}, separators=(",", ":"))
-    return _document(title, "".join(parts), data.replace("</", "<\\/"))
-
-
-def network_page(
-    network: Network,
-    cost: DesignCost,
-    robot: Robot,
-    facts: Mapping[str, Any],
-    tasks: Sequence[str],
-    found: Timeline,
-    errors: Sequence[Error],
-    marks: Sequence[charts.Mark],
-    link: float,
-    figure: Figure | None = None,
-) -> str:
-    """The page of a design of several functions. tasks: the functions of some tasks, found: what
-    the cycle model says of them; errors: of each result of each function. The others
-    are those of `page`.
-    """
-    title = f"{robot.name}: {len(network.codes)} functions in one design"
-    of_stations = _of_stations(network, cost)
-    every = [box for own in of_stations.values() for box in own]
-    parts = [
-        _network_head(title, network, facts, cost),
-        *([_figure(figure)] if figure else []),
-        _dataflow(network),
-        _arrays(of_stations, robot),
-        _network_timeline(network, of_stations, tasks, found),
-        _utilisation(every, network.interval),
-        _section(
-            "Resources",
-            tables.kinds(cost),
-            _folded("Modules", tables.resources([*every, *_between(network, cost)], cost)),
-        ),
-        _network_errors(errors),
-        _front(marks),
-        _network_roof(network, facts, link),
-        _choices(facts),
-    ]
-    data = {"interval": network.interval, "units": _units(every)}
-    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
-    return _document(title, "".join(parts), text)
+    data = json.dumps({"interval": interval, "units": _units(found)}, separators=(",", ":"))
+    return _document(subject.title, "".join(parts), data.replace("</", "<\\/"))
 
 
 def _of_stations(network: Network, cost: DesignCost) -> dict[str, list[Box]]:
@@ -177,31 +159,43 @@ def _words(words: str) -> str:
     return tag("p", escape(words))
 
 
-def _head(title: str, facts: Mapping[str, Any], cost: DesignCost) -> str:
-    needs = cost.shares
-    worst = max((x for x in facts["largest_error"].values() if x is not None), default=None)
+def _head(subject: Subject) -> str:
+    facts, needs = subject.facts, subject.cost.shares
+    cycles, device = facts["latency"].values(), subject.cost.device
+    span = f"{min(cycles)} to {max(cycles)}" if len(cycles) > 1 else f"{min(cycles)}"
     tiles = [
         ("interval", f"{facts['interval']}", f"cycles of {facts['clock_ns']:g} ns"),
-        ("latency", f"{facts['latency']}", f"cycles, {facts['latency_us']:.3g} µs"),
-        ("tasks", f"{facts['states_per_second'] / 1e6:.3g}", "million a second"),
-        ("DSPs", f"{needs.dsps:.1f} %", f"{facts['needs']['dsps']:,} of {cost.device.dsps:,}"),
+        ("latency", span, f"cycles, up to {max(facts['latency_us'].values()):.3g} µs"),
+        ("tasks", f"{max(facts['tasks_per_second'].values()) / 1e6:.3g}", "million a second"),
+        ("in flight", f"{facts['tasks_in_flight']}", "tasks at most"),
+        ("DSPs", f"{needs.dsps:.1f} %", f"{facts['needs']['dsps']:,} of {device.dsps:,}"),
         ("LUTs", f"{needs.luts:.1f} %", "estimated"),
         ("flip-flops", f"{needs.ffs:.1f} %", "estimated"),
-        (
-            "largest error",
-            "none" if worst is None else number(worst),
-            f"of {facts['states_of_errors']:,} random states",
-        ),
     ]
     choices = f"{facts['format']} on {facts['device']}"
-    if facts.get("algorithm"):
+    if facts["algorithm"]:
         choices += f", algorithm {facts['algorithm']}"
     return tag(
         "header",
-        tag("h1", escape(title)),
+        tag("h1", escape(subject.title)),
         _words(f"{choices}. {facts['modules']} modules. Delays: {facts['delays']}, a model."),
         _tiles(tiles),
+        *([] if len(cycles) == 1 else ["<h2>Functions</h2>", _functions(facts)]),
     )
+
+
+def _functions(facts: Mapping[str, Any]) -> str:
+    """The latency and the rate of each function."""
+    rows = [
+        (
+            name.replace("_", " "),
+            cycles,
+            (cycles, f"{facts['latency_us'][name]:.3f}"),
+            (rate := facts["tasks_per_second"][name], f"{rate / 1e6:.3g}"),
+        )
+        for name, cycles in facts["latency"].items()
+    ]
+    return tables.table(["function", "cycles", "µs", "million a second"], rows)
 
 
 def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
@@ -213,14 +207,10 @@ def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
     return tag("div", *shown, class_="tiles")
 
 
-def _organisation(found: Sequence[Box], robot: Robot) -> str:
-    return _section(
-        "Arrays and modules",
-        _words(ARRAYS),
-        organisation.legend(found),
-        tag("div", organisation.drawn(found, robot.parents, robot.joints), class_="scroll"),
-        CHOSEN,
-    )
+def _drawn(found: Sequence[Box], robot: Robot) -> list[str]:
+    """The modules of a pipeline as an array, with its legend."""
+    drawn = organisation.drawn(found, robot.parents, robot.joints)
+    return [organisation.legend(found), tag("div", drawn, class_="scroll")]
 
 
 def _figure(figure: Figure) -> str:
@@ -256,19 +246,20 @@ def _utilisation(found: Sequence[Box], interval: int) -> str:
 
 
 def _errors(facts: Mapping[str, Any]) -> str:
+    each = facts["errors"].values()
     happened = {
-        "overflows of signals": facts["overflows_in_them"],
-        "clamped signals": facts["clamped_in_them"],
-        "saturated entries of inputs": facts["saturated_in_them"],
-        "states without a result": facts["lost_of_them"],
+        "overflows of signals": "overflows",
+        "clamped signals": "clamped",
+        "saturated entries of inputs": "saturated",
+        "states without a result": "lost",
     }
-    counts = ", ".join(f"{n:,} {name}" for name, n in happened.items())
+    counts = ", ".join(f"{sum(x[key] for x in each):,} {name}" for name, key in happened.items())
     return _section(
         "Errors",
         _words(
-            f"Differences from float64 over {facts['states_of_errors']:,} random states in the "
-            "ranges of the inputs, and bounds for all states, proved by intervals: none where "
-            f"nothing of use is proved. In these states: {counts}."
+            f"Differences from float64 over {facts['states_of_errors']:,} random states of each "
+            "function in the ranges of the inputs, and bounds for all states, proved by intervals: "
+            f"none where nothing of use is proved. In these states: {counts}."
         ),
         tables.errors(facts),
     )
@@ -296,20 +287,42 @@ def _front(marks: Sequence[charts.Mark]) -> str:
     )
 
 
-def _roof(design: Design, link: float) -> str:
-    moved = WORD * (len(design.inputs) + len(design.outputs))
-    packed = (design.input_bits + design.output_bits) / 8
-    roofs = [("words of 4 bytes", 1e9 * link / moved), ("packed words", 1e9 * link / packed)]
-    rate = design.pipeline.throughput
-    shares = ", ".join(f"{min(rate / own, 1):.0%} of the roof of {name}" for name, own in roofs)
+def _roof(subject: Subject) -> str:
+    """Each function below the rate at which its words pass."""
+    rows, link = [], subject.link
+    for name, (numbers, bits) in subject.words.items():
+        rate = subject.facts["tasks_per_second"][name]
+        roofs = [1e9 * link / (WORD * numbers), 1e9 * link / (bits / 8)]
+        rows.append(
+            (
+                name.replace("_", " "),
+                WORD * numbers,
+                round(bits / 8),
+                *((x, f"{x / 1e6:.3g}") for x in (rate, *roofs)),
+                tables.share(min(rate / roofs[1], 1.0)),
+            )
+        )
+    head = ["function", "bytes, words", "bytes, packed", "million a second", "roof, words"]
+    head += ["roof, packed", "of the packed roof"]
     return _section(
         "Roof of inputs and results",
         _words(
-            f"A task and its results are {moved:,} bytes as words of 4 bytes and {packed:,.0f} "
-            f"packed; they pass at {link:g} GB/s. This design reaches {shares}."
+            f"The bytes of a task and its results as words of 4 bytes and packed, and how many "
+            f"million tasks a second pass at {link:g} GB/s."
         ),
-        tag("div", charts.roof(design.interval, design.pipeline.clock, roofs), class_="charts"),
+        tables.table(head, rows),
+        *([_roof_chart(subject)] if len(rows) == 1 else []),
     )
+
+
+def _roof_chart(subject: Subject) -> str:
+    """The roofs of one function, by the interval."""
+    facts, ((numbers, bits),) = subject.facts, subject.words.values()
+    roofs = [
+        ("words of 4 bytes", 1e9 * subject.link / (WORD * numbers)),
+        ("packed words", 1e9 * subject.link / (bits / 8)),
+    ]
+    return tag("div", charts.roof(facts["interval"], facts["clock_ns"], roofs), class_="charts")
 
 
 def _choices(facts: Mapping[str, Any]) -> str:
@@ -324,33 +337,6 @@ def _choices(facts: Mapping[str, Any]) -> str:
 
 
 # Designs of several functions
-
-
-def _network_head(title: str, network: Network, facts: Mapping[str, Any], cost: DesignCost) -> str:
-    needs, latency = cost.shares, facts["latency"]
-    low, high = min(latency.values()), max(latency.values())
-    tiles = [
-        ("interval", f"{network.interval}", f"cycles of {network.clock:g} ns"),
-        ("latency", f"{low} to {high}", "cycles, by function"),
-        ("under way", f"{network.depth}", "tasks at most"),
-        ("DSPs", f"{needs.dsps:.1f} %", f"{cost.total.dsps:,.0f} of {cost.device.dsps:,}"),
-        ("LUTs", f"{needs.luts:.1f} %", "estimated"),
-        ("flip-flops", f"{needs.ffs:.1f} %", "estimated"),
-    ]
-    rows = [
-        (
-            name.replace("_", " "),
-            cycles,
-            (cycles, f"{cycles * network.clock * 1e-3:.3f}"),
-            (rate := facts["tasks_per_second"][name], f"{rate / 1e6:.3g}"),
-        )
-        for name, cycles in latency.items()
-    ]
-    told = f"{facts['format']} on {facts['device']}. Delays: {facts['delays']}, a model."
-    table = tables.table(["function", "cycles", "µs", "million a second"], rows)
-    return tag(
-        "header", tag("h1", escape(title)), _words(told), _tiles(tiles), "<h2>Functions</h2>", table
-    )
 
 
 def _dataflow(network: Network) -> str:
@@ -373,9 +359,7 @@ def _dataflow(network: Network) -> str:
 
 def _arrays(of_stations: Mapping[str, Sequence[Box]], robot: Robot) -> str:
     drawn = [
-        tag("h3", f"Station {escape(name)}")
-        + organisation.legend(found)
-        + tag("div", organisation.drawn(found, robot.parents, robot.joints), class_="scroll")
+        "".join([tag("h3", f"Station {escape(name)}"), *_drawn(found, robot)])
         for name, found in of_stations.items()
     ]
     return _section("Arrays and modules", _words(ARRAYS), *drawn, CHOSEN)
@@ -424,58 +408,3 @@ def _between(network: Network, cost: DesignCost) -> list[Box]:
         for module, own in cost.modules.items()
         if not module.startswith(inside)
     ]
-
-
-def _network_errors(errors: Sequence[Error]) -> str:
-    if not errors:
-        return ""
-    head = ["function", "result", "largest result", "median error", "largest error", "proved bound"]
-    rows = [
-        (
-            *(error.function.replace("_", " "), error.result),
-            *(error.magnitude, error.median, error.largest),
-            (error.bound or 0.0, "none" if error.bound is None else number(error.bound)),
-        )
-        for error in errors
-    ]
-    told = (
-        "Differences from float64 over random states in the ranges of the inputs, and bounds for "
-        "all states, proved by intervals: none where nothing of use is proved."
-    )
-    return _section("Errors", _words(told), tables.table(head, rows))
-
-
-def moved(network: Network) -> dict[str, tuple[int, int]]:
-    """The numbers of a task and its results, and their bits together, by function."""
-    plan, found = words.layout(network), dict[str, tuple[int, int]]()
-    for name in network.codes:
-        own = [*plan.inputs[name], *plan.results[name]]
-        found[name] = len(own), sum(place.width for place in own)
-    return found
-
-
-def _network_roof(network: Network, facts: Mapping[str, Any], link: float) -> str:
-    """Each function below the rate at which its words pass."""
-    rows = []
-    for name, (numbers, bits) in moved(network).items():
-        own = facts["tasks_per_second"][name]
-        roofs = [1e9 * link / (WORD * numbers), 1e9 * link / (bits / 8)]
-        rows.append(
-            (
-                name.replace("_", " "),
-                WORD * numbers,
-                round(bits / 8),
-                *((x, f"{x / 1e6:.3g}") for x in (own, *roofs)),
-                tables.share(min(own / roofs[1], 1.0)),
-            )
-        )
-    head = ["function", "bytes, words", "bytes, packed", "million a second", "roof, words"]
-    head += ["roof, packed", "of the packed roof"]
-    return _section(
-        "Roof of inputs and results",
-        _words(
-            f"The bytes of a task and its results as words of 4 bytes and packed, and how many "
-            f"million tasks a second pass at {link:g} GB/s."
-        ),
-        tables.table(head, rows),
-    )

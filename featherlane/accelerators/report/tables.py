@@ -122,10 +122,11 @@ def _resources(rows: Sequence[tuple[str, Resources]], cost: DesignCost, there: R
 
 def errors(facts: Mapping[str, Any]) -> str:
     """Errors of sampled states beside bounds that are proved for all states."""
+    figures = "largest_result", "median_error", "largest_error", "proved_bound"
     rows = []
-    for name, largest in facts["largest_error"].items():
-        bound = facts["proved_bound_of_errors"][name]
-        shown = [facts["largest_result"][name], facts["median_error"][name], largest, bound]
-        rows.append((name, *((x or 0.0, "none" if x is None else number(x)) for x in shown)))
-    head = ["result", "largest result", "median error", "largest error", "proved bound"]
-    return table(head, rows)
+    for function in facts["functions"]:
+        for result, found in facts["errors"][function]["results"].items():
+            shown = [found[name] for name in figures]
+            cells = ((x or 0.0, "none" if x is None else number(x)) for x in shown)
+            rows.append((function.replace("_", " "), result, *cells))
+    return table(["function", "result", *(name.replace("_", " ") for name in figures)], rows)

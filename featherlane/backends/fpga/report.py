@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from featherlane.backends.fpga.netlist import WIRE
@@ -30,28 +30,41 @@ def register_bits(design: Design) -> int:
     )
 
 
+def structure(designs: Sequence[Design]) -> dict[str, Any]:
+    """The operations, units, registers and formats of pipelines, as data that JSON takes."""
+    graphs = [design.datapath.graph for design in designs]
+    modules = [(design, module) for design in designs for module in design.units]
+    units = (unit.name for design, module in modules for unit in design.units[module].functions)
+    formats = (str(x) for design in designs for x in design.datapath.formats if x is not None)
+    leaves = ("input", "constant")
+    return {
+        "operations": dict(Counter(op for graph in graphs for op in graph.op if op not in leaves)),
+        "multipliers": _multipliers(
+            sum((design.multipliers for design in designs), start=Counter[Multiplier]())
+        ),
+        "function_units": dict(Counter(units)),
+        "device_multipliers": sum(module_tiles(*module) for module in modules),
+        "register_bits": sum(map(register_bits, designs)),
+        "formats": dict(Counter(formats).most_common()),
+        "modules": len(modules),
+    }
+
+
 def facts(design: Design) -> dict[str, Any]:
-    """The report as data that JSON takes."""
-    pipeline, graph = design.pipeline, design.datapath.graph
-    widths = Counter(str(to) for to in design.datapath.formats if to is not None)
+    """The report of a pipeline as data that JSON takes."""
+    pipeline = design.pipeline
     return {
         "name": design.name,
         "clock_ns": pipeline.clock,
         "interval": design.interval,
         "latency": design.latency,
         "latency_us": design.latency * pipeline.clock * 1e-3,
-        "states_per_second": 1e9 / (pipeline.clock * design.interval),
-        "states_under_way": design.depth,
-        "operations": dict(Counter(op for op in graph.op if op not in ("input", "constant"))),
-        "multipliers": _multipliers(design.multipliers),
-        "functions": dict(Counter(u.name for own in design.units.values() for u in own.functions)),
-        "device_multipliers": sum(module_tiles(design, module) for module in design.units),
-        "register_bits": register_bits(design),
+        "tasks_per_second": pipeline.throughput,
+        "tasks_in_flight": design.depth,
         "input_bits": design.input_bits,
         "output_bits": design.output_bits,
         "fifo_bits": design.depth * design.output_bits,
-        "formats": dict(widths.most_common()),
-        "modules": len(design.units),
+        **structure([design]),
     }
 
 
@@ -66,15 +79,18 @@ def _multipliers(found: Mapping[Multiplier, int]) -> dict[str, int]:
 
 def report(known: Mapping[str, Any]) -> str:
     """The report as text."""
-    lines = []
+    return "\n".join([*_lines(known, ""), ""])
+
+
+def _lines(known: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """Yields a line for each number, with those of a group below its name."""
     for key, value in known.items():
-        shown = key.replace("_", " ")
+        head = f"{indent}{key.replace('_', ' ') if not indent else key}:"
         if isinstance(value, Mapping):
-            lines.append(f"{shown}:")
-            lines += [f"  {name}: {_number(x)}" for name, x in value.items()]
+            yield head
+            yield from _lines(value, indent + "  ")
         else:
-            lines.append(f"{shown}: {_number(value)}")
-    return "\n".join([*lines, ""])
+            yield f"{head} {_number(value)}"
 
 
 def _number(x: Any) -> str:

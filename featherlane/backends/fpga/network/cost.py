@@ -23,14 +23,21 @@ from featherlane.backends.fpga.verilog import Design
 COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
 
 
-def cost(network: Network, device: Device) -> DesignCost:
-    """Returns what a network needs; its parts are those of the stations' modules, and the module
-    and kind of what lies between them.
+def cost(made: Design | Network, device: Device) -> DesignCost:
+    """Returns the cost of a pipeline, of arrays, or of a network."""
+    if isinstance(made, Network):
+        return _of_network(made, device)
+    return (of_arrays if isinstance(made, ArrayDesign) else of_design).cost(made, device)  # type: ignore[arg-type]
+
+
+def _of_network(network: Network, device: Device) -> DesignCost:
+    """The cost of a network; its parts are those of the stations' modules, and the module and kind
+    of the FIFOs and the control between them.
     """
     parts: dict[tuple[str, str], Resources] = {}
     packed = 0
     for station in network.stations.values():
-        own = _of_circuits(station.design, device)
+        own = cost(station.design, device)
         parts |= own.parts
         packed += own.packed
         parts[f"{network.name}_{station.name}", "control"] = _of_station(network, station, device)
@@ -41,13 +48,6 @@ def cost(network: Network, device: Device) -> DesignCost:
     for name, found in _around(network, device):
         parts[f"{network.name}_{name}", "control"] = found
     return DesignCost(device, {key: found for key, found in parts.items() if any(found)}, packed)
-
-
-def _of_circuits(design: Design, device: Device) -> DesignCost:
-    """What the circuits of a station need."""
-    if isinstance(design, ArrayDesign):
-        return of_arrays.cost(design, device)
-    return of_design.cost(design, device)
 
 
 def fifo(network: Network, link: Channel, device: Device) -> Resources:

@@ -183,3 +183,12 @@ def unpacked(network: Network, results: Array) -> list[Unpacked]:
             own = dict(zip((p.entry for p in places), row, strict=True))
             found[n] = Unpacked(int(codes[n]), int(tags[n]), own)
     return [word for word in found if word is not None]
+
+
+def moved(network: Network) -> dict[str, tuple[int, int]]:
+    """The numbers of a task and its results, and their bits together, by function."""
+    plan, found = layout(network), dict[str, tuple[int, int]]()
+    for name in network.codes:
+        places = [*plan.inputs[name], *plan.results[name]]
+        found[name] = len(places), sum(place.width for place in places)
+    return found

@@ -1,0 +1,110 @@
+"""The choices of a design, checked: what one function and several have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.api.model import Model
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.simulation import simulate
+from featherlane.errors import one_of, shown
+from featherlane.functions.arguments import is_count, is_real
+from featherlane.functions.table import Variant
+from featherlane.functions.wrenches import WRENCH_FRAMES
+from featherlane.program.analysis.modulo import by_call, by_class, whole
+
+LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
+SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
+LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
+SHARING = {"module": by_call, "class": by_class, "whole": whole}
+ARRAYS = LIMBS, COLUMNS = "limbs", "columns"  # what is time-multiplexed, of one function
+AUTO = "auto"  # limbs and columns, each where that needs less: of several functions in one design
+ALL_FUNCTIONS = "all functions"  # the name of a design of all of them
+
+
+@dataclass(frozen=True, eq=False)
+class DesignSpec:
+    """The choices of a design, by the names of the arguments of `accelerator`.
+
+    functions: one of a pipeline; several of a network, `is_network`, whose tasks come in any order.
+    interval: the initiation interval, in cycles; clock: MHz. spare, tag_bits: of networks.
+    """
+
+    functions: tuple[str, ...] = ()
+    is_network: bool = False
+    interval: int = 1
+    format: str = "q16.16"
+    device: str = "xcvu9p"
+    delays: str | None = None
+    clock: float = 125.0
+    sharing: str = "module"
+    algorithm: str | None = None
+    arrays: str | None = None
+    f_ext: str | None = None
+    frames: tuple[str, ...] = ()
+    spare: float = 0.0
+    tag_bits: int = 16
+    ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def target(self) -> devices.Device:
+        """The device, at the clock."""
+        return devices.load(self.device, self.delays, 1e3 / self.clock)
+
+    @property
+    def label(self) -> str:
+        """The functions, in words."""
+        every = self.is_network and self.functions == tuple(SHARES)
+        return ALL_FUNCTIONS if every else ", ".join(self.functions)
+
+    @property
+    def short(self) -> str:
+        """The functions, in names of modules."""
+        return "functions" if self.is_network else ", ".join(self.functions)
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The arguments that make the design again, but for the ranges, as JSON has them."""
+        head: dict[str, Any] = {"function": ", ".join(self.functions)}
+        if self.is_network:
+            head = {"functions": [*self.functions], "spare": self.spare, "tag_bits": self.tag_bits}
+        return {
+            **head, "interval": self.interval, "format": self.format, "device": self.device,
+            "delays": self.target.model, "clock": self.clock, "sharing": self.sharing,
+            "algorithm": self.algorithm, "f_ext": self.f_ext, "frames": [*self.frames],
+            "arrays": self.arrays,
+        }  # fmt: skip
+
+
+def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
+    """Raises TypeError or ValueError for choices that no design has."""
+    if not isinstance(model, Model):
+        raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+    if not is_count(interval) or interval > SLOWEST:
+        raise ValueError(
+            f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}"
+        )
+    if not isinstance(sharing, str) or sharing not in SHARING:
+        raise ValueError(f"sharing is {shown(sharing)}: {one_of(sharing, SHARING)}")
+    if not is_real(clock, 1, 2000):
+        raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
+
+
+def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
+    """Returns a variant with wrenches in the axes `f_ext`, at `frames`. Raises ValueError or
+    TypeError unless these are axes and names of frames.
+    """
+    several = isinstance(frames, Iterable) and not isinstance(frames, str)
+    if not several or not all(isinstance(name, str) for name in frames):
+        raise TypeError(f"frames is {shown(frames)}: wanted a list of names of frames")
+    if f_ext not in (None, *WRENCH_FRAMES):
+        raise ValueError(f"f_ext is {shown(f_ext)}: wanted None, 'body' or 'world'")
+    if frames and f_ext is None:
+        raise ValueError("frames without f_ext: wanted the axes of wrenches, f_ext='body' or alike")
+    if len({*frames}) < len(frames):
+        raise ValueError(f"frames is {shown(frames)}: wanted each frame once")
+    return variant._replace(wrenches=f_ext, at=tuple(frames))
