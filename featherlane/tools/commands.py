@@ -68,11 +68,11 @@ def _model(args: argparse.Namespace) -> Model:
     ROBOT._replace(settings=ROBOT.settings | {"nargs": "?"}),
     ROOT,
     PACKAGES,
-    flag("--cost", "also the operations of each function"),
-    flag("--system", "in place of a robot: this machine, and what runs calls and threads here"),
+    flag("--cost", "also show the operations of each function"),
+    flag("--system", "instead of a robot: this machine, and what runs calls and threads on it"),
 )
 def info(args: argparse.Namespace) -> Answer:
-    """The model card: joints, sizes, masses, frames and notes."""
+    """Shows the model card: joints, sizes, masses, frames and notes."""
     from featherlane.tools import facts, system
 
     if args.system:
@@ -97,9 +97,9 @@ def info(args: argparse.Namespace) -> Answer:
     DTYPE,
 )
 def check(args: argparse.Namespace) -> Answer:
-    """A comparison with another library; the exit status is 1 if a function differs.
+    """Compares the functions with another library; the exit status is 1 if one differs.
 
-    Needs that library: pip install 'featherlane[check]'.
+    The other library must be installed: pip install 'featherlane[check]'.
     """
     from featherlane.tools.check import check as compare
 
@@ -132,12 +132,12 @@ def _figure(file: str) -> Path:
     count("--batch", "states in a call (%(default)s)", 4096),
     dtype("both", "both"),
     count("--threads", "threads of the multi-threaded column (all physical cores)"),
-    flag("--roofline", "also how close each function comes to this machine's measured limits"),
-    flag("--explain", "also the automatic choices for each function and their expected cost"),
+    flag("--roofline", "also show how close each function comes to this machine's measured limits"),
+    flag("--explain", "also show the automatic choices for each function and their expected cost"),
     written_file("--plot", "draw the roofline: .svg, .png or .pdf", _figure),
 )
 def bench(args: argparse.Namespace) -> Answer:
-    """A self-check and a table of speeds on this machine; the exit status is 1 if a check fails."""
+    """Runs a self-check and prints a table of speeds; the exit status is 1 if a check fails."""
     from featherlane.tools import facts
     from featherlane.tools.bench import bench as measure
 
@@ -162,14 +162,14 @@ def bench(args: argparse.Namespace) -> Answer:
     PACKAGES,
     ANY_FUNCTION,
     dtype("float64", "both"),
-    flag("--derivatives", "also the derivatives of these functions"),
-    flag("--single", "also the kernels for calls with a single state"),
+    flag("--derivatives", "also compile the derivatives of these functions"),
+    flag("--single", "also compile the kernels for calls with a single state"),
 )
 def compile_functions(args: argparse.Namespace) -> Answer:
-    """Functions compiled into the cache, on all cores: programs then load them in milliseconds.
+    """Compiles functions into the cache, on all cores; programs then load them in milliseconds.
 
-    $FEATHERLANE_WORKERS sets the number of processes that compile beside this one (one less than
-    there are cores).
+    $FEATHERLANE_WORKERS sets the number of additional processes that compile (by default one less
+    than the number of cores).
     """
     from featherlane.tools import system
 
@@ -195,7 +195,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     PACKAGES,
     choice(
         "--target",
-        "c: C99; wasm: WebAssembly; ptx: NVIDIA's GPUs; gfx90a, gfx942: AMD's; spirv64: SPIR-V;"
+        "c: C99; wasm: WebAssembly; ptx: NVIDIA GPUs; gfx90a, gfx942: AMD GPUs; spirv64: SPIR-V;"
         " verilog: circuits (%(default)s)",
         ("c", "wasm", "ptx", "gfx90a", "gfx942", "spirv64", "verilog"),
         default="c",
@@ -205,33 +205,43 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     DTYPE,
     flag("--batch-struct", "also write functions of many states, in a struct of arrays"),
     free_text("--name", "prefix of all names in the code (the robot's name)"),
-    count("--code-limit", "most operations of a function as straight-line code (as in Python)"),
-    choice("--signature", "acados: discrete dynamics too (plain)", SIGNATURES, default="plain"),
+    count("--code-limit", "largest number of operations as straight-line code (as in Python)"),
+    choice("--signature", "acados: also discrete dynamics (plain)", SIGNATURES, default="plain"),
     count("--interval", "Verilog: clock cycles from one state to the next (1)"),
-    free_text("--format", "Verilog: numbers, q16.16 or alike, proved or fitted (q16.16)"),
+    free_text("--format", "Verilog: number format, such as q16.16, proved or fitted (q16.16)"),
     free_text("--device", "Verilog: the FPGA (xcvu9p)"),
-    number("--clock", "Verilog: MHz (125)"),
-    free_text("--delays", "Verilog: the model of delays (the first one of the device)"),
-    choice("--sharing", "Verilog: who shares multipliers (module)", ("module", "class", "whole")),
+    number("--clock", "Verilog: clock in MHz (125)"),
+    free_text("--delays", "Verilog: the delay model (the first of the device)"),
+    choice(
+        "--sharing",
+        "Verilog: operations that may share multipliers (module)",
+        ("module", "class", "whole"),
+    ),
     choice(
         "--arrays",
-        "Verilog: what takes turns, see docs/accelerators.md; auto: with --together",
+        "Verilog: time-multiplexed parts, see docs/accelerators.md; auto: with --together",
         ("limbs", "columns", "auto"),
     ),
     flag("--together", "Verilog: all seven functions, or those of --function, in one design"),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
-    choice("--wrapper", "Verilog: streams and registers around it, see docs/board.md", ("axi",)),
-    count("--width", "Verilog: bits of the wrapper's streams (128)"),
-    choice("--layout", "Verilog: entries in the wrapper's streams (packed)", ("packed", "words")),
-    interval("--range", "Verilog: the least and the largest value of an input (its limits)"),
+    choice(
+        "--wrapper", "Verilog: streams and registers around the design, see docs/board.md", ("axi",)
+    ),
+    count("--width", "Verilog: width of the wrapper's streams in bits (128)"),
+    choice(
+        "--layout",
+        "Verilog: layout of entries in the wrapper's streams (packed)",
+        ("packed", "words"),
+    ),
+    interval("--range", "Verilog: smallest and largest value of an input (its limits)"),
 )
 def generate(args: argparse.Namespace) -> Answer:
-    """Functions of the robot as source code for other machines.
+    """Writes functions of the robot as source code for other machines.
 
-    Writes C99 without dependencies: a header, a source, a program that checks every function
+    It writes C99 without dependencies: a header, a source, a program that checks every function
     against values from Python, and a CMakeLists.txt (docs/c.md); or WebAssembly with a page that
-    shows the robot (docs/browser.md); or kernels for GPUs, with a JSON of how to launch each
-    function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
+    shows the robot (docs/browser.md); or kernels for GPUs, with a JSON file that says how to launch
+    each function (docs/gpu.md); or a pipeline in fixed point as SystemVerilog,
     with a test bench and a report, in a folder for each function if there are several, or with
     --together in one design that takes tasks of any of them (docs/fpga.md), or with --wrapper such
     a pipeline for a board (docs/board.md).
@@ -318,8 +328,8 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     ROOT,
     PACKAGES,
     DTYPE_OF_ARRAYS,
-    count("--chunk", "states of a chunk (as in IN, if that is not too large)"),
-    count("--workers", "threads or processes (all physical cores)"),
+    count("--chunk", "number of states in a chunk (as in IN, if that is not too large)"),
+    count("--workers", "number of threads or processes (all physical cores)"),
     free_text(
         "--scheduler",
         "threads, processes, or the address of a Dask scheduler, tcp://HOST:PORT (%(default)s)",
@@ -328,10 +338,10 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     choice("--f-ext-frame", "axes of f_ext (%(default)s)", WRENCH_FRAMES, default="body"),
 )
 def map_states(args: argparse.Namespace) -> Answer:
-    """A function of all states of a Zarr group, chunk by chunk, into another one.
+    """Computes a function for all states of a Zarr group, chunk by chunk, into another group.
 
-    IN has an array (B, ...) for each input of the function, by its name: q, v, a or tau, f_ext if
-    there is one. A run that was killed is finished by the same command. Needs zarr, and for
+    IN has an array (B, ...) for each input of the function, under its name: q, v, a or tau, and
+    optionally f_ext. The same command resumes a run that was killed. This needs zarr, and for
     processes and schedulers Dask: pip install 'featherlane[dask]' (docs/scale.md).
     """
     try:
@@ -360,13 +370,13 @@ def map_states(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     PACKAGES,
-    count("--port", "of the page: the first free one from there on (%(default)s)", 8080),
+    count("--port", "first port to try for the page (%(default)s)", 8080),
 )
 def view(args: argparse.Namespace) -> Answer:
-    """A page that draws the robot, with a slider for each joint, until Ctrl-C.
+    """Serves a page that draws the robot, with a slider for each joint, until Ctrl-C.
 
-    Draws the visuals of the robot's file, or bones from joint to joint. Needs viser: pip install
-    'featherlane[view]'.
+    It draws the visuals of the robot's file, or bones from joint to joint. This needs viser: pip
+    install 'featherlane[view]'.
     """
     try:
         from featherlane.interop.view import show
@@ -385,7 +395,7 @@ def view(args: argparse.Namespace) -> Answer:
 
 @command("list")
 def list_robots(args: argparse.Namespace) -> Answer:
-    """The robots that come with the package."""
+    """Lists the robots that come with the package."""
     from featherlane.tools import facts
 
     robots = [facts.of_bundled(name) for name in bundled()]
@@ -395,12 +405,12 @@ def list_robots(args: argparse.Namespace) -> Answer:
 @command(
     "cache",
     flag("--clear", "delete all compiled code"),
-    size("--limit", "keep at most so much, now and later, such as 500M (1G)"),
+    size("--limit", "largest size of the cache from now on, such as 500M (1G)"),
 )
 def cache(args: argparse.Namespace) -> Answer:
-    """The cache of compiled code: its folder and size; clears or limits it.
+    """Shows, clears or limits the cache of compiled code.
 
-    $FEATHERLANE_CACHE names the folder; FEATHERLANE_CACHE=off keeps nothing.
+    $FEATHERLANE_CACHE names the folder; FEATHERLANE_CACHE=off disables the cache.
     """
     from featherlane.tools import system
 
@@ -409,7 +419,7 @@ def cache(args: argparse.Namespace) -> Answer:
 
 @command("completion", choice("shell", "bash, zsh or fish", ("bash", "zsh", "fish")))
 def completion(args: argparse.Namespace) -> Answer:
-    """A shell script for tab completion of this command line.
+    """Prints a shell script for tab completion of this command line.
 
     bash: featherlane completion bash > ~/.local/share/bash-completion/completions/featherlane;
     zsh: featherlane completion zsh > a file _featherlane in a folder of $fpath;

@@ -167,15 +167,15 @@ def _function(text: str) -> str:
 
 
 ROBOT = Option("robot", "name, file, or - for stdin", bundled(), True, {"metavar": "ROBOT"})
-ROOT = choice("--root", f"how the root link moves: {', '.join(ROOTS)} (as the file says)", ROOTS)
+ROOT = choice("--root", f"type of the root joint: {', '.join(ROOTS)} (as in the file)", ROOTS)
 PACKAGES = Option(
     "--packages",
-    "a folder in which $(find NAME) of a xacro file looks for packages first; may be repeated",
+    "folder in which $(find NAME) in a xacro file looks for packages first; may be repeated",
     files=True,
     settings={"action": "append", "default": [], "metavar": "FOLDER"},
 )
 DTYPE = dtype("float64")
-JSON = flag("--json", "one JSON object in place of text")
+JSON = flag("--json", "print one JSON object instead of text")
 FUNCTION = Option(
     "--function",
     f"one of the seven functions: {', '.join(IN_FULL)}, or its full name; may be repeated",
