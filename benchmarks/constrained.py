@@ -22,7 +22,7 @@ from suite.peers.native import shared_library
 from suite.peers.with_pinocchio import EIGEN, LIBRARIES, NATIVE, prefix
 
 import featherlane as fl
-from featherlane.robot.model import Frame, Placement
+from featherlane.robot.parts import Frame, Placement
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from peer_models import pinocchio_model

@@ -36,8 +36,9 @@ from featherlane.functions.circuits import CIRCUITS, algorithm_of, circuit_graph
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.analysis.pipeline import Pipeline
-from featherlane.program.graph import Graph, entered, placed, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
+from featherlane.program.rewrite import entered, placed, simplify
 
 DEVICE = "xcvu9p"
 SLOW = 18.0  # ns

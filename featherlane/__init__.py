@@ -25,7 +25,7 @@ from featherlane.program.graph import Graph
 from featherlane.robot.actuators import JointActuator
 from featherlane.robot.constraints import Constraints, Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.loaders import bundled
-from featherlane.robot.model import Body, Frame, Joint, Mimic, Placement
+from featherlane.robot.parts import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import (
     acos,
     asin,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import featherlane as fl
-from featherlane.robot.model import WORLD, Frame, Placement
+from featherlane.robot.parts import WORLD, Frame, Placement
 
 
 def stacked(results, batch):

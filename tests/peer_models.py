@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 UNITS = [tuple(map(float, unit)) for unit in np.eye(3)]
 

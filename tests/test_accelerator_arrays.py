@@ -36,7 +36,7 @@ from featherlane.program.passes.reductions import reduced
 from featherlane.program.passes.segments import segments
 from featherlane.robot.chains import chains, groups
 from featherlane.robot.editing.split_root import split_root
-from featherlane.robot.model import Joint
+from featherlane.robot.parts import Joint
 from featherlane.robot.tree_of import tree_of
 
 needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")

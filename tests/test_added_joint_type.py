@@ -22,7 +22,7 @@ from featherlane.robot import joints
 from featherlane.robot.group_coordinates import rotation_about_z
 from featherlane.robot.joint_type import LENGTH, JointType
 from featherlane.robot.loaders.roots import checked_root
-from featherlane.robot.model import Joint
+from featherlane.robot.parts import Joint
 from featherlane.robot.spatial import Transform, Vector
 
 NAME = "lead_screw"

@@ -9,7 +9,7 @@ import pytest
 import featherlane as fl
 from featherlane import algorithms
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import WORLD, Mimic
+from featherlane.robot.parts import WORLD, Mimic
 
 MOMENTS = ((1.0, 0.1, 0.0), (0.1, 1.5, 0.2), (0.0, 0.2, 2.0))
 URDF = """<robot name="arm">

@@ -9,7 +9,7 @@ from repetition import full
 import featherlane as fl
 from featherlane.api.card import WIDTH, card, portable_card
 from featherlane.robot.loaders import bundled, load
-from featherlane.robot.model import Joint
+from featherlane.robot.parts import Joint
 
 MOMENTS = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
 INERTIAL = f'<inertial><mass value="1"/>{MOMENTS}</inertial>'

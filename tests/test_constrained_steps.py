@@ -8,7 +8,7 @@ from repetition import repeated
 import featherlane as fl
 from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.backends.dual import evaluate
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 DT = 0.01
 

@@ -10,7 +10,7 @@ import featherlane as fl
 from featherlane.algorithms import constrained_forward_dynamics_derivatives
 from featherlane.algorithms.tangent import configuration_rate
 from featherlane.backends.dual import evaluate
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import featherlane as fl
 from featherlane import algorithms
 from featherlane.algorithms.tangent import configuration_rate
 from featherlane.backends.dual import evaluate
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 PLAIN = ("revolute", "prismatic", "helical")
 

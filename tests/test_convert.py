@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import featherlane as fl
 from featherlane import algorithms, convert
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import IDENTITY
+from featherlane.robot.parts import IDENTITY
 from featherlane.robot.quaternions import quaternion_product, quaternion_turn
 
 LIBRARIES = ("mujoco", "drake", "isaac", "isaac_link", "rbdl", "pinocchio")

@@ -16,8 +16,8 @@ from featherlane.algorithms.factor import factored_inverse
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.reference import evaluate, values
 from featherlane.program.analysis.modules import modules_of
-from featherlane.program.graph import simplify
 from featherlane.program.passes.outline import outline
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 from featherlane.robot.tree_of import tree_of
 from featherlane.scalar import scale_to_one

@@ -14,7 +14,7 @@ import featherlane as fl
 from featherlane import convert, editing
 from featherlane.api.random_robots import random_rotation
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import WORLD, Body, Frame, Placement
+from featherlane.robot.parts import WORLD, Body, Frame, Placement
 from featherlane.robot.quaternions import matrix_quaternion
 
 BATCH = 4

@@ -8,7 +8,7 @@ from repetition import full
 from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.evaluate import Evaluator
 from featherlane.backends.fixed.narrow import narrowed
-from featherlane.program.graph import simplify
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 from featherlane.scalar import cos, sin
 

@@ -8,7 +8,7 @@ from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import _chain, cost, multiplexer
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
-from featherlane.program.graph import simplify
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 
 WIDE = Format(32, 16)

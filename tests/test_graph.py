@@ -7,8 +7,9 @@ import pytest
 
 import featherlane as fl
 from featherlane.backends.reference import evaluate
-from featherlane.program.graph import Graph, Output, rewrite, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.op import OPS
+from featherlane.program.rewrite import rewrite, simplify
 from featherlane.program.trace import trace
 from featherlane.scalar import select
 

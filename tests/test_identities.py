@@ -18,7 +18,7 @@ from featherlane.api.random_robots import chain, random_tree
 from featherlane.backends.reference import evaluate
 from featherlane.program.derivatives.graphs import jacobian
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import Placement
+from featherlane.robot.parts import Placement
 
 BATCH = 3
 KINDS = list(JOINT_TYPES)

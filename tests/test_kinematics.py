@@ -16,7 +16,7 @@ from featherlane import convert
 from featherlane.api.random_robots import random_rotation
 from featherlane.functions.table import KINEMATICS, REFERENCES
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import WORLD, Frame, Placement
+from featherlane.robot.parts import WORLD, Frame, Placement
 
 STEP = 1e-5
 LIKE = 1e-9  # Pinocchio keeps the file's rounding of right angles, 5e-12

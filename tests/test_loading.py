@@ -16,7 +16,7 @@ from featherlane.api.card import card
 from featherlane.api.model import held
 from featherlane.errors import ModelError
 from featherlane.robot.loaders import ROOTS, load
-from featherlane.robot.model import WORLD, Joint, Mimic, Placement
+from featherlane.robot.parts import WORLD, Joint, Mimic, Placement
 from featherlane.robot.tree_of import tree_of
 
 INERTIAL = (

@@ -11,7 +11,7 @@ from repetition import full, repeated
 import featherlane as fl
 from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.table import FUNCTIONS
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from robot_files import robot_file
 
 import featherlane as fl
 from featherlane import algorithms
-from featherlane.robot.model import WORLD, Joint, Mimic
+from featherlane.robot.parts import WORLD, Joint, Mimic
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -21,11 +21,12 @@ from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.analysis.counts import of_graph, of_program
 from featherlane.program.analysis.modules import Submodule, classes, modules_of
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower
 from featherlane.program.passes.inline import flat
 from featherlane.program.passes.outline import joints, outline
 from featherlane.program.program import X, Y
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import FLAT, STEPS, program_of, trace
 from featherlane.program.verify import verify_program
 from featherlane.robot.tree_of import tree_of

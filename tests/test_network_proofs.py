@@ -18,7 +18,8 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.backends.fpga.verify.network_proof import beside, prove, way
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
+from featherlane.program.rewrite import simplify
 from featherlane.scalar import Tag
 
 for_proofs = pytest.mark.skipif(

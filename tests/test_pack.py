@@ -16,12 +16,13 @@ from featherlane.backends.llvm import jit
 from featherlane.functions.lanes import cheapest, in_lanes
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_graph
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower
 from featherlane.program.op import OPS
 from featherlane.program.passes.isomorphism import Terms, groups
 from featherlane.program.passes.pack import MOVES, pack
 from featherlane.program.program import Program
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 from featherlane.robot import limbs
 

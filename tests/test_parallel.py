@@ -32,7 +32,7 @@ from featherlane.algorithms.scan import PATHS, SCANS
 from featherlane.api.random_robots import chain, random_tree
 from featherlane.program.nested import build, flatten
 from featherlane.program.trace import STEPS, Tracing, following, program_of, trace
-from featherlane.robot.model import IDENTITY, Placement
+from featherlane.robot.parts import IDENTITY, Placement
 from featherlane.robot.spatial import Vector, cross, spatial, split
 from featherlane.robot.tree_of import build_tree
 

@@ -12,11 +12,12 @@ from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
 from featherlane.program import trace as trace_policies
 from featherlane.program.derivatives.graphs import directional, jacobian, pullback
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import TARGETS, traced
 from featherlane.program.op import OPS
 from featherlane.program.passes.expand import expand
 from featherlane.program.passes.fma import fuse
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 from featherlane.program.verify import verify
 from featherlane.scalar import call, cos, select, sin, sqrt

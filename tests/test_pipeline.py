@@ -15,8 +15,9 @@ from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.analysis.modulo import by_call, by_class, pipelined, whole
 from featherlane.program.analysis.pipeline import Operator, Pipeline
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.balance import balanced
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 
 CLOCK = 8.0

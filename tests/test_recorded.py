@@ -16,11 +16,11 @@ from featherlane.functions.table import REFERENCES, TABLE, Variant
 from featherlane.functions.tracing import _runs
 from featherlane.functions.variants import input_shapes
 from featherlane.program.analysis.counts import of_graph, slots
-from featherlane.program.graph import simplify
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.inline import flat
 from featherlane.program.passes.outline import outline
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import STEPS, program_of, trace
 from featherlane.program.verify import verify_program
 from featherlane.robot.joints import JOINT_TYPES

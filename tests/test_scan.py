@@ -17,7 +17,7 @@ from featherlane.algorithms.elimination import ELIMINATIONS, eliminate
 from featherlane.algorithms.scan import PATHS, SCANS, SUMS, path_scan, scan, subtree_sum
 from featherlane.algorithms.scan.trees import TreeSum, chains, levels
 from featherlane.backends.reference import evaluate
-from featherlane.program.graph import simplify
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import Tracing, following
 from featherlane.robot.spatial import crm
 

@@ -10,8 +10,8 @@ from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.api.random_robots import random_rotation
-from featherlane.robot.model import Frame, Placement
 from featherlane.robot.parameters import PARAMETERS
+from featherlane.robot.parts import Frame, Placement
 from featherlane.robot.quaternions import matrix_quaternion
 
 BATCH = 3

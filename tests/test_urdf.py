@@ -12,7 +12,7 @@ from robot_files import examples
 
 from featherlane.errors import ModelError
 from featherlane.robot.loaders import bundled, load
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 INERTIAL = (
     '<inertial><mass value="{m}"/>'

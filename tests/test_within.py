@@ -11,8 +11,8 @@ from featherlane.backends.fixed.evaluate import evaluate, floats
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval, intervals
 from featherlane.errors import CompileError
-from featherlane.program.graph import rewrite, simplify
 from featherlane.program.passes.clamps import clamped, clamps
+from featherlane.program.rewrite import rewrite, simplify
 from featherlane.program.trace import trace
 from featherlane.scalar import Tag, at, call, within
 

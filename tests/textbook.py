@@ -11,7 +11,7 @@ import numpy as np
 
 from featherlane.api.random_robots import random_tree
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import WORLD, Mimic
+from featherlane.robot.parts import WORLD, Mimic
 
 
 def tree(types, parents=None, seed=0, physics=False, mimic=None):

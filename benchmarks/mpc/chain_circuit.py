@@ -24,7 +24,8 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 from featherlane.scalar import Tag, at, call
 

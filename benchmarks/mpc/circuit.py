@@ -24,8 +24,8 @@ from featherlane.backends.fpga.verilog import Design, design
 from featherlane.functions.circuits import circuit_graph
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_class, pipelined
-from featherlane.program.graph import simplify
 from featherlane.program.passes.guards import LOST
+from featherlane.program.rewrite import simplify
 
 DEVICE, CLOCK = "xcvu9p", 8.0  # ns
 INTERVAL = 32  # cycles; the words of results alone take 30

@@ -29,7 +29,8 @@ from featherlane.backends.fpga.cost import DesignCost
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.derivatives.graphs import jacobian
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
 from featherlane.robot.exponential import NEAR
 from featherlane.robot.tree_of import tree_of

@@ -17,7 +17,7 @@ from featherlane.algorithms.common import (
     rigid_acceleration,
 )
 from featherlane.algorithms.springs import less_springs
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     ZERO3,
     ZERO6,

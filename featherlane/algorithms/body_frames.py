@@ -35,7 +35,7 @@ from featherlane.algorithms.forward_derivatives import times_inverse
 from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.springs import spring_slopes
 from featherlane.algorithms.turned_armature import turning_slopes
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector, crf, crm
 from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward

@@ -13,7 +13,7 @@ from typing import Any
 from featherlane.algorithms.common import Scalars, add_force, joint_state, link_motion
 from featherlane.algorithms.frames import linear_first, matrix, placements
 from featherlane.algorithms.mminv import Rows
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Symmetric, Transform, Vector, cross, split
 from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward

@@ -37,7 +37,7 @@ from featherlane.algorithms.common import (
 from featherlane.algorithms.mminv import Rows, plus_product
 from featherlane.algorithms.springs import spring_slopes
 from featherlane.algorithms.turned_armature import Columns, turning_slopes
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     NO_CORIOLIS,
     NO_TURN,

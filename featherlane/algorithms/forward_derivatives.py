@@ -21,7 +21,7 @@ from featherlane.algorithms.derivatives import (
 from featherlane.algorithms.factor import Factor, factor
 from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import Vector, crm, dot, split
 from featherlane.robot.tree import Link, Tree
 from featherlane.robot.walk import outward

@@ -14,7 +14,7 @@ from typing import Any
 
 from featherlane.algorithms.common import Scalars, joint_coordinates, joint_state, link_motion
 from featherlane.algorithms.mminv import Rows
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     NO_TURN,
     ZERO3,

@@ -11,7 +11,7 @@ from operator import matmul
 
 from featherlane.algorithms.aba import resisted
 from featherlane.algorithms.common import Scalars
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import ZERO6, Articulated, Inertia, Transform, Vector, dot
 from featherlane.robot.tree import Tree
 from featherlane.robot.walk import inward, outward

@@ -19,7 +19,7 @@ from featherlane.algorithms.common import (
     rigid_acceleration,
 )
 from featherlane.algorithms.springs import plus_springs
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import ZERO6, Matrix, Transform, Vector, cross, dot, matvec, split
 from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward

@@ -12,7 +12,7 @@ from featherlane.algorithms.mminv import Rows, plus_product, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.springs import plus_spring_energy
 from featherlane.algorithms.turned_armature import turning_coriolis
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     ZERO3,
     ZERO6,

@@ -12,7 +12,7 @@ from featherlane.api.card import portable_card
 from featherlane.api.model import Model
 from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
-from featherlane.robot.model import Joint
+from featherlane.robot.parts import Joint
 
 ON_PAGE = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
 UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits

@@ -14,7 +14,7 @@ from featherlane.robot.constants import departure, direction
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders import JointOrder, Root, checked_options
 from featherlane.robot.loaders.assemble import FrameSpec, JointSpec, LinkSpec, assemble
-from featherlane.robot.model import Floats, Mimic, Placement, floats, rows3
+from featherlane.robot.parts import Floats, Mimic, Placement, floats, rows3
 from featherlane.robot.rotations import rpy_rotation
 from featherlane.robot.spatial import cross, dot
 

@@ -11,7 +11,8 @@ from textwrap import wrap
 from featherlane.api.stable_steps import StableSteps, stable_steps
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.words import WARNING
-from featherlane.robot.model import WORLD, Floats, Joint, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Floats, Joint
 
 WIDTH = 100
 INDENT = "  "

@@ -15,8 +15,9 @@ from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.gpu import OnGPU
 from featherlane.functions.results import named_results
 from featherlane.program.array import trace
-from featherlane.program.graph import Graph, Output, graph_key, simplify
+from featherlane.program.graph import Graph, Output, graph_key
 from featherlane.program.program import Program
+from featherlane.program.rewrite import simplify
 
 MATRIX = 2  # dimensions that kernels take
 

@@ -18,7 +18,7 @@ from featherlane.functions.results import InverseKinematics
 from featherlane.functions.search import Search
 from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.starts import FirstConfigurations
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import path_to_root
 
 SKEW = 1e-3  # by which entries of a pose may differ from a rotation's

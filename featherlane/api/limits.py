@@ -11,7 +11,7 @@ from featherlane.api.compiled import Compiled
 from featherlane.functions.arguments import TRACED, alike, lead_of
 from featherlane.functions.array_like import ArrayLike
 from featherlane.functions.shape_hints import shape_hint
-from featherlane.robot.model import Joint
+from featherlane.robot.parts import Joint
 from featherlane.robot.unlimited import largest, lower_limits, upper_limits
 
 

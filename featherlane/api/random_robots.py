@@ -16,7 +16,7 @@ from featherlane.api.model import Model
 from featherlane.errors import did_you_mean
 from featherlane.robot.constants import direction, orthonormal, total
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.model import WORLD, Body, Frame, Joint, Mimic, Placement, floats, rows3
+from featherlane.robot.parts import WORLD, Body, Frame, Joint, Mimic, Placement, floats, rows3
 from featherlane.robot.spatial import cross, dot, transpose
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from featherlane.api.kinematics import Kinematics
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot.editing.reroot import body_number, on_free_joint
 from featherlane.robot.joint_type import JointType
-from featherlane.robot.model import IDENTITY, Frame, Placement
+from featherlane.robot.parts import IDENTITY, Frame, Placement
 from featherlane.robot.quaternions import (
     matrix_quaternion,
     quaternion_product,

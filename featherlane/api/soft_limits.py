@@ -11,7 +11,8 @@ import numpy as np
 
 from featherlane.algorithms import mass_matrix
 from featherlane.errors import shown
-from featherlane.robot.model import Joint, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import Joint
 from featherlane.robot.tree_of import tree_of
 
 M = TypeVar("M", bound=Robot)

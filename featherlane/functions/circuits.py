@@ -15,9 +15,10 @@ from featherlane.functions.dynamics_function import Algorithm, one_output
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_graph, scalar_function, solvable
 from featherlane.functions.variants import input_shapes
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.node import Node
 from featherlane.program.passes.clamps import clamped
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.mass_bounds import MassBounds, mass_bounds
 from featherlane.robot.model import Robot

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from featherlane.errors import shown
 from featherlane.program.array import trace
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import simplify
 
 POSITIONAL = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
 Shapes = Mapping[str, tuple[int, ...]]

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.algorithms.frames import frame_placement
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
-from featherlane.robot.model import IDENTITY, Frame, Placement, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import IDENTITY, Frame, Placement
 from featherlane.robot.tree_of import tree_of
 
 SHORT = 1e-3  # m: a frame nearer to its body's origin gives no line

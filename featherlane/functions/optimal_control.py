@@ -25,8 +25,9 @@ from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.array import TracedArray, call_graph, trace
 from featherlane.program.derivatives.graphs import hessian, jacobians
-from featherlane.program.graph import Graph, graph_key, simplify
+from featherlane.program.graph import Graph, graph_key
 from featherlane.program.program import Program
+from featherlane.program.rewrite import simplify
 from featherlane.robot.model import Robot
 
 Array = Any  # traced

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from featherlane.program.array import trace
-from featherlane.program.graph import Graph, graph_key, simplify
+from featherlane.program.graph import Graph, graph_key
+from featherlane.program.rewrite import simplify
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from featherlane.functions.steps import DERIVE_STEPS
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_shapes
 from featherlane.functions.wrenches import wrenches_on
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.lower import traced
 from featherlane.program.program import Program
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.conditioning import singular_joints
 from featherlane.robot.model import Robot

@@ -11,7 +11,8 @@ from featherlane.algorithms.derivatives import world_fixed
 from featherlane.functions.arguments import alike, lead_of
 from featherlane.functions.array_like import WrenchFrame
 from featherlane.functions.table import Variant
-from featherlane.robot.model import WORLD, Frame, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Frame
 from featherlane.robot.spatial import (
     NO_CORIOLIS,
     NO_TURN,

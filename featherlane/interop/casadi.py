@@ -10,7 +10,8 @@ from featherlane.errors import CompileError, instead
 from featherlane.functions.table import TABLE
 from featherlane.interop.casadi_jacobians import analytic, jacobians, size
 from featherlane.interop.wrapped import required
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import simplify
 
 casadi = required("casadi", "casadi")
 

@@ -17,7 +17,8 @@ from lxml import etree
 
 from featherlane.interop.wrapped import required
 from featherlane.robot.loaders import xml_text
-from featherlane.robot.model import WORLD, Body, Placement, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Body, Placement
 from featherlane.robot.rotations import rpy_rotation
 
 trimesh = required("trimesh", "view")

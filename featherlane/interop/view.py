@@ -21,7 +21,7 @@ from featherlane.functions.arguments import is_count
 from featherlane.functions.array_like import ArrayLike
 from featherlane.interop.shapes import Shape, inertia_ellipsoids, skeleton, visuals
 from featherlane.interop.wrapped import required
-from featherlane.robot.model import WORLD, Frame
+from featherlane.robot.parts import WORLD, Frame
 from featherlane.robot.quaternions import matrix_quaternion
 
 viser = required("viser", "view")

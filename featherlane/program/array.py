@@ -14,187 +14,19 @@ import numpy as np
 
 from featherlane.program.graph import Graph
 from featherlane.program.node import Node
-from featherlane.program.op import elementary
 from featherlane.program.refusal import no_value, refused
 from featherlane.program.trace import FLAT, Shape, call, program_of
-
-Scalars = Callable[..., Any]  # of scalars, of which one is traced at least
-
-# Universal functions of one argument, by NumPy's name: the method of `Node`
-UNARY = (
-    *(op.numpy_name for op in elementary(1)),
-    *("tan", "sqrt", "arctan", "fabs", "square", "reciprocal", "conjugate", "floor", "ceil"),
-    *("trunc", "rint", "sign", "signbit", "isfinite", "isnan", "isinf"),
-    *("deg2rad", "radians", "rad2deg", "degrees"),
+from featherlane.program.ufuncs import (
+    INSTEAD,
+    LOGICAL,
+    NOT_UNIVERSAL,
+    check_dtype,
+    loop,
+    matrix_product,
+    not_in_traces,
+    object_array,
+    reduction,
 )
-# Those of two: the methods for a traced first argument, and for a number before a traced one
-BINARY = {
-    "add": ("__add__", "__radd__"),
-    "subtract": ("__sub__", "__rsub__"),
-    "multiply": ("__mul__", "__rmul__"),
-    "divide": ("__truediv__", "__rtruediv__"),
-    "power": ("__pow__", "__rpow__"),
-    "float_power": ("__pow__", "__rpow__"),
-    "remainder": ("__mod__", "__rmod__"),
-    "floor_divide": ("__floordiv__", "__rfloordiv__"),
-    **{op.numpy_name: (op.name, f"r{op.name}") for op in elementary(2)},
-    "copysign": ("copysign", "rcopysign"),
-    "hypot": ("hypot", "hypot"),
-    "minimum": ("minimum", "minimum"),
-    "maximum": ("maximum", "maximum"),
-    "fmin": ("fmin", "fmin"),
-    "fmax": ("fmax", "fmax"),
-    "less": ("__lt__", "__gt__"),
-    "greater": ("__gt__", "__lt__"),
-    "less_equal": ("__le__", "__ge__"),
-    "greater_equal": ("__ge__", "__le__"),
-    "equal": ("__eq__", "__eq__"),
-    "not_equal": ("__ne__", "__ne__"),
-    "bitwise_and": ("__and__", "__and__"),
-    "bitwise_or": ("__or__", "__or__"),
-    "bitwise_xor": ("__xor__", "__xor__"),
-}
-INSTEAD = {  # what to write for functions that no graph can compute, or that have no polynomial
-    **dict.fromkeys(
-        ("solve", "inv", "lstsq", "pinv", "det", "slogdet", "cholesky", "qr", "lu", "matrix_rank"),
-        "pivots are chosen by value; use robot.forward_dynamics or robot.mass_matrix_inverse for "
-        "systems with the mass matrix, or write the elimination for a matrix of fixed pivots",
-    ),
-    **dict.fromkeys(
-        ("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "cond"),
-        "iterations end by value; compute it outside the trace, from the arrays of the result",
-    ),
-    **dict.fromkeys(
-        ("argmax", "argmin", "argsort", "sort", "argpartition", "partition", "lexsort", "median"),
-        "the order of traced values is not known; use np.minimum, np.maximum, np.min, np.max",
-    ),
-    **dict.fromkeys(
-        ("nonzero", "flatnonzero", "argwhere", "unique", "searchsorted", "digitize", "compress"),
-        "shapes cannot depend on traced values; use np.where(condition, x, y)",
-    ),
-    **dict.fromkeys(
-        ("allclose", "array_equal", "array_equiv"),
-        "the answer is not known while tracing; use np.all(np.abs(x - y) < limit) in np.where",
-    ),
-    "interp": "use np.where(x < x1, y0 + (x - x0) * slope, ...) over the intervals",
-    "piecewise": "use np.where(condition, x, y) or np.select",
-    "sinh": "write (np.exp(x) - np.exp(-x)) / 2",
-    "cosh": "write (np.exp(x) + np.exp(-x)) / 2",
-    "arcsinh": "write np.log(x + np.sqrt(x * x + 1))",
-    "arccosh": "write np.log(x + np.sqrt(x * x - 1))",
-    "arctanh": "write np.log((1 + x) / (1 - x)) / 2",
-    "log2": "write np.log(x) / np.log(2.0)",
-    "log10": "write np.log(x) / np.log(10.0)",
-    "exp2": "write np.exp(x * np.log(2.0))",
-    "cbrt": "write np.copysign(np.exp(np.log(np.abs(x)) / 3), x)",
-    "logaddexp": "write m + np.log(np.exp(a - m) + np.exp(b - m)), m = np.maximum(a, b)",
-    "fmod": "write np.copysign(np.mod(np.abs(x), np.abs(y)), x)",
-    "divmod": "write x // y and x % y",
-    "heaviside": "write np.where(x < 0, 0.0, np.where(x > 0, 1.0, h))",
-    "modf": "write np.trunc(x) and x - np.trunc(x)",
-}
-
-
-def _refusal(name: str) -> TypeError:
-    exist = f"traces have {', '.join(sorted({*SCALARS, *(f.__name__ for f in FUNCTIONS)}))}"
-    told = INSTEAD.get(name.split(".")[-1], f"docs/traces.md has the operations; {exist}")
-    return refused(f"np.{name} of traced values: {told}")
-
-
-# What universal functions are for scalars
-
-
-def _method(name: str) -> Scalars:
-    return lambda x: getattr(x, name)()
-
-
-def _either(own: str, reflected: str) -> Scalars:
-    def of_two(x: Any, y: Any) -> Any:
-        return getattr(x, own)(y) if isinstance(x, Node) else getattr(y, reflected)(x)
-
-    return of_two
-
-
-def _truth(x: Any) -> Any:
-    """A condition, or what Python takes a number for."""
-    return x.condition() if isinstance(x, Node) else bool(x)
-
-
-def _both(x: Any, y: Any) -> Any:
-    return _either("__and__", "__and__")(_truth(x), _truth(y))
-
-
-def _one_of(x: Any, y: Any) -> Any:
-    return _either("__or__", "__or__")(_truth(x), _truth(y))
-
-
-def _differing(x: Any, y: Any) -> Any:
-    return _either("__xor__", "__xor__")(_truth(x), _truth(y))
-
-
-def _clipped(x: Any, low: Any, high: Any) -> Any:
-    return _apply("minimum", _apply("maximum", x, low), high)
-
-
-def _inverted(x: Any) -> Any:
-    if not hasattr(x, "holds"):
-        raise refused("~ of a traced number: wanted a condition, as in ~(x < 0)")
-    return ~x
-
-
-LOGICAL = ("logical_and", "logical_or")  # np.all and np.any ask for bool
-SCALARS: dict[str, Scalars] = {
-    **{name: _method(name) for name in UNARY},
-    **{name: _either(*methods) for name, methods in BINARY.items()},
-    "negative": lambda x: -x,
-    "positive": lambda x: x,
-    "absolute": abs,
-    "logical_and": _both,
-    "logical_or": _one_of,
-    "logical_xor": _differing,
-    "logical_not": lambda x: ~_truth(x),
-    "invert": _inverted,
-    "clip": _clipped,
-}
-
-
-def _of_any(ufunc: Any, function: Scalars) -> Scalars:
-    """A universal function of scalars of any kind: of numbers it is NumPy's."""
-
-    def of_scalars(*scalars: Any) -> Any:
-        if any(isinstance(x, Node) for x in scalars):
-            return function(*scalars)
-        with np.errstate(all="ignore"):
-            return ufunc(*scalars)
-
-    return of_scalars
-
-
-_loops: dict[str, Any] = {}
-
-
-def _loop(ufunc: Any) -> Any:
-    """NumPy's loop over arrays of objects that applies a universal function to their entries."""
-    name = ufunc.__name__
-    if name not in SCALARS:
-        raise _refusal(name)
-    if name not in _loops:
-        of_scalars = _of_any(ufunc, SCALARS[name])
-        _loops[name] = np.frompyfunc(of_scalars, ufunc.nin, 1, identity=None)
-    return _loops[name]
-
-
-def _apply(name: str, *scalars: Any) -> Any:
-    return _of_any(getattr(np, name), SCALARS[name])(*scalars)
-
-
-def _plain(x: Any) -> Any:
-    """An array of objects, that is none of ours: NumPy itself computes with it."""
-    if isinstance(x, Node):  # NumPy asks a scalar of ours as it asks our arrays
-        made = np.empty((), object)
-        made[()] = x
-        return made
-    return np.asarray(x).astype(object, copy=False)
 
 
 def _wrapped(x: Any) -> Any:
@@ -214,26 +46,18 @@ def _ufunc(
         raise refused(f"where= of np.{ufunc.__name__}: use np.where(condition, x, y) on traces")
     options.pop("casting", None), options.pop("subok", None)
     dtype = options.pop("dtype", None)
-    _check_dtype(None if ufunc.__name__ in LOGICAL else dtype)
+    check_dtype(None if ufunc.__name__ in LOGICAL else dtype)
     if ufunc.signature is not None:
-        result = _product(ufunc, *inputs)
+        result = matrix_product(ufunc, *inputs)
     elif method == "__call__":
-        result = _loop(ufunc)(*map(_plain, inputs))
+        result = loop(ufunc)(*map(object_array, inputs))
     elif method == "reduce":
-        result = _reduced(ufunc, *inputs, **options)
+        result = reduction(ufunc, *inputs, **options)
     elif method in ("accumulate", "outer"):
-        result = getattr(_loop(ufunc), method)(*map(_plain, inputs), **options)
+        result = getattr(loop(ufunc), method)(*map(object_array, inputs), **options)
     else:
         raise refused(f"np.{ufunc.__name__}.{method} of traced values: write a loop in Python")
     return _wrapped(result) if out is None or out[0] is None else _stored(out[0], result)
-
-
-def _check_dtype(dtype: Any) -> None:
-    """Raises TypeError for other dtypes than float64 and object: the compiled function's inputs
-    choose.
-    """
-    if dtype is not None and np.dtype(dtype) not in (np.dtype(float), np.dtype(object)):
-        raise refused(f"dtype={dtype} of traced values: leave it out, inputs choose the dtype")
 
 
 def _stored(out: Any, result: Any) -> Any:
@@ -246,42 +70,13 @@ def _stored(out: Any, result: Any) -> Any:
     return out
 
 
-def _reduced(
-    ufunc: Any,
-    a: Any,
-    axis: Any = 0,
-    keepdims: bool = False,
-    initial: Any = np._NoValue,  # type: ignore[attr-defined]
-) -> Any:
-    a = _plain(a)
-    if initial is np._NoValue or initial is None:  # type: ignore[attr-defined]
-        more = {} if a.size or ufunc.identity is None else {"initial": ufunc.identity}
-    else:
-        more = {"initial": initial}
-    return _loop(ufunc).reduce(a, axis=axis, keepdims=keepdims, **more)
-
-
-def _product(ufunc: Any, *inputs: Any) -> Any:
-    """Products of matrices and vectors, which NumPy computes of objects too."""
-    a, b = map(_plain, inputs)
-    if ufunc.__name__ == "vecdot":
-        return np.add.reduce(_loop(np.multiply)(a, b), axis=-1)
-    if ufunc.__name__ == "matvec":
-        return np.matmul(a, b[..., None])[..., 0]
-    if ufunc.__name__ == "vecmat":
-        return np.matmul(a[..., None, :], b)[..., 0, :]
-    if ufunc.__name__ != "matmul":
-        raise _refusal(ufunc.__name__)
-    return np.matmul(a, b)
-
-
 # Functions of NumPy that are no universal functions
 
 
 def _where(condition: Any, *branches: Any) -> Any:
     if len(branches) != 2:
-        raise _refusal("nonzero")
-    return _chosen(*map(_plain, (condition, *branches)))
+        raise not_in_traces("nonzero")
+    return _chosen(*map(object_array, (condition, *branches)))
 
 
 def _choose(condition: Any, a: Any, b: Any) -> Any:
@@ -305,7 +100,7 @@ def _like(fill: Any) -> Callable[..., Any]:
     """Arrays of numbers in which traced values can be stored."""
 
     def made(a: Any, fill_value: Any = fill, dtype: Any = None, **options: Any) -> Any:
-        _check_dtype(dtype)
+        check_dtype(dtype)
         shape = options.get("shape")
         made = np.empty(np.shape(a) if shape is None else shape, object)
         made[...] = fill_value
@@ -316,7 +111,7 @@ def _like(fill: Any) -> Callable[..., Any]:
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Norms of vectors, and of matrices those that need no singular values."""
-    x = _wrapped(_plain(x))
+    x = _wrapped(object_array(x))
     vector = np.ndim(x) == 1 if axis is None else np.ndim(axis) == 0
     where = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == "fro" or (ord == 2 and vector):
@@ -346,6 +141,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
+assert {function.__name__ for function in FUNCTIONS} == {*NOT_UNIVERSAL}
+
+
 def _function(self: Any, function: Any, types: Any, arguments: Any, options: Any) -> Any:
     """NEP 18: another function of NumPy; its own text runs on arrays of objects."""
     arguments = [_scalar_array(x) if isinstance(x, Node) else x for x in arguments]
@@ -353,7 +151,8 @@ def _function(self: Any, function: Any, types: Any, arguments: Any, options: Any
         return _wrapped(FUNCTIONS[function](*arguments, **options))
     name = function.__name__
     if name in INSTEAD:
-        raise _refusal(name if not function.__module__.endswith("linalg") else f"linalg.{name}")
+        where = "linalg." if function.__module__.endswith("linalg") else ""
+        raise not_in_traces(where + name)
     return _wrapped(function._implementation(*arguments, **options))
 
 
@@ -394,23 +193,23 @@ class TracedArray(np.ndarray):
 
     def astype(self, dtype: Any, *arguments: Any, **options: Any) -> Any:
         """The array itself: its dtype is chosen by the inputs of the compiled function."""
-        _check_dtype(dtype)
+        check_dtype(dtype)
         return self.copy()
 
     def argmax(self, *arguments: Any, **options: Any) -> Any:
-        raise _refusal("argmax")
+        raise not_in_traces("argmax")
 
     def argmin(self, *arguments: Any, **options: Any) -> Any:
-        raise _refusal("argmin")
+        raise not_in_traces("argmin")
 
     def argsort(self, *arguments: Any, **options: Any) -> Any:
-        raise _refusal("argsort")
+        raise not_in_traces("argsort")
 
     def sort(self, *arguments: Any, **options: Any) -> Any:
-        raise _refusal("sort")
+        raise not_in_traces("sort")
 
     def nonzero(self) -> Any:
-        raise _refusal("nonzero")
+        raise not_in_traces("nonzero")
 
 
 def _check_index(index: Any) -> None:
@@ -425,7 +224,7 @@ def _check_index(index: Any) -> None:
 
 def _scalar_array(scalar: Node) -> TracedArray:
     """A traced scalar as an array without dimensions."""
-    return _plain(scalar).view(TracedArray)
+    return object_array(scalar).view(TracedArray)
 
 
 OF_SCALARS = frozenset(  # what traced scalars have of arrays, as NumPy's scalars do
@@ -471,7 +270,7 @@ def is_traced(value: Any) -> bool:
 
 def traced_array(name: str, value: Any) -> np.ndarray:
     """The value as a traced array, of numbers too. Raises TypeError for other than real numbers."""
-    made = _plain(value)
+    made = object_array(value)
     for x in made.flat:
         if not isinstance(x, Node | float | int | np.floating | np.integer | np.bool_):
             raise refused(f"{name} holds {type(x).__name__} {x!r}: wanted real numbers")

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.errors import shown
-from featherlane.program.graph import Graph, Output, copied, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.nested import SCALAR, Form, build, entries_of, flatten, lasting, nest
 from featherlane.program.node import REAL, Node
 from featherlane.program.program import GraphFunction, Program, X, Y
 from featherlane.program.refusal import of_numpy
+from featherlane.program.rewrite import copied, simplify
 from featherlane.scalar import Tag, tracer
 
 Shape = int | Sequence[int]

@@ -17,7 +17,8 @@ import numpy as np
 
 from featherlane.robot.loaders.words import WARNING
 from featherlane.robot.massless import massless_joints, massless_notes
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import Articulated, Transform
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.robot.model import WORLD, Floats, Frame, Robot, floats
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Floats, Frame, floats
 from featherlane.robot.spatial import cross, unit
 
 AXES = "xyz"

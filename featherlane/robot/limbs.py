@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import children
 
 EntriesByLimb = list[

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import Articulated, Transform, crm
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import build_tree

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from featherlane.robot.loaders.words import WARNING, listed, quoted
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 
 
 def massless_joints(model: Robot) -> list[int]:

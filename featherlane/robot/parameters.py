@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from featherlane.robot.model import Robot, point_inertia
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import point_inertia
 from featherlane.robot.quaternions import matrix_quaternion
 
 PARAMETERS = {  # the axes of each parameter's shape

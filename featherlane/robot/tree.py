@@ -20,7 +20,7 @@ import numpy as np
 
 from featherlane.robot.constants import departure
 from featherlane.robot.joint_type import JointType
-from featherlane.robot.model import WORLD, Frame
+from featherlane.robot.parts import WORLD, Frame
 from featherlane.robot.spatial import (
     ZERO6,
     Inertia,

@@ -11,8 +11,9 @@ import numpy as np
 
 from featherlane.robot.constants import direction
 from featherlane.robot.joint_type import JointType
-from featherlane.robot.model import IDENTITY, WORLD, Floats, Joint, Robot
+from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BASE
+from featherlane.robot.parts import IDENTITY, WORLD, Floats, Joint
 from featherlane.robot.quaternions import quaternion_rotation
 from featherlane.robot.spatial import (
     NO_INERTIA,
@@ -76,14 +77,8 @@ def build_tree(
     values = parameters or {}
     bodies, carriers = _bodies(model, values)
     axes = [_axis_to_z(body.axis) if body.kind.axis else np.eye(3) for body in bodies]
-    X_tree = []
-    for body, body_axes in zip(bodies, axes, strict=True):
-        parent_axes = np.eye(3) if body.parent == WORLD else axes[body.parent]
-        X_tree.append(fixed_transform(*body.placement, body_axes, parent_axes))
-    inertias = [NO_INERTIA] * len(bodies)
-    for number, i in enumerate(carriers):
-        to_model = Rotation(vectors(rounded_rotation(axes[i])))
-        inertias[i] = call(_rotated, to_model, _inertia_of(model, number, values))
+    X_tree = _transforms(bodies, axes)
+    inertias = _inertias(model, axes, carriers, values)
     ground = _regroup(bodies, X_tree, inertias) if regroup else NO_INERTIA
     armature = values.get("armature", model.armature.tolist())
     return Tree(
@@ -112,6 +107,29 @@ def build_tree(
         stops=tuple(_stops(model)),
         **{name: Vector((*x[3:], *x[:3])) for name, x in values.items() if name in BASE},
     )
+
+
+def _transforms(bodies: Sequence[_Body], axes: Sequence[np.ndarray]) -> list[Transform]:
+    """Returns the transform of each body from its parent, both in their rotated axes."""
+    X_tree = []
+    for body, body_axes in zip(bodies, axes, strict=True):
+        parent_axes = np.eye(3) if body.parent == WORLD else axes[body.parent]
+        X_tree.append(fixed_transform(*body.placement, body_axes, parent_axes))
+    return X_tree
+
+
+def _inertias(
+    model: Robot,
+    axes: Sequence[np.ndarray],
+    carriers: Sequence[int],
+    values: Mapping[str, Any],
+) -> list[Inertia]:
+    """Returns the inertia of each body of the tree in its rotated axes."""
+    inertias = [NO_INERTIA] * len(axes)
+    for number, i in enumerate(carriers):
+        to_model = Rotation(vectors(rounded_rotation(axes[i])))
+        inertias[i] = call(_rotated, to_model, _inertia_of(model, number, values))
+    return inertias
 
 
 def _turned_armature(body: _Body, armature: Sequence[Scalar]) -> tuple[Scalar, ...]:

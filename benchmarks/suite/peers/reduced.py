@@ -11,7 +11,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from featherlane.robot.model import WORLD, Body, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Body
 
 from .base import Case, Unsupported
 

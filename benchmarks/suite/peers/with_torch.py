@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 
 from .base import FLOAT32, FLOAT64, Arrays, Case, Peer, Prepared, Unsupported, lacks
 

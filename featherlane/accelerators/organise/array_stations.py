@@ -44,7 +44,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import rewritten
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.functions.circuits import FACTOR
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.segments import (
     GraphSegment,
     entered_anew,
@@ -52,6 +52,7 @@ from featherlane.program.passes.segments import (
     without_unread,
 )
 from featherlane.program.program import Y
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import COLUMNS, no_garbage, program_of
 from featherlane.robot.chains import Alike
 from featherlane.robot.model import Robot

@@ -33,13 +33,15 @@ from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.partition import NOWHERE, ArrayPlacement, Entry, partition
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.branch_order import in_branch_order
 from featherlane.program.passes.reductions import grouped, reduced
 from featherlane.program.passes.segments import GraphSegment, joined, segments
+from featherlane.program.rewrite import simplify
 from featherlane.robot.chains import Alike, Chain, chains, groups
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.tree_of import tree_of
 
 COMPUTED, PRESCRIBED = ROOTS = "computed", "prescribed"

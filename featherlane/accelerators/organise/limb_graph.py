@@ -15,10 +15,12 @@ from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.program.analysis.partition import Entry
-from featherlane.program.graph import Graph, Output, rewrite, simplify
+from featherlane.program.graph import Graph, Output
+from featherlane.program.rewrite import rewrite, simplify
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.chains import Alike, Chain
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.tree import Tree
 
 

@@ -34,7 +34,8 @@ from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.errors import one_of, shown
 from featherlane.robot.chains import Alike, Chain
 from featherlane.robot.editing.physics import with_physics
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import children
 
 Cut = TypeVar("Cut", bound=Arrays)

@@ -17,8 +17,9 @@ from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.tracing import solvable
 from featherlane.functions.variants import input_shapes
 from featherlane.functions.wrenches import wrenches_on
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.guards import LOST
+from featherlane.program.rewrite import simplify
 from featherlane.program.trace import no_garbage, trace
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of

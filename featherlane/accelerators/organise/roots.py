@@ -17,7 +17,8 @@ from featherlane.program.analysis.modulo import shortest_latency
 from featherlane.robot.editing.reduce import reduced
 from featherlane.robot.editing.reroot import on_free_joint
 from featherlane.robot.editing.split_root import split_root
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import children
 
 IGNORED = "ignored"

@@ -23,7 +23,7 @@ from featherlane.functions.circuits import CIRCUITS, algorithm_of
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import scalar_function
 from featherlane.functions.variants import input_shapes
-from featherlane.program.graph import Graph, Output, copied, entered, placed, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.segments import (
     GraphSegment,
@@ -32,6 +32,7 @@ from featherlane.program.passes.segments import (
     without_unread,
 )
 from featherlane.program.program import Program, X, Y
+from featherlane.program.rewrite import copied, entered, placed, simplify
 from featherlane.program.trace import COLUMNS, Policy, program_of
 from featherlane.robot.model import Robot
 from featherlane.scalar import Tag

@@ -9,7 +9,7 @@ from html import escape
 from typing import NamedTuple
 
 from featherlane.accelerators.organise.organisation import ArrayChoice, Organisation
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 
 COLOURS = "#57606a", "#2f81f7", "#d2691e", "#8250df", "#2da44e", "#bf3989", "#9a6700", "#1b7c83"
 STEP, ROW, RADIUS = 26, 44, 8  # of joints and lines of the tree, in pixels

@@ -25,7 +25,7 @@ from featherlane.algorithms.parallel.kinematics import (
 )
 from featherlane.algorithms.scan.lists import balanced, stepwise
 from featherlane.algorithms.springs import less_springs
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,

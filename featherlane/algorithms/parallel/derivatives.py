@@ -31,7 +31,7 @@ from featherlane.algorithms.parallel.kinematics import (
 from featherlane.algorithms.rows.derivatives import derivative_rows
 from featherlane.algorithms.springs import spring_slopes
 from featherlane.algorithms.turned_armature import turning_slopes
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import NO_CORIOLIS, ZERO6, Coriolis, Inertia, Transform, Vector
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, call

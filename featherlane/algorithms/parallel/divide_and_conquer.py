@@ -35,7 +35,7 @@ from featherlane.algorithms.parallel.kinematics import METHOD, TreeScans, bias_t
 from featherlane.algorithms.scan.trees import chains
 from featherlane.algorithms.springs import less_springs
 from featherlane.robot.constants import eigenvalues
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     NO_INERTIA,
     ZERO6,

@@ -22,7 +22,7 @@ from featherlane.algorithms.parallel.kinematics import (
     product,
 )
 from featherlane.algorithms.springs import plus_springs
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import ZERO6, Inertia, Transform, Vector
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, call

@@ -16,7 +16,7 @@ from featherlane.algorithms.aba import Bias, carried_bias, ground_acceleration, 
 from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, joint_state, link_motion
 from featherlane.algorithms.scan import path_scan, subtree_sum
 from featherlane.algorithms.scan.lists import Combine
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import (
     NO_TURN,
     ZERO3,

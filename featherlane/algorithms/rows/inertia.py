@@ -12,7 +12,7 @@ from typing import NamedTuple
 from featherlane.algorithms.aba import resisted
 from featherlane.algorithms.common import Scalars, joint_coordinates
 from featherlane.algorithms.mminv import Rows, with_subtree
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import NO_TURN, ZERO3, Articulated, Inertia, Transform
 from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward

@@ -7,7 +7,8 @@ from typing import Any
 
 from featherlane.api.convert.change import Change, JointEntries
 from featherlane.api.convert.forms import CONTINUOUS, Convention, Library
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import depths
 
 JointNames = Sequence[str] | None

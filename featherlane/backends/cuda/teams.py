@@ -17,8 +17,9 @@ from featherlane.backends.cuda.schedule import operations
 from featherlane.backends.cuda.stages import GpuKernels, arrays_of
 from featherlane.backends.cuda.team_kernel import ENTRY, TeamKernel, TeamWork
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.program import Program
+from featherlane.program.rewrite import simplify
 
 LONGEST = 6_000  # operations of a kernel at most: the time of the driver's compiler
 MEMORY_BYTES = 96 << 10  # of shared memory that a block may ask for on compute capability 7.0

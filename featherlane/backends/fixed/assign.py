@@ -18,9 +18,10 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.ranges import Bounds, Interval, intervals, mantissa_of, place
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS, OPS
 from featherlane.program.passes.clamps import clamped
+from featherlane.program.rewrite import simplify
 
 EXPONENT = Format(8, 0)
 FINEST = 48  # the largest fraction

@@ -5,11 +5,12 @@ from __future__ import annotations
 from featherlane.backends.fixed.datapath import OPERATIONS
 from featherlane.backends.fixed.ranges import place
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.guards import flagged
 from featherlane.program.passes.reciprocals import normalised
+from featherlane.program.rewrite import simplify
 
 # Cycles at which sums are balanced. Sums in another order round otherwise: to have one meaning on
 # all devices, a function has one order.

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.program.derivatives.graphs import alongside
-from featherlane.program.graph import Graph, Output, placed
+from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.calls_only import calls_only
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.rewrite import placed
 
 Moving = tuple[int, ...]  # the parameters of a function that have a direction
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 from featherlane.errors import did_you_mean, one_of
 from featherlane.program.derivatives.rules import Linear, piecewise_constant
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.op import OPS
+from featherlane.program.rewrite import simplify
 
 Shape = tuple[int, ...]
 Sweep = list[dict[int, int]]  # for each node its tangents or adjoints by number, without the zeros

@@ -14,7 +14,8 @@ from featherlane.program.derivatives.graphs import (
     _reverse,
     _seed,
 )
-from featherlane.program.graph import Graph, Output, simplify
+from featherlane.program.graph import Graph, Output
+from featherlane.program.rewrite import simplify
 
 
 def _variables(g: Graph, wrt: Sequence[str]) -> dict[str, list[int]]:

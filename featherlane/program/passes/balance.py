@@ -13,7 +13,8 @@ from heapq import heapify, heappop, heappush
 from math import ceil, floor
 from typing import Any
 
-from featherlane.program.graph import Graph, entered, placed, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import entered, placed, simplify
 
 SUMS = frozenset(["add", "sub", "neg"])
 LEAVES = frozenset(["input", "constant"])

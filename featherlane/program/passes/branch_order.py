@@ -8,8 +8,9 @@ from collections.abc import Callable, Hashable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from featherlane.program.graph import Graph, entered, placed
+from featherlane.program.graph import Graph
 from featherlane.program.passes.balance import SUMS
+from featherlane.program.rewrite import entered, placed
 
 Rank = Callable[[Hashable, Any], Any]
 

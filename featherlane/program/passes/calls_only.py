@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from featherlane.program.graph import Graph, Output, entered, placed
+from featherlane.program.graph import Graph, Output
 from featherlane.program.op import ARITHMETIC, OPS
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.rewrite import entered, placed
 
 
 def calls_only(program: Program) -> Program:

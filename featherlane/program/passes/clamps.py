@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from featherlane.program.graph import Graph, Rule, rewrite
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import Rule, rewrite
 
 
 def clamped(graph: Graph, nodes: Collection[int]) -> Graph:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.program.graph import Graph, Output, copied, placed, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.rewrite import copied, placed, simplify
 
 FEW = 0.1  # of the calls of a function: fewer are not worth a clone
 Mask = bytes  # for each result whether it is read

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from featherlane.program.expansions.transcendental import NUMBERS, Form
-from featherlane.program.graph import Graph, Rule, rewrite
+from featherlane.program.graph import Graph
 from featherlane.program.op import OPS
+from featherlane.program.rewrite import Rule, rewrite
 
 
 def _rules(form: Form) -> dict[str, Rule]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from featherlane.program.graph import Graph, Rule, rewrite, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import Rule, rewrite, simplify
 
 SUMS = {"add", "sub"}
 

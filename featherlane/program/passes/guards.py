@@ -11,8 +11,9 @@ import math
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, Output, rewrite
+from featherlane.program.graph import Graph, Output
 from featherlane.program.op import CONDITIONS
+from featherlane.program.rewrite import rewrite
 
 LOST = "lost"  # the output: 0 where all guards hold
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from featherlane.program.graph import Graph, entered, placed
+from featherlane.program.graph import Graph
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.rewrite import entered, placed
 from featherlane.program.trace import FLAT, Policy
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from featherlane.program.calls import calls_of
-from featherlane.program.graph import Graph, simplify
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import simplify
 
 
 def depth_first(graph: Graph, roots: list[int]) -> Iterator[int]:

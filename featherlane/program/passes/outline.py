@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
-from featherlane.program.graph import Graph, Output, graph_key, placed, simplify
+from featherlane.program.graph import Graph, Output, graph_key
 from featherlane.program.op import ARITHMETIC, CONDITIONS
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.rewrite import placed, simplify
 
 COPIED = {"constant", *CONDITIONS}  # into each module that reads them: conditions are no results
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from featherlane.program.calls import OperandTable, operand_tables
-from featherlane.program.graph import Graph, Output, rewrite
+from featherlane.program.graph import Graph, Output
 from featherlane.program.program import GraphFunction, Program, Y
+from featherlane.program.rewrite import rewrite
 
 
 def _shared(tables: OperandTable, known: np.ndarray) -> dict[int, float]:

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from featherlane.program.graph import Graph, rewrite
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import rewrite
 
 
 def normalised(graph: Graph) -> Graph:

@@ -12,9 +12,10 @@ from itertools import chain
 
 from featherlane.errors import CompileError
 from featherlane.program.calls import calls_of
-from featherlane.program.graph import Graph, Output, entered, placed, simplify
+from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.order import depth_first
 from featherlane.program.program import GraphFunction, Program, X, Y
+from featherlane.program.rewrite import entered, placed, simplify
 
 EXPENSIVE = ("sin", "cos", "sqrt", "div")  # retained, not recomputed
 

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from featherlane.program.graph import Graph, entered, placed
+from featherlane.program.graph import Graph
 from featherlane.program.passes.balance import SUMS, inner_sums
+from featherlane.program.rewrite import entered, placed
 
 
 def reduced(

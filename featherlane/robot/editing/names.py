@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from featherlane.robot.actuators import on_joints
 from featherlane.robot.loaders.words import near, quoted
-from featherlane.robot.model import Mimic, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import Mimic
 
 M = TypeVar("M", bound=Robot)
 Renaming = Mapping[str, str] | Callable[[str], str] | None

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from featherlane.robot.conditioning import singular_notes
-from featherlane.robot.model import Joint, Robot, floats
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import Joint, floats
 
 M = TypeVar("M", bound=Robot)
 SPRING = ("stiffness", "spring_reference")

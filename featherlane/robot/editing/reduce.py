@@ -13,7 +13,8 @@ from featherlane.robot.conditioning import singular_notes
 from featherlane.robot.constants import total
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
-from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Placement, Robot, joined
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Body, Floats, Frame, Joint, Placement, joined
 from featherlane.robot.quaternions import near_unit
 from featherlane.robot.spatial import NO_TURN, ZERO3, Transform
 from featherlane.robot.tree_of import tree_of

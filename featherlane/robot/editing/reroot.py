@@ -16,17 +16,9 @@ import numpy as np
 
 from featherlane.robot.editing.names import index
 from featherlane.robot.loaders.words import quoted
-from featherlane.robot.model import (
-    IDENTITY,
-    WORLD,
-    Frame,
-    Joint,
-    Placement,
-    Robot,
-    floats,
-    joined,
-)
+from featherlane.robot.model import Robot
 from featherlane.robot.named_configurations import NamedConfiguration
+from featherlane.robot.parts import IDENTITY, WORLD, Frame, Joint, Placement, floats, joined
 from featherlane.robot.walk import children, path_to_root
 
 M = TypeVar("M", bound=Robot)

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from featherlane.robot.loaders.words import quoted
-from featherlane.robot.model import WORLD, Body, Joint, Robot
+from featherlane.robot.model import Robot
 from featherlane.robot.named_configurations import NamedConfiguration
+from featherlane.robot.parts import WORLD, Body, Joint
 
 M = TypeVar("M", bound=Robot)
 TRANSLATION, ROTATION = "_translation", "_rotation"  # behind the name of the free joint

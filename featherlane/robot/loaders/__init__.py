@@ -15,7 +15,8 @@ from featherlane.robot.loaders.order import JointOrder, checked_order
 from featherlane.robot.loaders.robots import bundled
 from featherlane.robot.loaders.roots import ROOTS, Root, checked_root
 from featherlane.robot.loaders.specs import EARTH_GRAVITY
-from featherlane.robot.model import Floats, Robot, floats
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import Floats, floats
 
 __all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load", "xml_text"]
 

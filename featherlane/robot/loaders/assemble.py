@@ -24,7 +24,8 @@ from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import EARTH_GRAVITY, INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.tree import Attachment, Moving, attach, root_link, unique
 from featherlane.robot.loaders.words import WARNING, counted, quoted
-from featherlane.robot.model import WORLD, Body, Floats, Frame, Joint, Robot, floats, joined
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD, Body, Floats, Frame, Joint, floats, joined
 from featherlane.robot.unlimited import UNLIMITED, lower_limits, upper_limits
 
 FREE_ROOT = 'root="free", on the command line --root free,'

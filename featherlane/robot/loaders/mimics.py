@@ -10,7 +10,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec
 from featherlane.robot.loaders.words import WARNING, listed, near, quoted
-from featherlane.robot.model import Mimic
+from featherlane.robot.parts import Mimic
 
 MIMIC = ("project", "keep")  # mimic joints follow their leaders, or are independent
 KEEP = '; load with mimic="keep" to make the followers independent joints'

@@ -37,7 +37,8 @@ from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
-from featherlane.robot.model import IDENTITY, Floats, Placement, Robot, floats, rows3
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import IDENTITY, Floats, Placement, floats, rows3
 from featherlane.robot.rotations import xyzw_rotation
 from featherlane.scalar import sine_cosine
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from featherlane.robot.actuators import INF, UNLIMITED, JointActuator
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
-from featherlane.robot.model import Floats, floats
 from featherlane.robot.named_configurations import NamedConfiguration
+from featherlane.robot.parts import Floats, floats
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mjtJoint
 ON_JOINTS = ("JOINT", "JOINTINPARENT")  # transmissions, of mjtTrn

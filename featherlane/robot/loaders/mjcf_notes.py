@@ -20,7 +20,7 @@ from featherlane.robot.loaders.mjcf_actuators import (
 )
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
 from featherlane.robot.loaders.words import WARNING, counted, listed
-from featherlane.robot.model import Mimic
+from featherlane.robot.parts import Mimic
 
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq
 IGNORED = {  # objects without a part in the equation of motion without contacts, and their counts

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from featherlane.errors import did_you_mean
 from featherlane.robot.loaders.tree import Moving
 from featherlane.robot.loaders.words import listed, quoted
-from featherlane.robot.model import WORLD
+from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import children, depths
 
 JOINT_ORDERS = ("depth-first", "file", "breadth-first")

@@ -10,7 +10,7 @@ from featherlane.errors import ModelError, did_you_mean, one_of
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.specs import JointSpec, LinkSpec
 from featherlane.robot.loaders.words import quoted, unused
-from featherlane.robot.model import WORLD, Joint
+from featherlane.robot.parts import WORLD, Joint
 
 FREE_SPLIT = "free-split"  # a translation, a body without mass, a spherical joint
 # A helical joint needs a pitch, a universal joint two axes: these roots are given as a Joint.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from featherlane.robot.model import IDENTITY, NO_MOMENT, Floats, Mimic, Placement, Rows3
+from featherlane.robot.parts import IDENTITY, NO_MOMENT, Floats, Mimic, Placement, Rows3
 
 INF = float("inf")
 EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2

@@ -10,8 +10,9 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders.documents import root_element
 from featherlane.robot.loaders.files import Source
 from featherlane.robot.loaders.words import listed, quoted
-from featherlane.robot.model import Floats, Robot
+from featherlane.robot.model import Robot
 from featherlane.robot.named_configurations import NamedConfiguration
+from featherlane.robot.parts import Floats
 
 M = TypeVar("M", bound=Robot)
 

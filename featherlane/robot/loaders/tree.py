@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from featherlane.errors import ModelError
 from featherlane.robot.loaders.specs import FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import listed, quoted
-from featherlane.robot.model import IDENTITY, WORLD, Placement
+from featherlane.robot.parts import IDENTITY, WORLD, Placement
 
 Spec = TypeVar("Spec", LinkSpec, JointSpec, FrameSpec)
 

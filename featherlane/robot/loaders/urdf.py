@@ -19,7 +19,8 @@ from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
-from featherlane.robot.model import IDENTITY, Floats, Mimic, Placement, Robot, floats, rows3
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import IDENTITY, Floats, Mimic, Placement, floats, rows3
 from featherlane.robot.rotations import rpy_rotation, xyzw_rotation
 from featherlane.robot.spatial import Matrix, Symmetric
 

@@ -14,7 +14,7 @@ from featherlane.errors import ModelError
 from featherlane.robot.loaders.files import check_length
 from featherlane.robot.loaders.repairs import DECLARED, repaired
 from featherlane.robot.loaders.words import LISTED, listed, quoted, shortened
-from featherlane.robot.model import Floats
+from featherlane.robot.parts import Floats
 
 # Possessive quantifiers (++) never try again with fewer digits: the time is linear.
 NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)

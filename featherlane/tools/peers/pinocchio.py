@@ -9,7 +9,8 @@ import numpy as np
 
 from featherlane.api import convert
 from featherlane.functions.table import FUNCTIONS
-from featherlane.robot.model import WORLD, Robot
+from featherlane.robot.model import Robot
+from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import skew
 from featherlane.robot.tree_of import tree_of
 from featherlane.tools.peers.common import Blocks, States, bare, is_mjcf, module
