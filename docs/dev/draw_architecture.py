@@ -1,85 +1,96 @@
-"""Draws docs/dev/architecture.svg: the folders of the package, and what each may import."""
+"""The folders of the package on the floors of the import contract, and their imports, counted.
+
+Draws docs/dev/architecture.svg from the sources: files, lines and arrows are counted, the floors
+are those of pyproject.toml.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from drawing import main
+from import_graph import arrows, circles, floors, imports, sizes, upward
 
 from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, PURPLE
 
-ROBOT, COMPILER, JOIN, GROUND = BLUE, ORANGE, PURPLE, FAINT
-# x, y, width, colour, name, what is in it
-ROOMS = [
-    (0.0, 5.0, 10.0, JOIN, "tools", "command line: info, check, bench, generate; peers"),
-    (
-        0.0,
-        4.0,
-        10.0,
-        JOIN,
-        "api",
-        "Model with its methods, builder, card, compile, convert",
-    ),
-    (
-        0.0,
-        3.0,
-        10.0,
-        JOIN,
-        "functions",
-        "the halves meet: robot, algorithm → program → arrays",
-    ),
-    (0.0, 2.0, 4.8, ROBOT, "algorithms", "dynamics in the book's letters"),
-    (0.0, 1.0, 4.8, ROBOT, "robot", "joints, model, tree, loaders"),
-    (5.2, 2.0, 4.8, COMPILER, "backends", "cpu, llvm, c, reference, cache"),
-    (5.2, 1.0, 4.8, COMPILER, "program", "graphs that call graphs; passes"),
-    (
-        0.0,
-        0.0,
-        10.0,
-        GROUND,
-        "scalar, errors",
-        "sin, select, call, tags: what both halves know",
-    ),
-]
-HEIGHT = 0.74
+HALVES = {"algorithms": BLUE, "robot": BLUE, "backends": ORANGE, "program": ORANGE}
+GROUND = ("scalar", "errors", "field_names")  # files that every folder may import
+WIDTH, HEIGHT, CELL = 7.2, 0.74, 0.62
+MATRIX = 9.6  # where the matrix of imports begins
+
+
+def levels() -> list[list[str]]:
+    """The rooms of each floor, from top to bottom, without the start of the command line."""
+    return [rooms for rooms in floors() if rooms != ["__main__"]]
+
+
+def box(axes: Any, corner: tuple[float, float], width: float, room: str) -> None:
+    files, lines = sizes()[room]
+    colour = HALVES.get(room, FAINT if room in GROUND else PURPLE)
+    style = "round,pad=0.02,rounding_size=0.08"
+    patch = FancyBboxPatch(corner, width, HEIGHT, boxstyle=style, fc="none", ec=colour, lw=1.6)
+    axes.add_patch(patch)
+    x, y = corner[0] + 0.15, corner[1]
+    axes.text(x, y + 0.5, room, color=colour, weight="bold", size=11, va="center")
+    count = f"{lines:,} lines" + (f" in {files} files" if files > 1 else "")
+    axes.text(x, y + 0.19, count, color=INK, size=9, va="center")
+
+
+def draw_floors(axes: Any, rows: list[list[str]]) -> None:
+    """A row of boxes for each floor; a floor imports only what lies below it."""
+    for k, rooms in enumerate(reversed(rows)):
+        width = (WIDTH - 0.3 * (len(rooms) - 1)) / len(rooms)
+        for n, room in enumerate(rooms):
+            box(axes, (n * (width + 0.3), float(k)), width, room)
+    axes.text(0, len(rows) + 0.15, "each folder imports only lower floors", color=INK, size=9.5)
+
+
+def draw_imports(axes: Any, rows: list[list[str]]) -> None:
+    """The matrix of imports: a number is of pairs of a file in the room of its row and a file in
+    the room of its column which it imports.
+    """
+    rooms, count = [room for floor in rows for room in floor], arrows()
+    top, most = float(len(rows)) - 0.25, max(count.values())
+    bottom = top - CELL * len(rooms) - 0.3
+    legend = "pairs of files: the row's room imports the column's"
+    axes.text(MATRIX, bottom, legend, color=INK, size=9.5)
+    for k, room in enumerate(rooms):
+        y, x = top - (k + 0.5) * CELL, MATRIX + (k + 0.5) * CELL
+        axes.text(MATRIX - 0.12, y, room, color=INK, size=9, ha="right", va="center")
+        axes.text(x, top + 0.1, room, color=INK, size=9, ha="center", va="bottom", rotation=90)
+        for n, other in enumerate(rooms):
+            corner = MATRIX + n * CELL, y - CELL / 2
+            cell = Rectangle(corner, CELL, CELL, fc="none", ec=FAINT, lw=0.4)
+            axes.add_patch(cell)
+            if number := count[room, other]:
+                shade = 0.08 + 0.5 * number / most
+                fill = Rectangle(corner, CELL, CELL, fc=PURPLE, ec="none", alpha=shade)
+                axes.add_patch(fill)
+                middle = corner[0] + CELL / 2
+                axes.text(middle, y, str(number), color=INK, size=8.5, ha="center", va="center")
 
 
 def draw() -> Figure:
-    figure = Figure(figsize=(8.6, 4.9))
+    rows = levels()
+    figure = Figure(figsize=(12.4, 6.4))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(-0.2, 11.6)
-    axes.set_ylim(-0.5, 6.3)
-    for x, y, width, colour, name, words in ROOMS:
-        box = FancyBboxPatch(
-            (x, y),
-            width,
-            HEIGHT,
-            boxstyle="round,pad=0.02,rounding_size=0.08",
-            fc="none",
-            ec=colour,
-        )
-        box.set_linewidth(1.6)
-        axes.add_patch(box)
-        axes.text(x + 0.15, y + 0.5, name, color=colour, weight="bold", size=11, va="center")
-        axes.text(x + 0.15, y + 0.19, words, color=INK, size=9, va="center")
-    axes.text(
-        2.4, 5.97, "each folder imports only what lies below it", color=INK, size=9.5, ha="left"
+    axes.set_xlim(-0.2, MATRIX + CELL * sum(map(len, rows)) + 0.2)
+    axes.set_ylim(-0.7, len(rows) + 1.2)
+    draw_floors(axes, rows)
+    draw_imports(axes, rows)
+    note = (
+        f"{sum(lines for _, lines in sizes().values()):,} lines in {len(imports())} files, "
+        f"{sum(arrows().values()):,} imports between rooms, {len(upward())} of them upward; "
+        f"circles between files: {len(circles(imports()))}"
     )
-    down = FancyArrowPatch(
-        (10.6, 5.6), (10.6, 0.15), arrowstyle="-|>", mutation_scale=16, color=INK
-    )
-    axes.add_patch(down)
-    axes.text(10.85, 2.9, "may import", color=INK, size=9.5, rotation=90, va="center")
-    axes.text(5.0, 2.37, "✕", color=INK, size=13, ha="center", va="center")
-    axes.text(5.0, 1.37, "✕", color=INK, size=13, ha="center", va="center")
-    note = "✕: the robot half knows no graph, the compiler half knows no robot"
-    axes.text(0.0, -0.32, note, color=INK, size=9.5)
+    axes.text(0.0, -0.45, note, color=INK, size=9.5)
     return figure
 
 
