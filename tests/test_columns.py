@@ -11,7 +11,7 @@ from repetition import repeated
 import featherlane as fl
 from featherlane.api.random_robots import random_tree
 from featherlane.backends.cpu.compile import compile_program
-from featherlane.backends.cpu.graphs.areas import Area, placed
+from featherlane.backends.cpu.graphs.areas import Area, allocate_areas
 from featherlane.backends.cpu.graphs.layout import memory_layout
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.reference import evaluate
@@ -109,7 +109,7 @@ def test_columns_cannot_read_the_results_of_columns():
 @settings(deadline=None)
 @given(st.lists(st.builds(Area, st.integers(0, 9), st.integers(0, 4), st.integers(4, 9))))
 def test_areas_needed_at_once_lie_apart(areas):
-    start, size = placed(areas)
+    start, size = allocate_areas(areas)
     for (a, x), (b, y) in combinations(zip(areas, start, strict=True), 2):
         assert x + a.size <= size
         overlap = x < y + b.size and y < x + a.size

@@ -10,7 +10,7 @@ from repetition import full, repeated
 
 import featherlane as fl
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline
+from featherlane.backends.cpu.matrices.plan import MatrixEvaluator, MatrixJob, MatrixPlan
 from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.long.freedoms import sweep_order
 
@@ -103,7 +103,7 @@ def run(program, dtype, n, size, arrays, room=None):
         inputs, {"c": None}, n, size, [], [MatrixJob(program, "a", other, "c")], room or {}
     )
     out = np.full((3, n, n), np.nan, dtype)
-    Pipeline(plan, np.dtype(dtype))(*arrays.values(), out=[out])
+    MatrixEvaluator(plan, np.dtype(dtype))(*arrays.values(), out=[out])
     return out
 
 
@@ -155,7 +155,7 @@ def test_a_mirror(n):
         ],
     )
     out = np.empty((3, n, n))
-    Pipeline(plan, np.dtype(float))(a, unit, out=[out])
+    MatrixEvaluator(plan, np.dtype(float))(a, unit, out=[out])
     above = np.triu(a[:, :n, :n])
     assert_array_equal(out, above + np.triu(above, 1).swapaxes(1, 2))
 

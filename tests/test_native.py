@@ -126,7 +126,7 @@ def test_exceptions_anywhere_while_the_pool_is_made():
     import gc, sys
     import numpy as np
     from featherlane.backends.cpu.threads import pool
-    FUNCTIONS = {"_make", "_counts_rightly", "grow", "_start_worker", "share_calls", "__init__"}
+    FUNCTIONS = {"_make", "_passes_test", "grow", "_start_worker", "share_calls", "__init__"}
     assert pool.loaded_text(pool.pool_ir.source(), ("share",))
     at = 0
     def interrupted(frame, event, argument):
@@ -196,7 +196,7 @@ def test_a_pool_that_is_wrong_is_found(monkeypatch):
     made.stop()
     monkeypatch.setattr(pool, "_pools", {})
     monkeypatch.setattr(native, "_refused", [])
-    monkeypatch.setattr(pool, "_counts_rightly", lambda pool: False)
+    monkeypatch.setattr(pool, "_passes_test", lambda pool: False)
     assert isinstance(pool.thread_pool(), StandardPool)
     assert "did not run a small task rightly" in native.refusal()
 

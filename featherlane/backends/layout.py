@@ -20,19 +20,19 @@ BLOCK = 1000
 LEAVES = {"input", "constant", "result", *CONDITIONS}  # nodes without a statement
 
 
-class Stage(NamedTuple):
+class LayoutStage(NamedTuple):
     """Nodes that run one after another: operations of one block, or calls."""
 
     calls: bool
     nodes: list[int]
 
 
-class Layout(NamedTuple):
+class WorkspaceLayout(NamedTuple):
     """The stages of a graph in the order in which they run. slots: of each node in the workspace;
     fetched: inputs that are copied there first; size: slots of the workspace.
     """
 
-    stages: list[Stage]
+    stages: list[LayoutStage]
     slots: dict[int, int]
     fetched: list[int]
     size: int
@@ -73,20 +73,20 @@ def operands(graph: Graph, k: int) -> Iterator[int]:
         yield from graph.args[a] if graph.op[a] in CONDITIONS else (a,)
 
 
-def _stages(graph: Graph, block: int) -> list[Stage]:
-    stages: list[Stage] = []
+def _stages(graph: Graph, block: int) -> list[LayoutStage]:
+    stages: list[LayoutStage] = []
     for k, op in enumerate(graph.op):
         if op in LEAVES:
             continue
         calls = op == "call"
         last = stages[-1] if stages else None
         if last is None or last.calls != calls or (not calls and len(last.nodes) == block):
-            stages.append(Stage(calls, []))
+            stages.append(LayoutStage(calls, []))
         stages[-1].nodes.append(k)
     return stages
 
 
-def _last_reads(graph: Graph, stages: list[Stage]) -> dict[int, int]:
+def _last_reads(graph: Graph, stages: list[LayoutStage]) -> dict[int, int]:
     """The nodes in the workspace, each with the last node that reads it."""
     stage_of = {k: n for n, stage in enumerate(stages) for k in stage.nodes}
     last: dict[int, int] = {}
@@ -101,7 +101,7 @@ def _last_reads(graph: Graph, stages: list[Stage]) -> dict[int, int]:
     return last | {k: len(graph) for k in ends if graph.op[k] == "result"}
 
 
-def layout(graph: Graph, block: int = BLOCK) -> Layout:
+def layout(graph: Graph, block: int = BLOCK) -> WorkspaceLayout:
     """The blocks of a graph, and the slots of its values in the workspace."""
     stages = _stages(graph, block)
     last = _last_reads(graph, stages)
@@ -123,4 +123,4 @@ def layout(graph: Graph, block: int = BLOCK) -> Layout:
                     allocator.release(slots[r])
         elif k in last:
             slots[k] = allocator.take(1)
-    return Layout(stages, slots, fetched, allocator.size)
+    return WorkspaceLayout(stages, slots, fetched, allocator.size)

@@ -204,7 +204,7 @@ class Function:
         """The kernel for batches in one dtype, compiled if necessary; None for recorded steps."""
         return self._batch_form(np.dtype(dtype)).kernel
 
-    def xla_handler(self, dtype: Any) -> xla.Handler | None:
+    def xla_handler(self, dtype: Any) -> xla.XlaHandler | None:
         """A handler by which XLA calls the kernel in one dtype; None for recorded steps."""
         from featherlane.backends.cpu.call import xla
 
@@ -214,10 +214,10 @@ class Function:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
         pool = thread_pool() if physical_cores() > 1 else None
         if not isinstance(pool, ThreadPool):
-            return xla.Handler(kernel, *shapes)
+            return xla.XlaHandler(kernel, *shapes)
         pool.grow(physical_cores())
         task = task_of(kernel, self.load(kernel), sum(map(len, shapes)))
-        return xla.Handler(kernel, *shapes, pool.code.address_of("share"), task)
+        return xla.XlaHandler(kernel, *shapes, pool.code.address_of("share"), task)
 
     @property
     def gpu(self) -> OnGPU | None:

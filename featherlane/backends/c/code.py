@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from featherlane.backends.c.arithmetic import CType
-from featherlane.backends.layout import Layout, Stage, layout
+from featherlane.backends.layout import LayoutStage, WorkspaceLayout, layout
 from featherlane.program.calls import Calls, calls_of
 from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
@@ -90,7 +90,7 @@ class CForm(NamedTuple):
 VALUE_ARRAYS = ("work", "shared", "operands", "results")  # of computed values, not the caller's
 
 
-class Array(NamedTuple):
+class CArray(NamedTuple):
     """A parameter of a C function."""
 
     name: str
@@ -118,13 +118,15 @@ class Names(NamedTuple):
 
     read: Callable[[tuple[str, int]], str]
     stored: Mapping[int, list[str]]
-    arrays: list[Array]
+    arrays: list[CArray]
 
 
 class _BlockCode:
     """The functions of the blocks of a graph."""
 
-    def __init__(self, prefix: str, graph: Graph, form: CForm, names: Names, plan: Layout) -> None:
+    def __init__(
+        self, prefix: str, graph: Graph, form: CForm, names: Names, plan: WorkspaceLayout
+    ) -> None:
         self.prefix, self.graph, self.form, self.names = prefix, graph, form, names
         self.plan = plan
         self.definitions: list[str] = []
@@ -229,8 +231,8 @@ def code(prefix: str, program: Program, form: CForm, renamed: Mapping[str, str])
     """
     graph = program.main
     plan, groups = layout(graph), {group.function: group for group in calls_of(graph)}
-    arrays = [Array(name) for name in graph.inputs]
-    arrays += [Array(renamed[name], True) for name in graph.outputs] + [Array("work", True)]
+    arrays = [CArray(name) for name in graph.inputs]
+    arrays += [CArray(renamed[name], True) for name in graph.outputs] + [CArray("work", True)]
     stored = _stores(graph, lambda name, i: form.stored(renamed[name], i))
     names = Names(lambda value: form.read(*value), stored, arrays)
     straight = _BlockCode(prefix, graph, form, names, plan)
@@ -255,7 +257,12 @@ class _CallTable:
     """
 
     def __init__(
-        self, prefix: str, program: Program, form: CForm, plan: Layout, groups: Mapping[int, Calls]
+        self,
+        prefix: str,
+        program: Program,
+        form: CForm,
+        plan: WorkspaceLayout,
+        groups: Mapping[int, Calls],
     ) -> None:
         self.prefix, self.program, self.form = prefix, program, form
         self.plan, self.groups = plan, groups
@@ -283,7 +290,7 @@ class _CallTable:
         read = (a for group in self.groups.values() for k in group.nodes for a in graph.args[k])
         return [a for a in dict.fromkeys(read) if graph.op[a] == "constant"]
 
-    def run(self, stage: Stage) -> list[str]:
+    def run(self, stage: LayoutStage) -> list[str]:
         """Enters the calls of a stage into the table; returns the statement that runs them."""
         graph, begin = self.program.main, len(self.words)
         for k in stage.nodes:
@@ -307,7 +314,12 @@ class _CallTable:
         """The C functions of one function of the program, and the statement that calls it."""
         graph, form = self.program.functions[f].graph, self.form
         name = f"{self.prefix}_step{self.entries[f]}"
-        arrays = [Array("shared"), Array("operands"), Array("results", True), Array("work", True)]
+        arrays = [
+            CArray("shared"),
+            CArray("operands"),
+            CArray("results", True),
+            CArray("work", True),
+        ]
         parameter = {i: f"shared[{n}]" for n, i in enumerate(group.shared)}
         parameter |= {i: f"operands[{n}]" for n, i in enumerate(group.varying)}
         stored = _stores(graph, lambda _, i: f"results[{i}] = {{0}};")

@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.backends.c import checks
 from featherlane.backends.c.arithmetic import CTYPES, CType, helpers
-from featherlane.backends.c.code import Array, CForm, code, with_body, wrapped
+from featherlane.backends.c.code import CArray, CForm, code, with_body, wrapped
 from featherlane.backends.c.names import check_argument, check_start, comment
 from featherlane.backends.c.written import CFunction, Written, work_constant
 from featherlane.program.program import Program
@@ -185,7 +185,7 @@ def signature(name: str, each: Written, t: CType, suffix: str) -> str:
     """The head of a public function."""
     states = ["size_t states"] if suffix else []
     parameters = [*states, *[a.declared(CForm(t)) for a in each.parameters]]
-    parameters.append(Array("work", True).declared(CForm(t)))
+    parameters.append(CArray("work", True).declared(CForm(t)))
     return wrapped(f"void {name}_{each.function.name}{suffix}(", parameters)
 
 
@@ -231,7 +231,7 @@ def _function(name: str, each: Written, t: CType, suffix: str) -> list[str]:
     if not suffix:
         return [_text(head, each, c.body)]
     form, vector = CForm(t, True), f"{name}_{each.function.name}__vector"
-    work = [Array("work", True)] if c.workspace else []
+    work = [CArray("work", True)] if c.workspace else []
     parameters = ["size_t stride", *[a.declared(form) for a in (*each.parameters, *work)]]
     body = _text(wrapped(f"static void {vector}(", parameters), each, c.body, form.stride)
     workspace = ["(fl_v *)work"] if work else []

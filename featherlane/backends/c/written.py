@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.c.code import Array, CCode
+from featherlane.backends.c.code import CArray, CCode
 from featherlane.program.program import Program
 
 
@@ -37,10 +37,10 @@ class Written(NamedTuple):
     forms: Mapping[str, CCode]
 
     @property
-    def parameters(self) -> list[Array]:
+    def parameters(self) -> list[CArray]:
         program = self.function.program
-        inputs = [Array(name) for name in program.inputs]
-        return [*inputs, *[Array(self.renamed[name], True) for name in program.outputs]]
+        inputs = [CArray(name) for name in program.inputs]
+        return [*inputs, *[CArray(self.renamed[name], True) for name in program.outputs]]
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -1,9 +1,9 @@
-"""What emitted code refers to outside of itself: functions and objects of CPython and NumPy, and
-words that all code of this process shares.
+"""The table of addresses that emitted code refers to: functions and objects of CPython and NumPy,
+and words that all code of this process shares.
 
-Code finds their addresses in a table beside it, which is filled after loading. Symbols for the
-linker would be wrong on systems whose code reaches 4 GB in each direction: the heap and the
-libraries of a process can lie further away.
+The table is part of each object file and filled after loading. Symbols for the linker would be
+wrong on systems whose code reaches 4 GB in each direction: the heap and the libraries of a process
+can be further away.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ NAMES = (
 
 
 def address(name: str) -> str:
-    """The macro for the address of a name; it can be called if a function lies there. The table
-    never changes while code runs, so that LLVM may load an address once or several times.
+    """The macro for the address of a name, which can be called if it is a function's. The table
+    does not change while code runs, so that LLVM may load an address once or several times.
     """
     entry = f"getelementptr (ptr, ptr @{TABLE}, i64 {NAMES.index(name)})"
     return f"$(load ptr, ptr {entry}, align 8, !invariant.load !{{}})"
 
 
 def with_table(ir: str, entries: str = "zeroinitializer") -> str:
-    """LLVM IR together with the table, if it uses that. dso_local: code addresses it directly, by
-    its distance.
+    """LLVM IR with the table, if it uses the table. dso_local: code addresses it relative to the
+    instruction pointer.
     """
     if f"@{TABLE}" not in ir:
         return ir

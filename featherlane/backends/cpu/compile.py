@@ -40,19 +40,19 @@ class Kernel:
 
     @cached_property
     def slots(self) -> int:
-        """Kept in the code: a cached one has no program to count."""
+        """Read from the code: a cached kernel has no program to count."""
         return ctypes.c_int64.from_address(self.code.address_of(SLOTS)).value
 
 
-# One text is made at a time: under the interpreter's lock two would both be done late, where the
-# code of the first can be generated while the second is made.
-_turn = RLock()
+# One text is written at a time: under the interpreter's lock two would both be done late, while
+# the code of the first can be generated as the second is written.
+_writing = RLock()
 
 
 def _after_fork() -> None:
-    """Another thread of the parent may have had its turn."""
-    global _turn
-    _turn = RLock()
+    """Replaces the lock, which another thread may have held at the fork."""
+    global _writing
+    _writing = RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -63,14 +63,16 @@ LARGE = 3_000  # operations of a program whose code is worth several cores
 
 @contextmanager
 def one_text() -> Iterator[None]:
-    """Inside, a thread traces a program and prints its text, while no other thread does."""
-    with _turn, no_garbage():
+    """Within the context, a thread traces a program and prints its text, while no other thread
+    does.
+    """
+    with _writing, no_garbage():
         progress.step("tracing")
         yield
 
 
 def lowered(program: Program, dtype: np.dtype) -> Program:
-    """A program lowered for this processor. Workers start meanwhile if they will be needed."""
+    """A program lowered for this processor. Workers start meanwhile if its code will be large."""
     if program.operations >= LARGE:
         from featherlane.backends.llvm import workers  # loads llvmlite
 
@@ -109,7 +111,7 @@ def compiled_kernel(key: str, dtype: np.dtype, width: int, text: str, program: P
 def compile_program(
     program: Callable[[], Program], key: str, dtype: Any, width: int | None = None
 ) -> Kernel:
-    """Compiles for this processor; `program` is only asked for if the cache has no code."""
+    """Compiles for this processor; `program` is only called if the cache has no code."""
     dtype = checked_dtype(dtype)
     width = lanes_of(width, dtype)
     key = f"{key} {width}"

@@ -1,4 +1,4 @@
-"""A model of what a call costs, by which threads, lanes and tiles are chosen.
+"""A model of the time of a call, which chooses threads, lanes and tiles.
 
     work = vectors (slots SLOT + lanes bytes BYTE)
     seconds = START + work in one thread,
@@ -6,7 +6,7 @@
 
 for so many vectors of states, with the arithmetic instructions ("slots") and the bytes of inputs
 and outputs of one state: threads claim parts of the work, and nobody waits for a thread that comes
-late. Nothing is measured where a user calls: `benchmarks/choices.py --calibrate` fitted SLOT and
+late. Nothing is measured at run time: `benchmarks/choices.py --calibrate` fitted SLOT and
 BYTE once, on an AMD EPYC of the third generation with 256-bit vectors; WAKE and LATE were measured
 apart. docs/choices.md has all figures and how well the model predicts. On another processor all
 constants are wrong by about the same factor, and only their ratios choose.
@@ -22,12 +22,11 @@ BYTE = 0.030e-9  # s for a byte of an array, loaded or stored and transposed
 START = 0.25e-6  # s of a call of machine code
 WAKE = 5e-6  # s that a caller spends on waking another thread: 3 to 8 us were measured
 LATE = 130e-6  # s until a woken thread works: 35 to 170 us were measured
-WORTH_WAKING = (
-    10  # times WAKE: workers are woken for so much work, and stay awake for the next call
-)
+# Times WAKE: the work for which workers are woken, who then stay awake for the next call
+WORTH_WAKING = 10
 WORTH_A_THREAD = 3e-6  # s of work for each thread that is awake
 PART = 5e-6  # s of the smallest part that a thread claims; half of it is waited for on average
-ROUND = 4  # vectors that go through the code together, see `graphs/layout`
+ROUND = 4  # vectors that one round of tiles computes, see `graphs/layout`
 
 
 class CallCost(NamedTuple):
@@ -56,7 +55,7 @@ class CallCost(NamedTuple):
         return START + WAKE + min(work, (work + (threads - 1) * LATE) / threads)
 
     def threads(self, states: int, cores: int) -> int:
-        """The threads that a call asks for."""
+        """The threads of a call."""
         if states <= self.alone():
             return 1
         return max(min(-(-states // self.each()), cores), 1)

@@ -1,7 +1,7 @@
 """Machine code in memory, with the addresses of functions and objects of CPython and NumPy.
 
 NumPy's C API is a table of pointers in a capsule, and CPython's functions are in the process: so
-the package needs no extension module of its own.
+the package needs no compiled extension module.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def c_table(capsule: object) -> ctypes.Array:
 
 
 def python_function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-    """A function of CPython with types of our own: those of `ctypes.pythonapi`'s attributes are
-    shared with every package of the process.
+    """A function of CPython with these types. The types of attributes of `ctypes.pythonapi` are
+    shared with every package of the process, so they are not changed.
     """
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
@@ -46,7 +46,7 @@ def function_address(function: Any) -> int:
 
 
 def symbols() -> dict[str, int]:
-    """The addresses of what emitted code may call, compare with or change, by their names."""
+    """The addresses of functions, objects and words that emitted code uses, by name."""
     python, numpy = ctypes.pythonapi, c_table(numpy_c._ARRAY_API)
     functions = {
         "object_new": python.PyType_GenericAlloc,
@@ -88,16 +88,16 @@ def linked(image: bytes, names: Sequence[str] = ("loop",)) -> jit.MachineCode:
     """
     if not addresses.is_used(image):
         return jit.MachineCode(image, names)
-    code, found = jit.MachineCode(image, (*names, addresses.TABLE)), symbols()
+    code, by_name = jit.MachineCode(image, (*names, addresses.TABLE)), symbols()
     table = (ctypes.c_void_p * len(addresses.NAMES)).from_address(code.address_of(addresses.TABLE))
-    table[:] = [found[name] for name in addresses.NAMES]
+    table[:] = [by_name[name] for name in addresses.NAMES]
     return code
 
 
 def stored(key: str, names: Sequence[str]) -> jit.MachineCode | None:
     """Loads the code of a key from the cache, None if it has none."""
     if ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise CompileError("this Python is a 32-bit program: machine code is made for 64 bits")
+        raise CompileError("this Python is a 32-bit program: machine code is for 64 bits")
     image = cache.read(f"{key} {jit.target()}")
     return None if image is None else linked(image, names)
 
@@ -117,5 +117,7 @@ def loaded(key: str, source: Callable[[], str], names: Sequence[str]) -> jit.Mac
 
 
 def loaded_text(ir: str, names: Sequence[str]) -> jit.MachineCode:
-    """Loads the code of LLVM IR from the cache, where its own text is the key, or compiles it."""
+    """Loads the code of LLVM IR from the cache, with the digest of the text as key, or compiles
+    it.
+    """
     return loaded(f"text {cache.digest(ir.encode())}", lambda: ir, names)

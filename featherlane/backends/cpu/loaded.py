@@ -1,4 +1,4 @@
-"""Inner loops of generalised ufuncs that are told at run time what to compute on."""
+"""Inner loops of generalised ufuncs whose program is data that is set at run time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from featherlane.backends.cpu.strides import power_of_two
 from featherlane.backends.llvm import jit
 
 # The global @work of such code: the addresses of its constants, its program and the program's end,
-# and of the places of inputs and results; the bytes of a workspace, and the address of what a new
-# workspace contains
+# and of the tables of the addresses of inputs and results; the bytes of a workspace, and the
+# address of the initial contents of a workspace
 LoopWords = namedtuple(
     "LoopWords", "constants program end inputs results bytes start", defaults=(0, 0, 0, 0, 0, 0, 0)
 )
@@ -27,7 +27,7 @@ LoopWords = namedtuple(
 class LoadedLoop:
     """Such a loop in one dtype, in memory: `ufunc` calls it, `code` has its address.
 
-    Its workspaces wait for the next call in a pool; @forget frees them when this object goes.
+    Its workspaces stay in a pool for later calls; @forget frees them when this object is freed.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class LoadedLoop:
         (ctypes.c_int64 * len(work)).from_address(code.address_of("work"))[:] = list(work)
         self.ufunc, self._alive = gufunc("loop", code.address, dtype, inputs, outputs)
         free = ctypes.CFUNCTYPE(None)(code.address_of("forget"))
-        weakref.finalize(self, lambda free, code: free(), free, code)  # code: must be there still
+        weakref.finalize(self, lambda free, code: free(), free, code)  # code: must outlive the call
 
 
 class BatchEvaluator(ABC):
-    """An evaluator (*arrays, out=) with the broadcasting of a generalised ufunc. It makes a loop
-    for each number of states that fills the lanes of vectors in another way.
+    """An evaluator (*arrays, out=) with the broadcasting of a generalised ufunc. It creates a loop
+    for each number of states that fills the lanes of vectors in a different way.
 
     core: the dimensions of one state of the first result.
     """
@@ -65,7 +65,7 @@ class BatchEvaluator(ABC):
 
     @property
     def single(self) -> LoadedLoop | None:
-        """The loop for single states, if one was needed."""
+        """The loop for single states, if it exists."""
         return self._loops.get(1)
 
     def loop(self, batch: int) -> LoadedLoop:

@@ -1,5 +1,5 @@
-"""Chooses between machine code of this package for calls and threads, and NumPy with the threads of
-Python: these are right on every system, and as fast where batches are large.
+"""Chooses between machine code of this package for calls and threads, and NumPy with Python's
+threads, which work on every system and are as fast for large batches.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import os
 import sysconfig
 from functools import cache
 
-VARIABLE = "FEATHERLANE_CALLS"  # any value, such as "numpy": without machine code of our own
+VARIABLE = "FEATHERLANE_CALLS"  # any value, such as "numpy", switches machine code off
 _refused: list[str] = []
 
 
@@ -21,7 +21,7 @@ def free_threaded() -> bool:
 
 
 def refusal() -> str:
-    """The reason why machine code does not run calls and threads; empty if it does."""
+    """The reason why machine code does not serve calls and threads; empty if it does."""
     if value := os.environ.get(VARIABLE, "").strip():
         return f"{VARIABLE} is {value}"
     if free_threaded():
@@ -30,5 +30,5 @@ def refusal() -> str:
 
 
 def refuse(reason: str) -> None:
-    """From now on NumPy and the threads of Python are used."""
+    """Switches to NumPy and Python's threads from now on."""
     _refused.append(reason)

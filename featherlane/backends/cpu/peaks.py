@@ -17,15 +17,15 @@ from featherlane.backends.cpu.strides import LINE, aligned
 from featherlane.backends.llvm import jit
 
 SECONDS = 0.001  # the least length of one measurement: short enough to fit between other programs
-REPEATS = 2  # measurements of a round at least, of which the fastest counts
+REPEATS = 2  # the least measurements of a round, of which the fastest counts
 ROUND_SECONDS = 0.004  # the least length of a round
 ROUNDS = 6  # of which the fastest counts
 PAUSE = 0.1  # s between rounds on memory that other programs use too
-CHUNK = 512  # bytes that a probe moves in one turn of its loop
-BEYOND_CACHE = 4  # an array so many times as large as the last cache is far beyond it
+CHUNK = 512  # bytes that a probe moves in one iteration of its loop
+BEYOND_CACHE = 4  # an array so many times as large as the last cache far exceeds it
 WITHIN_CACHE = 8  # one of so many parts of the last cache is well within it
 BEYOND_BYTES = 64 << 20, 512 << 20  # the least and the most bytes of an array beyond the caches
-TURNS = 1000  # of the loop over multiply-adds, measured as one
+ITERATIONS = 1000  # of the loop over multiply-adds, measured as one
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 Repeated = Callable[[int], Any]  # does its work so many times
 
@@ -48,8 +48,8 @@ class Bandwidth(NamedTuple):
 
 class Peaks(NamedTuple):
     """The peaks of so many threads together. fma_per_second: multiply-adds on numbers, not on
-    vectors; memory: the bandwidths of arrays far beyond the caches; caches: those of arrays that
-    the last cache holds.
+    vectors; memory: the bandwidths of arrays far beyond the caches; caches: the bandwidths of
+    arrays that the last cache holds.
     """
 
     dtype: str
@@ -60,8 +60,8 @@ class Peaks(NamedTuple):
 
 
 def _fastest(works: Sequence[Repeated]) -> float:
-    """Seconds in which all of the functions do their work once, at the same time in threads of
-    their own: the fastest of a round, after a first time that is not counted.
+    """Seconds in which all of the functions do their work once, each in a separate thread at the
+    same time: the fastest of a round, after a first time that is not counted.
     """
     barrier = Barrier(len(works))
 
@@ -92,11 +92,11 @@ def multiply_adds(dtype: np.dtype, threads: int) -> float:
     """Measures fused multiply-adds per second, counted by lane: the fastest of some rounds."""
     operands = aligned((threads, 2, jit.widest(dtype)), dtype)
     operands[:, 0], operands[:, 1] = 1.0, 1e-9
-    once = threads * TURNS * probes.UNROLLED * jit.widest(dtype)
+    once = threads * ITERATIONS * probes.UNROLLED * jit.widest(dtype)
 
     def rate(chains: int, call: Callable[[int, int], None]) -> float:
-        run = lambda place, times: call(place, times * TURNS)
-        return chains * once / _fastest([partial(run, own.ctypes.data) for own in operands])
+        run = lambda address, times: call(address, times * ITERATIONS)
+        return chains * once / _fastest([partial(run, vectors.ctypes.data) for vectors in operands])
 
     calls = probes.arithmetic(dtype).items()
     return max(rate(*chains) for _ in range(ROUNDS) for chains in calls)
@@ -104,18 +104,18 @@ def multiply_adds(dtype: np.dtype, threads: int) -> float:
 
 @cache
 def bandwidth(size: int, threads: int = 1) -> Bandwidth:
-    """The bandwidth of an array of so many bytes, read or written again and again: that of the
-    cache which holds it, or of the memory.
+    """The bandwidth of an array of so many bytes, read or written again and again: of the cache
+    that holds it, or of the memory.
 
-    Each thread has a part of the array. The fastest of some rounds counts; between rounds on memory
-    that other programs use too lies a pause.
+    Each thread has a part of the array. The fastest of some rounds counts; rounds on memory that
+    other programs use too are separated by pauses.
     """
     part = max(-(-size // (threads * CHUNK)), 1) * CHUNK
     array = aligned((threads, part), np.dtype(np.uint8))
     array[:] = 1
     vectors = aligned((threads, LINE), np.dtype(np.uint8))
     vectors[:] = 1
-    places = [(array[k].ctypes.data, vectors[k].ctypes.data) for k in range(threads)]
+    addresses = [(array[k].ctypes.data, vectors[k].ctypes.data) for k in range(threads)]
 
     def repeated(call: Callable[..., None], array: int, vector: int, times: int) -> None:
         call(array, part, times, vector)
@@ -125,7 +125,7 @@ def bandwidth(size: int, threads: int = 1) -> Bandwidth:
         if n and array.nbytes > last_cache() // WITHIN_CACHE:
             time.sleep(PAUSE)
         for name, call in probes.memory().items():
-            works = [partial(repeated, call, *place) for place in places]
+            works = [partial(repeated, call, *pair) for pair in addresses]
             rates[name].append(array.nbytes / _fastest(works))
     spread = max(1 - min(each) / max(each) for each in rates.values())
     best = {name: max(each) for name, each in rates.items()}
@@ -144,13 +144,13 @@ def last_cache() -> int:
 
 
 def beyond_caches() -> int:
-    """The bytes of an array so large that a second pass over it finds nothing in the caches."""
+    """The bytes of an array so large that a second pass over it misses all caches."""
     least, most = BEYOND_BYTES
     return min(max(BEYOND_CACHE * last_cache(), least), most)
 
 
 def peaks(dtype: Any, threads: int = 1) -> Peaks:
-    """The measured peaks of this machine, kept within the process: about two seconds for each
+    """The measured peaks of this machine, cached within the process: about two seconds for each
     number of threads. dtype: float32 or float64.
     """
     dtype = np.dtype(dtype)

@@ -1,4 +1,4 @@
-"""Kernels that do one thing as fast as the processor can: the limits that others are compared with
+"""Kernels that reach one limit of the processor, with which other kernels are compared
 (docs/performance.md, "The ruler").
 """
 
@@ -17,8 +17,8 @@ from featherlane.backends.llvm.lower import Lanes, declarations, fma, load_vecto
 from featherlane.backends.llvm.macros import expanded
 
 CHAINS = (12, 24)  # independent sums: as many as 16 vector registers hold, or 32
-UNROLLED = 4  # multiply-adds of every sum in one turn of the loop
-VECTORS = 8  # loaded or stored in one turn of a loop over memory
+UNROLLED = 4  # multiply-adds of every sum in one iteration of the loop
+VECTORS = 8  # vectors loaded or stored in one iteration of a loop over memory
 
 
 def multiply_adds(t: Lanes, chains: int) -> list[str]:
@@ -44,10 +44,10 @@ def multiply_adds(t: Lanes, chains: int) -> list[str]:
 
 
 class MemoryLoop(NamedTuple):
-    """The code of a loop over memory: before a pass, in each turn, and after a pass."""
+    """The code of a loop over memory: before a pass, in each iteration, and after a pass."""
 
     before: list[str]
-    turn: list[str]
+    body: list[str]
     after: list[str]
 
 
@@ -55,13 +55,13 @@ def _reads(t: Lanes) -> MemoryLoop:
     """Loads every vector, and stores the exclusive or of all so that no load is dead."""
     v, vectors = t.integers, range(VECTORS)
     before = [f"%s{c} = phi {v} [ %x, %k.body ], [ %t{c}, %turn ]" for c in vectors]
-    turn, after = [], [f"%u0 = xor {v} %x, %t0"]
+    body, after = [], [f"%u0 = xor {v} %x, %t0"]
     for c in vectors:
-        turn.append(f"%v{c} = load {v}, ptr %p{c}, align {t.bytes}")
-        turn.append(f"%t{c} = xor {v} %s{c}, %v{c}")
+        body.append(f"%v{c} = load {v}, ptr %p{c}, align {t.bytes}")
+        body.append(f"%t{c} = xor {v} %s{c}, %v{c}")
     after += [f"%u{c} = xor {v} %u{c - 1}, %t{c}" for c in vectors[1:]]
     after.append(f"store {v} %u{VECTORS - 1}, ptr %at, align {t.bytes}")
-    return MemoryLoop(before, turn, after)
+    return MemoryLoop(before, body, after)
 
 
 def _writes(t: Lanes, hint: str = "") -> MemoryLoop:
@@ -89,7 +89,7 @@ def over_memory(t: Lanes, name: str) -> list[str]:
         *loop.before,
         "%to = at %array %o",
         *[vector_at(t, f"%p{c}", "%to", c) for c in range(VECTORS)],
-        *loop.turn,
+        *loop.body,
         f"%o1 = add i64 %o, {VECTORS * t.bytes}",
         "when slt i64 %o1, %bytes: turn, passed",
         "passed:",
@@ -115,8 +115,8 @@ def _functions(lines: list[str], signatures: dict[str, Any]) -> dict[str, Callab
 
 @cache
 def arithmetic(dtype: np.dtype) -> dict[int, Callable[[int, int], None]]:
-    """For each number of CHAINS a function of (address of two vectors, turns), which does
-    chains UNROLLED multiply-adds of the widest vectors in each turn.
+    """For each number of CHAINS a function of (address of two vectors, iterations), which does
+    chains UNROLLED multiply-adds of the widest vectors in each iteration.
     """
     t = Lanes(dtype, jit.widest(dtype))
     lines = declarations(t) + [line for chains in CHAINS for line in multiply_adds(t, chains)]

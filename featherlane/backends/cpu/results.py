@@ -1,16 +1,16 @@
-"""Memory for results. New memory costs a page fault for every 4 kB, up to three times what a
-function takes to compute them (docs/performance.md, "Results in fresh memory"). So the memory of
-results that the program has dropped is used again.
+"""Memory for results. New memory costs a page fault for every 4 kB, up to three times the time of
+the computation (docs/performance.md, "Results in fresh memory"). So the memory of results that the
+program has dropped is reused.
 
-A large result is a view of a block, an array of bytes of which this module keeps a reference. While
-it is the only one, no result and no view of one is alive, and the block serves the next result. The
-count of references is the whole bookkeeping: nothing runs when a result is dropped, by whatever
-thread. Blocks that are kept, in use or not, have at most `limit()` bytes together. A new one beyond
-that takes the place of the oldest ones, which from then on belong to their results alone.
+A large result is a view of a block, an array of bytes to which this module holds a reference. While
+that is the only reference, no result and no view of one is alive, and the block serves the next
+result. The count of references is the whole bookkeeping: nothing runs when a result is dropped, by
+whatever thread. Cached blocks, in use or not, have at most `limit()` bytes together. A new block
+beyond that replaces the oldest ones, which from then on belong to their results alone.
 
-Machine code looks for a block itself, with the interpreter's lock held, in `_words`; `new_block`
-serves it where it finds none. Without that lock (on a free-threaded build) counts may be wrong for
-a moment, and no block is kept.
+Machine code searches `_words` for a block, with the interpreter's lock held; if there is none, it
+calls `new_block`. Without that lock (on a free-threaded build) counts may be wrong for a moment,
+and no block is cached.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from featherlane.backends.llvm.records import field, read, words
 VARIABLE = "FEATHERLANE_RESULTS"  # the limit: a size such as 2G, or "off"
 SHARE = 8  # the limit is this part of the memory
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-# For smaller blocks, Python's part in keeping one costs more than the page faults do. Where none
-# waits, machine code makes an array that is not kept, but for one in so many: that is enough for a
-# loop, and results that the program collects take no longer than before.
+# For blocks smaller than SHORT, Python's part in caching one costs more than the page faults. Where
+# no block is free, machine code creates an array that is not cached, except for one in SKIPPED:
+# that suffices for a loop, and results that the program collects take no longer than before.
 SHORT, SKIPPED = 1 << 20, 32
 SLACK = 4  # a block serves results that leave at most this part of it unused
-BLOCKS = 64  # that are kept
-UNKNOWN = (1 << 63) - 1  # the limit before it was asked for
+BLOCKS = 64  # cached at most
+UNKNOWN = (1 << 63) - 1  # the limit before `limit` was first called
 NPY_UINT8 = np.dtype(np.uint8).num
 
-# What machine code reads: the limit; how many of the slots behind these words were ever used; how
-# often machine code found no block
+# The words that machine code reads: the limit; the number of slots behind these words that were
+# ever used; how often machine code missed a block
 Head = namedtuple("Head", "limit slots missed")
-Slot = namedtuple("Slot", "size block")  # its bytes, 0 if there is none to be found; its address
+Slot = namedtuple("Slot", "size block")  # its bytes, 0 if it has no free block; its address
 _words = (ctypes.c_int64 * (words(Head) + BLOCKS * words(Slot)))(UNKNOWN)
 _blocks: list[Any] = [None] * BLOCKS
 _oldest = 0  # the slot that the next new block takes
@@ -110,10 +110,10 @@ no:
 
 def size_of(text: str) -> int:
     """The bytes of a size such as 500M. Raises ValueError for other texts."""
-    found = re.fullmatch(r"(\d{1,15})([kMGT]?)B?", text.strip())
-    if not found:
+    match = re.fullmatch(r"(\d{1,15})([kMGT]?)B?", text.strip())
+    if not match:
         raise ValueError(f"is {text!r}; wanted bytes, or a size such as 500M or 2G")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]
 
 
 def limit() -> int:
@@ -153,9 +153,9 @@ def _physical() -> int:
 def _group_limits() -> Iterator[int]:
     for folder in control_groups.folders("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):  # of version 2 and version 1
-            told = control_groups.text(folder / name).strip()
-            if told.isdecimal():
-                yield int(told)
+            limit_text = control_groups.text(folder / name).strip()
+            if limit_text.isdecimal():
+                yield int(limit_text)
 
 
 def _address_space() -> int:
@@ -173,16 +173,16 @@ def _count(address: int) -> int:
 
 
 def _counts_are_known() -> bool:
-    """Whether the count of references tells who has an array."""
+    """Whether the count of references tells if a block is in use."""
     if sys.implementation.name != "cpython" or native.free_threaded():
         return False
     held: list[np.ndarray] = [np.empty(8, np.uint8)]
-    place = id(held[0])
-    counts = [_count(place)]
+    address = id(held[0])
+    counts = [_count(address)]
     held.append(held[0][2:].view(np.int8)[1:])  # its base is the block itself
-    counts.append(_count(place))
+    counts.append(_count(address))
     del held[1]
-    return [*counts, _count(place)] == [1, 2, 1]
+    return [*counts, _count(address)] == [1, 2, 1]
 
 
 def _slots(name: str) -> list[int]:
@@ -192,31 +192,31 @@ def _slots(name: str) -> list[int]:
 
 
 def _set(k: int, size: int) -> None:
-    """Says how many bytes the block of a slot has; 0: machine code, which may run in other threads,
-    does not see it any more.
+    """Sets the size of the block of a slot. 0 hides it from machine code, which may run in other
+    threads.
     """
     _words[words(Head) + words(Slot) * k] = size
 
 
 def _taken(size: int) -> int | None:
-    """The slot of a kept block of at least so many bytes that is not in use, hidden from machine
-    code.
+    """Takes a cached block of at least so many bytes that is not in use: hides it from machine code
+    and returns its slot, or None if there is none.
     """
-    for k, found in enumerate(_slots("size")):
-        if 0 <= found - size <= size // SLACK:
+    for k, block_size in enumerate(_slots("size")):
+        if 0 <= block_size - size <= size // SLACK:
             _set(k, 0)
             if _count(id(_blocks[k])) == 1:
                 return k
-            _set(k, found)
+            _set(k, block_size)
     return None
 
 
 def new_block(size: int) -> np.ndarray:
-    """An array of so many bytes for a result, kept for the next one if the limit allows it."""
+    """An array of so many bytes for a result, cached for later ones if the limit allows it."""
     if size > limit():
         return np.empty(size, np.uint8)
     with _lock:
-        k = _room(size)
+        k = _emptied_slot(size)
         try:
             block = np.empty(size, np.uint8)
         except MemoryError:
@@ -229,8 +229,8 @@ def new_block(size: int) -> np.ndarray:
         return block
 
 
-def _room(size: int) -> int:
-    """An empty slot, after the oldest blocks have left room for so many bytes."""
+def _emptied_slot(size: int) -> int:
+    """An empty slot, after the oldest blocks were dropped so that so many bytes fit the limit."""
     global _oldest
     k, _oldest = _oldest, (_oldest + 1) % BLOCKS
     _drop(k)
@@ -242,7 +242,7 @@ def _room(size: int) -> int:
 
 
 def _drop(k: int) -> int:
-    """Keeps a block no longer. Returns the bytes that this frees."""
+    """Removes a block from the cache. Returns the bytes that this frees."""
     if (block := _blocks[k]) is None:
         return 0
     _set(k, 0)
@@ -251,14 +251,14 @@ def _drop(k: int) -> int:
 
 
 def empty_cache() -> int:
-    """Frees the memory of dropped results. Returns how many bytes that were."""
+    """Frees the memory of dropped results. Returns the number of bytes."""
     with _lock:
         return sum(_drop(k) for k in range(BLOCKS))
 
 
 @contextmanager
 def limited(size: int | None) -> Iterator[None]:
-    """Sets another limit meanwhile, if there is one, and keeps nothing of before."""
+    """Within the context, sets another limit if `size` is not None, and starts without blocks."""
     before = limit()
     if size is not None:
         empty_cache()
@@ -290,12 +290,12 @@ def _view(block: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndar
 
 
 def addresses() -> dict[str, int]:
-    """The addresses of what machine code uses of this module, by the names that it uses."""
+    """The addresses of the objects of this module that machine code uses, by their names there."""
     return {"result_words": ctypes.addressof(_words), "result_block": id(new_block)}
 
 
 def _after_fork() -> None:
-    """No thread changes blocks in the forked process."""
+    """Replaces the lock, which another thread may have held at the fork."""
     global _lock
     _lock = RLock()
 

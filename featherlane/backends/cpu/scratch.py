@@ -1,9 +1,9 @@
-"""Workspaces in machine code: short ones lie on the stack, longer ones wait in a pool of this
-process between calls, so that a call needs little stack and hardly ever asks for memory.
+"""Workspaces of machine code: short ones are on the stack, longer ones are in a pool of this
+process between calls, so that a call needs little stack and hardly ever allocates.
 
-If memory cannot be had, the loop ends without results and counts that in one word of the process;
-callers compare the word before and after, and raise MemoryError. A call beside one that failed may
-raise too: results that were not computed are never returned.
+If an allocation fails, the loop ends without results and counts that in one word of the process;
+callers compare the word before and after, and raise MemoryError. A call that runs at the same time
+as a failed one may raise too: results that were not computed are never returned.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from featherlane.backends.cpu.addresses import address
 from featherlane.backends.llvm.macros import expanded
 
 PAGE = 4096  # bytes: two addresses a multiple of them apart can slow each other's accesses down
-ON_STACK = 2 * PAGE  # bytes of all workspaces of a loop, if they lie on the stack
-# Workspaces wait in classes by size, powers of two; one thread at a time has one, so that a class
-# has places for as many as threads compute at once. Larger ones go back to the system.
+ON_STACK = 2 * PAGE  # the most bytes of all workspaces of a loop that are on the stack
+# The pool has classes by size, powers of two. A thread uses one workspace at a time, so a class has
+# a slot for each thread that may compute at once. Larger workspaces are returned to the system.
 SMALLEST, LARGEST = 14, 22  # the classes: log2 of bytes
 PLACES = 16
 ALL_PLACES = PLACES * (LARGEST - SMALLEST + 1)
@@ -49,7 +49,7 @@ nothing:
   ret void
 }}
 """
-# A list of workspaces that wait: `places` of them in `waiting`, from `first` on
+# A list of free workspaces: `places` slots of `waiting`, from number `first` on
 WAITING = """
 ; One that waits, or null.
 define internal ptr @scratch_found() noinline {{
@@ -101,23 +101,25 @@ define internal void @scratch_give(ptr %workspace) noinline {{
 
 
 def addresses() -> dict[str, int]:
-    """The addresses of the words that this process's code shares, by the names that it uses."""
+    """The addresses of the words that all code of this process shares, by their names there."""
     shared = {"scratch_waiting": _waiting, "scratch_failures": _failures}
     return {name: ctypes.addressof(words) for name, words in shared.items()}
 
 
 @contextmanager
 def checked(name: str) -> Iterator[None]:
-    """Raises MemoryError if machine code that ran inside could not get memory; name: of what."""
+    """Raises MemoryError if machine code within the context got no memory. name: of the
+    function.
+    """
     before = _failures.value
     yield
     if _failures.value != before:
         raise MemoryError(f"no memory for the workspace of {name}")
 
 
-class Workspaces:
-    """The workspaces of a loop, by name, with their sizes in bytes. Each begins with a page: where
-    they do not, some functions take up to a third longer, by where the stack happens to begin
+class LoopWorkspaces:
+    """The workspaces of a loop, by name, with their sizes in bytes. Each begins with a page:
+    otherwise some functions take up to a third longer, depending on where the stack begins
     (docs/performance.md, "What else was tried").
     """
 
@@ -133,30 +135,32 @@ class Workspaces:
         return self.bytes <= ON_STACK
 
     def entry(self) -> list[str]:
-        """The lines for the first block of a function."""
+        """The lines for the entry block of a function."""
         if not self.on_stack:
             return []
         return [f"%scratch = alloca [{max(self.bytes, 1)} x i8], align {PAGE}"]
 
-    def taken(self, otherwise: str) -> list[str]:
-        """Takes all workspaces; goes to the label `otherwise` if there is no memory."""
+    def acquire(self, otherwise: str) -> list[str]:
+        """The lines that acquire all workspaces; they branch to `otherwise` if there is no
+        memory.
+        """
         lines = [f"%{name} = at %scratch {start}" for name, start in self.starts.items()]
         if self.on_stack:
             return lines
         take = ["%scratch = call ptr @scratch_take()", f"when eq ptr %scratch, null: {otherwise}"]
         return [*take, *lines]
 
-    def given(self) -> list[str]:
-        """Gives them back."""
+    def release(self) -> list[str]:
+        """The lines that return all workspaces to the pool."""
         return [] if self.on_stack else ["call void @scratch_give(ptr %scratch)"]
 
     def functions(self) -> str:
-        """The functions that these lines call."""
+        """The functions that the lines of `acquire` and `release` call."""
         if self.on_stack:
             return ""
         size = max((self.bytes - 1).bit_length(), SMALLEST)
         if size > LARGEST:
             return expanded(ALLOCATE + UNPOOLED.format(bytes=self.bytes))
         first, waiting = (size - SMALLEST) * PLACES, address("scratch_waiting")
-        found = WAITING.format(waiting=waiting, first=first, places=PLACES)
-        return expanded(ALLOCATE + found + TAKE.format(bytes=1 << size))
+        lists = WAITING.format(waiting=waiting, first=first, places=PLACES)
+        return expanded(ALLOCATE + lists + TAKE.format(bytes=1 << size))

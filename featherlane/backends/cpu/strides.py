@@ -26,7 +26,7 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def state_stride(array: np.ndarray, core: int, lead: Sequence[int]) -> int | None:
-    """The bytes from each state of an array to the next, None if they differ.
+    """The bytes from one state of an array to the next, None if they differ between states.
 
     core: the trailing dimensions that belong to one state; lead: the shape of the batch, to which
     the other dimensions broadcast, in whose order states are counted.
@@ -63,7 +63,7 @@ def overlaps_itself(array: np.ndarray) -> bool:
 
 
 def _entries_overlap(axes: Sequence[tuple[int, int]], itemsize: int) -> bool:
-    """Whether entries overlap in interleaved axes, found from the offsets of all entries."""
+    """Whether entries overlap in interleaved axes, by the offsets of all entries."""
     offsets = np.zeros(1, np.int64)
     for stride, n in axes:
         offsets = np.add.outer(offsets, stride * np.arange(n)).ravel()

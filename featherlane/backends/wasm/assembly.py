@@ -16,19 +16,19 @@ from featherlane.backends.wasm.encode import (
     put,
     repeat,
 )
-from featherlane.backends.wasm.form import Form
-from featherlane.backends.wasm.lanes import Lanes, operation
+from featherlane.backends.wasm.lanes import WasmLanes, operation
+from featherlane.backends.wasm.writer import CodeWriter
 from featherlane.program.program import Program
 
 LOAD, STORE = 0x00, 0x0B  # of whole vectors
 
 
-class WasmForm(Form[bytes]):
+class WasmForm(CodeWriter[bytes]):
     """WebAssembly that computes with vectors of states, in a module under construction."""
 
     unit = 16
 
-    def __init__(self, module: ModuleWriter, lanes: Lanes) -> None:
+    def __init__(self, module: ModuleWriter, lanes: WasmLanes) -> None:
         self.module, self.lanes = module, lanes
 
     def joined(self, parts: Iterable[bytes]) -> bytes:
@@ -65,7 +65,7 @@ class WasmForm(Form[bytes]):
         return integer(address) + call(function)
 
 
-def rows(program: Program, t: Lanes) -> ArgumentAccess[bytes]:
+def rows(program: Program, t: WasmLanes) -> ArgumentAccess[bytes]:
     """A program's inputs and outputs as arrays of rows, whose addresses are the parameters: entry j
     of state i lies at address + (i entries + j) bytes.
     """
@@ -80,7 +80,7 @@ def rows(program: Program, t: Lanes) -> ArgumentAccess[bytes]:
     return ArgumentAccess(read, stored, len(sizes) + len(graph.outputs))
 
 
-def write(module: ModuleWriter, name: str, program: Program, t: Lanes, base: int) -> int:
+def write(module: ModuleWriter, name: str, program: Program, t: WasmLanes, base: int) -> int:
     """Adds the function `name` of a program: of the number of states and the address of each input
     and output. It computes whole vectors, so that arrays need room for a multiple of their lanes.
 
@@ -99,7 +99,7 @@ def write(module: ModuleWriter, name: str, program: Program, t: Lanes, base: int
     return code_of_program.end
 
 
-def load_rows(t: Lanes, pointer: int, entries: int, j: int) -> bytes:
+def load_rows(t: WasmLanes, pointer: int, entries: int, j: int) -> bytes:
     """Pushes entry j of the rows of as many states as there are lanes onto the stack. pointer: the
     local with the address of the first row.
     """
@@ -108,7 +108,7 @@ def load_rows(t: Lanes, pointer: int, entries: int, j: int) -> bytes:
     return get(pointer) * t.width + memory(t.load_zero, at[0], t.align) + b"".join(lanes)
 
 
-def store_rows(t: Lanes, pointer: int, entries: int, j: int) -> Callable[[bytes], bytes]:
+def store_rows(t: WasmLanes, pointer: int, entries: int, j: int) -> Callable[[bytes], bytes]:
     """Returns a function from the code of a vector, which may be repeated, to code that stores it
     as entry j of as many rows.
     """

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Generic, NamedTuple
 
-from featherlane.backends.layout import Layout, layout, operands
-from featherlane.backends.wasm.form import Form, T
+from featherlane.backends.layout import WorkspaceLayout, layout, operands
+from featherlane.backends.wasm.writer import CodeWriter, T
 from featherlane.program.calls import calls_of
 from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
@@ -39,7 +39,7 @@ class Code(NamedTuple, Generic[T]):
     end: int
 
 
-def code(program: Program, form: Form[T], access: ArgumentAccess[T], base: int) -> Code[T]:
+def code(program: Program, form: CodeWriter[T], access: ArgumentAccess[T], base: int) -> Code[T]:
     """Adds the functions of a program to a form. base: the address of its workspace."""
     graph = program.main
     plan = layout(graph, BLOCK)
@@ -55,7 +55,12 @@ class _Blocks(Generic[T]):
     """The functions of the blocks of a graph. base: the address of its workspace."""
 
     def __init__(
-        self, form: Form[T], graph: Graph, access: ArgumentAccess[T], plan: Layout, base: int
+        self,
+        form: CodeWriter[T],
+        graph: Graph,
+        access: ArgumentAccess[T],
+        plan: WorkspaceLayout,
+        base: int,
     ) -> None:
         self.form, self.graph, self.access, self.plan = form, graph, access, plan
         self.base = base

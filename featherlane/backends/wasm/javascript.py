@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.wasm.code import ArgumentAccess, code
-from featherlane.backends.wasm.form import Form
+from featherlane.backends.wasm.writer import CodeWriter
 from featherlane.program.program import Program
 
 EXPRESSIONS = {
@@ -92,7 +92,7 @@ TYPES = {
 }
 
 
-class JavaScriptForm(Form[str]):
+class JavaScriptForm(CodeWriter[str]):
     """JavaScript whose memory is the typed array m."""
 
     unit = 1

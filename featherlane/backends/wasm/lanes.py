@@ -15,7 +15,7 @@ WHOLE = 0x0C  # a whole vector as a constant
 AND, OR, XOR, BITSELECT = (simd(x) for x in (0x4E, 0x50, 0x51, 0x52))
 
 
-class Lanes(NamedTuple):
+class WasmLanes(NamedTuple):
     """A type of vectors: the bits of its numbers and of their fractions, and the codes of its
     instructions.
     """
@@ -70,7 +70,7 @@ def _from(first: int) -> dict[str, int]:
 
 
 LANES = {
-    np.dtype(np.float64): Lanes(
+    np.dtype(np.float64): WasmLanes(
         bits=64,
         fraction=52,
         operations={**_from(0xEC), "less": 0x49, "less_equal": 0x4B, "round": 0x94},
@@ -83,7 +83,7 @@ LANES = {
         shift_right=0xCD,
         negate=0xC1,
     ),
-    np.dtype(np.float32): Lanes(
+    np.dtype(np.float32): WasmLanes(
         bits=32,
         fraction=23,
         operations={**_from(0xE0), "less": 0x43, "less_equal": 0x45, "round": 0x6A},
@@ -103,7 +103,7 @@ LANES = {
 # else is evaluated between the writing and the reading of the scratch local.
 
 
-def _quarter(t: Lanes, scratch: int, k: bytes, s: bytes, c: bytes) -> bytes:
+def _quarter(t: WasmLanes, scratch: int, k: bytes, s: bytes, c: bytes) -> bytes:
     """Adding 1.5 2^m puts the integer k into the low bits of the number: bit 0 selects c, bit 1
     negates.
     """
@@ -117,13 +117,13 @@ def _tee(local: int) -> bytes:
     return put(local) + get(local)
 
 
-def _power_of_two(t: Lanes, scratch: int, k: bytes) -> bytes:
+def _power_of_two(t: WasmLanes, scratch: int, k: bytes) -> bytes:
     """Adding 1.5 2^m and the bias puts the exponent's bits into the low bits of the number."""
     shifted = k + t.number(1.5 * 2.0**t.fraction + t.bias) + simd(t.operations["add"])
     return shifted + integer(t.fraction) + simd(t.shift_left)
 
 
-def _exponent(t: Lanes, scratch: int, a: bytes) -> bytes:
+def _exponent(t: WasmLanes, scratch: int, a: bytes) -> bytes:
     """The bits of the exponent as the low bits of 2^m + exponent + bias."""
     whole = t.bias + t.fraction << t.fraction  # the bits of 2^m
     bits = a + integer(1) + simd(t.shift_left) + integer(t.fraction + 1) + simd(t.shift_right)
@@ -131,7 +131,7 @@ def _exponent(t: Lanes, scratch: int, a: bytes) -> bytes:
     return biased + simd(t.operations["sub"])
 
 
-def _copysign(t: Lanes, scratch: int, a: bytes, b: bytes) -> bytes:
+def _copysign(t: WasmLanes, scratch: int, a: bytes, b: bytes) -> bytes:
     return a + b + t.pattern((1 << t.bits - 1) - 1) + BITSELECT
 
 
@@ -144,7 +144,7 @@ SEVERAL: dict[str, Callable[..., bytes]] = {
 }
 
 
-def operation(t: Lanes, op: str, operands: list[bytes], scratch: int) -> bytes:
+def operation(t: WasmLanes, op: str, operands: list[bytes], scratch: int) -> bytes:
     """The code of an operation. scratch: a local that it may use."""
     if op in SEVERAL:
         return SEVERAL[op](t, scratch, *operands)

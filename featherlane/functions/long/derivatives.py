@@ -13,7 +13,7 @@ import numpy as np
 
 from featherlane.algorithms.rows import derivatives as rows
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, PlanStage
+from featherlane.backends.cpu.matrices.plan import MatrixEvaluator, MatrixJob, MatrixPlan, PlanStage
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.long import freedoms, mass_matrix
 from featherlane.functions.long.recording import recording
@@ -55,13 +55,13 @@ def _parts(model: Robot, variant: Variant) -> list[list[tables.MaskedProduct]]:
     return [by_position, by_velocity]
 
 
-def inverse_derivatives(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
+def inverse_derivatives(model: Robot, variant: Variant, dtype: Any) -> MatrixEvaluator:
     """dtau/dq and dtau/dv."""
     variant = variant._replace(method=variant.method or "serial")
     return freedoms.products(model, variant, dtype, _parts(model, variant))
 
 
-def coriolis_matrix(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
+def coriolis_matrix(model: Robot, variant: Variant, dtype: Any) -> MatrixEvaluator:
     """C, see `ByCoriolis`."""
     f = freedoms.masks(tree_of(model))
     S, onto, below, above, within = freedoms.offsets(rows.ByCoriolis())
@@ -85,7 +85,7 @@ class DerivativesFromInverse:
         self.size = size = tables.padded_size(n, dtype)
         inputs = dict.fromkeys(("left", "right"), (size, size))
         job = MatrixJob(tables.dense_product(size, n, dtype), "left", "right", "dx")
-        self.product = Pipeline(MatrixPlan(inputs, {"dx": None}, n, size, [], [job]), dtype)
+        self.product = MatrixEvaluator(MatrixPlan(inputs, {"dx": None}, n, size, [], [job]), dtype)
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         """arrays: q, v, a, M^-1, wrenches and parameters."""
@@ -128,7 +128,7 @@ class ForwardDerivatives:
         self.from_inverse(q, v, a, out[2], *others, out=out[:2])
 
 
-def _forward_derivatives_by_sweeps(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
+def _forward_derivatives_by_sweeps(model: Robot, variant: Variant, dtype: Any) -> MatrixEvaluator:
     """da/dq, da/dv and da/dtau where the freedoms are in the order of sweeps: all of a state while
     it is in the caches, with each column of dtau/dx solved for.
     """

@@ -12,7 +12,7 @@ import numpy as np
 
 from featherlane.algorithms.rows.inertia import depth_first
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, MatrixPlan, Pipeline, PlanStage
+from featherlane.backends.cpu.matrices.plan import MatrixEvaluator, MatrixJob, MatrixPlan, PlanStage
 from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.long.recording import recording
 from featherlane.functions.table import TABLE, Variant
@@ -101,18 +101,18 @@ def pipeline(
     size: int,
     owners: np.ndarray | None = None,
     room: Mapping[str, int] = {},
-) -> Pipeline:
+) -> MatrixEvaluator:
     """The evaluator of a variant whose outputs are matrices over the freedoms. owners: as in
     Freedoms, for the rows as jobs fill them; size and room: as in MatrixPlan.
     """
     outputs = dict.fromkeys(TABLE[variant.name].outputs, owners)
     plan = MatrixPlan(input_shapes(model, variant), outputs, model.nv, size, stages, jobs, room)
-    return Pipeline(plan, stages[0].run.dtype)
+    return MatrixEvaluator(plan, stages[0].run.dtype)
 
 
 def products(
     model: Robot, variant: Variant, dtype: Any, parts: Sequence[Sequence[tables.MaskedProduct]]
-) -> Pipeline:
+) -> MatrixEvaluator:
     """The evaluator of matrices that are products of numbers of freedoms. parts: for each output,
     which numbers of the rows, from the first output of the recording, meet which numbers of the
     columns, from its own output of the recording.

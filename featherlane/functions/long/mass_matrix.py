@@ -9,7 +9,7 @@ import numpy as np
 
 from featherlane.algorithms.rows import inertia
 from featherlane.backends.cpu.matrices import tables
-from featherlane.backends.cpu.matrices.plan import MatrixJob, Pipeline, PlanStage
+from featherlane.backends.cpu.matrices.plan import MatrixEvaluator, MatrixJob, PlanStage
 from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.backends.cpu.threads.share import Evaluator
 from featherlane.functions.long import freedoms
@@ -21,7 +21,7 @@ from featherlane.robot.parameters import BASE
 from featherlane.robot.tree_of import tree_of
 
 
-def mass_matrix(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
+def mass_matrix(model: Robot, variant: Variant, dtype: Any) -> MatrixEvaluator:
     """M_ij = S_i . F_j for i before j or in its joint, else F_i . S_j: the same sum of products."""
     f = freedoms.masks(tree_of(model))
     S, _, F, _ = freedoms.offsets(inertia.ByInertia())
@@ -75,7 +75,7 @@ def swept_mass_matrix(model: Robot, variant: Variant, dtype: Any) -> SweptMassMa
     return SweptMassMatrix(run, *freedoms.sweep_order(tree_of(model)))
 
 
-def _inverse_by_sweeps(model: Robot, variant: Variant, dtype: Any) -> Pipeline:
+def _inverse_by_sweeps(model: Robot, variant: Variant, dtype: Any) -> MatrixEvaluator:
     """Solves for a unit torque at each freedom."""
     M = swept_mass_matrix(model, variant, dtype)
     (name,) = TABLE[variant.name].outputs

@@ -1,1 +1,3 @@
-"""Calls of machine code from Python: generalised ufuncs, and vectorcall entry points of our own."""
+"""Calls of machine code from Python: generalised ufuncs, and entry points by the vectorcall
+convention.
+"""

@@ -1,5 +1,5 @@
-"""The arrays of a call as the entry point sees them: whether they are what the function's table
-says, whether results overlap other arrays, and new arrays for results.
+"""Machine code for the arrays of a call: comparison with the function's table, overlaps of results
+with other arrays, and new arrays for results.
 """
 
 from __future__ import annotations

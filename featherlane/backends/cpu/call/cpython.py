@@ -61,21 +61,20 @@ class PyTupleObject:
 OB_SVAL = bytes.__basicsize__ - 1  # bytes to the contents of a bytes object
 
 
-# What the entry point compares the arguments of a function with: the arrays, the address and the
-# number of their dtype, the loops for one state and for more, the states of the smallest call that
-# has a loop, of the largest call for one thread and of the smallest call that releases the
-# interpreter's lock, how many strides the loops have, where the records of the arrays begin, and
-# the addresses of `pool_ir`'s @share and of what it shares (0: larger calls go through Python).
-# Behind these words lie the strides, known but for the leading dimension, and an ArrayRecord for
-# each array.
+# The record that the entry point compares the arguments of a function with: the numbers of arrays,
+# the address and the number of their dtype, the loops for one state and for more, the states of the
+# smallest call that has a loop, of the largest call for one thread and of the smallest call that
+# releases the interpreter's lock, the number of strides of the loops, the offset of the records of
+# the arrays, and the addresses of `pool_ir`'s @share and of its SharedTask (0: larger calls go
+# through Python). These words are followed by the strides, known except for the leading dimension,
+# and by an ArrayRecord for each array.
 CallTable = namedtuple(
     "CallTable",
     "inputs outputs dtype number single loop least most unlocked strides records share task",
 )
 # An array of one state: its dimensions and bytes, the least bytes between states (0 for inputs,
-# which may be the same for all), the flags that are checked, and those of them that must be set.
-# Behind these words lie its core shape and the strides of a contiguous array of that shape, RANK
-# words each.
+# which may be the same for all), a mask of flags, and the values of these flags. These words are
+# followed by the core shape and the strides of a contiguous array of that shape, RANK words each.
 ArrayRecord = namedtuple("ArrayRecord", "ndim bytes least mask flags")
 SHAPE, DENSE = words(ArrayRecord), words(ArrayRecord) + RANK
 RECORD_WORDS = DENSE + RANK
@@ -84,7 +83,7 @@ _FASTCALL_WITH_KEYWORDS = 0x0080 | 0x0002
 
 @cache
 def available() -> bool:
-    """Whether objects lie in memory as this file says."""
+    """Whether the objects of this interpreter have the layout of this file."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or native.free_threaded():
         return False
     return sys.implementation.name == "cpython" and _arrays_are_known() and _tuples_are_known()
@@ -103,7 +102,9 @@ def _arrays_are_known() -> bool:
 
 
 def _new_arrays_are_known(memory: np.ndarray) -> bool:
-    """Whether the functions of NumPy's table make a new array and a view of memory as expected."""
+    """Whether the functions of NumPy's table create a new array and a view of memory as
+    expected.
+    """
     table = c_table(numpy_c._ARRAY_API)
     pointer, number, thing = ctypes.c_void_p, ctypes.c_int, ctypes.py_object
     new = ctypes.PYFUNCTYPE(
@@ -148,17 +149,17 @@ def _tuples_are_known() -> bool:
 
 
 class CallSpec(NamedTuple):
-    """The arguments that a callable takes, and the loops that it runs."""
+    """The specification of a callable: the arguments that it takes, and the loops that it runs."""
 
-    single: int  # the address of the loop for one state; 0: such calls are handed on
-    loop: int  # the address of the loop for more; 0: such calls are handed on
+    single: int  # the address of the loop for one state; 0: such calls go to Python
+    loop: int  # the address of the loop for more; 0: such calls go to Python
     dtype: np.dtype
     inputs: Sequence[tuple[int, ...]]
     outputs: Sequence[tuple[int, ...]]
-    most: int  # states of the largest call for one thread; larger ones are shared or handed on
+    most: int  # states of the largest call for one thread; larger calls are shared or go to Python
     unlocked: int  # states of the smallest call that releases the interpreter's lock
     share: int = 0  # the address of `pool_ir`'s @share
-    task: bytes = b""  # a SharedTask; none if larger calls are handed on
+    task: bytes = b""  # a SharedTask; none if larger calls go to Python
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -178,8 +179,8 @@ def table(call: CallSpec) -> bytes:
     shapes, size = [*call.inputs, *call.outputs], call.dtype.itemsize
     strides = [0] * len(shapes) + [s for shape in shapes for s in _dense(shape, size)]
     counts = len(call.inputs), len(call.outputs)
-    taken = 1 if call.single else 2, call.most if call.loop else 1, call.unlocked
-    loop = id(call.dtype), call.dtype.num, call.single, call.loop, *taken
+    limits = 1 if call.single else 2, call.most if call.loop else 1, call.unlocked
+    loop = id(call.dtype), call.dtype.num, call.single, call.loop, *limits
     shared = (call.share, id(call.task) + OB_SVAL) if call.task else (0, 0)
     records = words(CallTable) + len(strides)
     head = CallTable(*counts, *loop, len(strides), records, *shared)
@@ -189,7 +190,8 @@ def table(call: CallSpec) -> bytes:
 
 class BoundSelf(NamedTuple):
     """The `self` of a callable: the Python callable for all other calls, the type in which several
-    results are returned, the names of the options and inputs, the table, and what must stay alive.
+    results are returned, the names of the options and inputs, the table, and an object that must
+    outlive the callable.
     """
 
     pass_on: Callable[..., Any]
@@ -199,7 +201,7 @@ class BoundSelf(NamedTuple):
     alive: object
 
     def __reduce__(self) -> Any:
-        """Pickles the callable as the method of the same name of its Python twin's object."""
+        """Pickles the callable as the method of the same name of the Python object."""
         owner = self.pass_on.__self__  # type: ignore[attr-defined]
         return owner.__reduce__() if isinstance(owner, BoundSelf) else (_identity, (owner,))
 
@@ -232,10 +234,10 @@ def callable_of(
 ) -> Callable[..., Any]:
     """The Python callable of a compiled loop.
 
-    entry: the address of `vectorcall.source`'s @call; pass_on: is called with the arguments of
-    every call that the entry point does not take; packed: the type in which several results are
-    returned; keywords: the names of the inputs, if they may be given by name; alive: an object that
-    is kept alive.
+    entry: the address of `vectorcall.source`'s @call; pass_on: the Python callable for the calls
+    that the entry point does not serve; packed: the type in which several results are returned;
+    keywords: the names of the inputs, if they may be passed by name; alive: an object that must
+    outlive the callable.
     """
     definition = _MethodDef(name.encode(), entry, _FASTCALL_WITH_KEYWORDS, doc.encode())
     pointer, thing = ctypes.c_void_p, ctypes.py_object

@@ -1,5 +1,5 @@
-"""A test of the entry point on the interpreter at hand: a tiny loop is called through it and as a
-generalised ufunc of NumPy, with the arguments that the entry point takes itself.
+"""A test of the entry point on the present interpreter: a tiny loop is called through it and as a
+generalised ufunc of NumPy, with arguments that the entry point serves.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Pair = namedtuple("Pair", "double negative")
 
 
 def mismatch(entry: int) -> str:
-    """A sentence on the first difference between the entry point at this address and NumPy; empty
-    if there is none.
+    """Describes the first difference between the entry point at this address and NumPy; empty if
+    there is none.
     """
     code, dtype = loaded_text(LOOP, ("loop",)), np.dtype(np.float64)
     shapes = [(2,)], [(2,), (2,)]
@@ -63,13 +63,13 @@ def mismatch(entry: int) -> str:
 
 
 def _cases(call: Callable[..., Any], ufunc: np.ufunc) -> Iterator[tuple[str, bool]]:
-    """Kinds of calls, and whether their results are those of the ufunc."""
+    """Yields kinds of calls, and whether their results equal those of the ufunc."""
     for batch in ((), (1,), (3,), (64,)):
         x = np.arange(2.0 * max(np.prod(batch, dtype=int), 1)).reshape(*batch, 2)
         wanted = ufunc(x)
 
-        def same(found: Any, wanted: Any = wanted) -> bool:
-            return type(found) is Pair and all(map(np.array_equal, found, wanted))
+        def same(results: Any, wanted: Any = wanted) -> bool:
+            return type(results) is Pair and all(map(np.array_equal, results, wanted))
 
         out = Pair(*map(np.empty_like, wanted))
         yield f"results of {batch}", same(call(x)) and same(call(x=x, threads=1))

@@ -1,6 +1,6 @@
-"""Generalised ufuncs of NumPy, made at run time from the address of an inner loop.
+"""Generalised ufuncs of NumPy, created at run time from the address of an inner loop.
 
-One call of NumPy's C API through ctypes makes a ufunc. Broadcasting, strides, overlap and shape
+One call of NumPy's C API through ctypes creates a ufunc. Broadcasting, strides, overlap and shape
 errors are then NumPy's.
 """
 

@@ -2,11 +2,10 @@
 
 A call through Python and a ufunc costs 8 us, more than the dynamics of an arm; this one costs 0.2
 (docs/performance.md, "Single states"). `source` is a function with CPython's vectorcall convention
-that looks at its arguments itself. If they are NumPy arrays of exactly the right dtype and core
-shape, with at most one leading dimension, it makes the results or takes the arrays of `out=`, and
-runs the loop. It hands every other call on to a Python callable. One piece of code serves all
-functions: what it compares with is a table in the tuple that it is bound to, see
-`cpython.callable_of`.
+that parses its arguments itself. If they are NumPy arrays of exactly the right dtype and core
+shape, with at most one leading dimension, it creates the results or takes the arrays of `out=`, and
+runs the loop. It passes every other call to a Python callable. One piece of code serves all
+functions: it compares with a table in the tuple that it is bound to, see `cpython.callable_of`.
 """
 
 from __future__ import annotations

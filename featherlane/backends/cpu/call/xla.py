@@ -1,10 +1,10 @@
-"""A handler for XLA's foreign function interface, in machine code: JAX programs on the CPU call
-kernels by it without Python.
+"""A handler for XLA's foreign function interface, in machine code, by which JAX programs on the CPU
+call kernels without Python.
 
 `source` follows XLA's public header xla/ffi/api/c_api.h: structures only grow at their ends, and
-each says its size. One piece of code serves all kernels: what it runs is a `HandlerTable`, which
-`Handler` writes beside each loaded copy. Arrays are in C order; each has the leading dimensions of
-the results, or none or ones, and is then the same for all states.
+each contains its size. One piece of code serves all kernels: the kernel is in a `HandlerTable`,
+which `XlaHandler` sets in each loaded copy. Arrays are in C order; each has the leading dimensions
+of the results, or none or ones, and is then the same for all states.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Shape = tuple[int, ...]
 
 
 class HandlerTable(NamedTuple):
-    """What a handler runs; behind it stand an `ArrayTable` for each array, then the strides of the
-    arrays' entries, as the loop wants them behind the strides of the states.
+    """The kernel of a handler; it is followed by an `ArrayTable` for each array, then by the
+    strides of the arrays' entries, which the loop expects behind the strides of the states.
     """
 
     inputs: int
@@ -48,7 +48,7 @@ class HandlerTable(NamedTuple):
     dtype: int  # XLA_FFI_DataType
     run: int  # the loop, or the thread pool's @share
     task: int  # the SharedTask, 0 for one thread
-    strides: int  # how many, with those of the states
+    strides: int  # the number of strides, with those of the states
 
 
 class ArrayTable(NamedTuple):
@@ -196,16 +196,16 @@ no:
 def source() -> str:
     """The LLVM IR of @handler."""
     texts = [
-        f'@{label}_text = private constant [{len(told) + 1} x i8] c"{told}\\00"'
-        for label, told in MESSAGES.items()
+        f'@{label}_text = private constant [{len(message) + 1} x i8] c"{message}\\00"'
+        for label, message in MESSAGES.items()
     ]
-    failing = [_failing(label, told) for label, told in MESSAGES.items()]
+    failing = [_failing(label, message) for label, message in MESSAGES.items()]
     return expanded("\n".join([*texts, HANDLER, ANSWER, *failing, "}", HELPERS]))
 
 
-class Handler:
-    """A handler for one kernel, as long as this object lives. share: the address of the thread
-    pool's @share, 0 for one thread; task: the SharedTask that it gets.
+class XlaHandler:
+    """A handler for one kernel, valid as long as this object lives. share: the address of the
+    thread pool's @share, 0 for one thread; task: its SharedTask.
     """
 
     def __init__(
@@ -218,20 +218,20 @@ class Handler:
     ) -> None:
         shapes, size = [*inputs, *outputs], kernel.dtype.itemsize
         inner = [s for shape in shapes for s in _strides(shape, size)]
-        self._kept = kernel, ctypes.create_string_buffer(task)
+        self._alive = kernel, ctypes.create_string_buffer(task)
         head = HandlerTable(
             inputs=len(inputs),
             outputs=len(outputs),
             dtype=DTYPES[kernel.dtype.name],
             run=share or kernel.code.address,
-            task=ctypes.addressof(self._kept[1]) if share else 0,
+            task=ctypes.addressof(self._alive[1]) if share else 0,
             strides=len(shapes) + len(inner),
         )
         sizes = [ArrayTable(len(s), math.prod(s), math.prod(s) * size) for s in shapes]
         self._table = ctypes.create_string_buffer(packed([*head, *chain(*sizes), *inner]))
         self._code = loaded_text(source(), ("handler", "featherlane_handler_table"))
-        place = self._code.address_of("featherlane_handler_table")
-        ctypes.c_void_p.from_address(place).value = ctypes.addressof(self._table)
+        address_of_table = self._code.address_of("featherlane_handler_table")
+        ctypes.c_void_p.from_address(address_of_table).value = ctypes.addressof(self._table)
         self.address = self._code.address_of("handler")
 
 

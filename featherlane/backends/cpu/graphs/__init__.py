@@ -1,1 +1,1 @@
-"""Straight-line kernels: each vector lane of a processor computes a state of its own."""
+"""Straight-line kernels: each lane of a vector computes another state."""

@@ -19,22 +19,26 @@ class Area(NamedTuple):
         return self.first <= other.last and other.first <= self.last
 
 
-def placed(areas: list[Area]) -> tuple[list[int], int]:
-    """Places areas, the largest first, each at the lowest free place; returns starts and size."""
+def allocate_areas(areas: list[Area]) -> tuple[list[int], int]:
+    """Allocates areas, the largest first, each at the lowest free address; returns starts and
+    size.
+    """
     start = [0] * len(areas)
-    done: list[int] = []
+    allocated: list[int] = []
     for k in sorted(range(len(areas)), key=lambda k: -areas[k].size):
-        taken = sorted((start[n], areas[n].size) for n in done if areas[n].overlaps(areas[k]))
-        for begin, size in taken:
+        occupied = sorted(
+            (start[n], areas[n].size) for n in allocated if areas[n].overlaps(areas[k])
+        )
+        for begin, size in occupied:
             if start[k] + areas[k].size <= begin:
                 break
             start[k] = max(start[k], begin + size)
-        done.append(k)
+        allocated.append(k)
     return start, max((at + area.size for at, area in zip(start, areas, strict=True)), default=0)
 
 
 class BlockAllocator:
-    """Blocks of memory, of which those that are given back are taken again for the same size."""
+    """An allocator of blocks of memory. Released blocks are reused for the same size."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
@@ -46,5 +50,5 @@ class BlockAllocator:
         self.size += size
         return self.size - size
 
-    def give(self, at: int, size: int) -> None:
+    def release(self, at: int, size: int) -> None:
         self._free.setdefault(size, []).append(at)

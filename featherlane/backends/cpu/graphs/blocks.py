@@ -1,10 +1,10 @@
-"""A long graph cut into blocks of code, each of which runs over several vectors of states in turn.
+"""A long graph cut into blocks of code, each of which runs over several vectors of states.
 
-Long straight-line code waits for its own instructions: beyond the processor's cache of decoded
+Long straight-line code is limited by instruction fetch: beyond the processor's cache of decoded
 instructions they arrive at 16 bytes a cycle, beyond the second-level cache at half of that. And
-LLVM spills values without regard to who reads them next. So the values that later blocks read live
-in slots of memory, which are used again after their last read, and a block is fetched once for a
-few vectors (docs/performance.md, "Prediction: long code waits for its own text").
+LLVM spills values without regard to who reads them next. So the values that later blocks read are
+in slots of memory, which are reused after their last read, and a block is fetched once for a few
+vectors (docs/performance.md, "Prediction: long code waits for its own text").
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 
 SIZE = 512  # operations of a block; 1,024 to 100,000 are within 5 % or slower (docs/performance.md)
-REMATERIALISED = {
-    "neg",
-    *CONDITIONS,
-}  # computed again in each block that reads them, which costs little
+REMATERIALISED = {"neg", *CONDITIONS}  # cheap: computed again in each block that reads them
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """Nodes first <= k < last of a graph, and the slots of its values that later blocks read."""
 
     first: int
@@ -34,7 +31,7 @@ class Block(NamedTuple):
 
 def read(graph: Graph, first: int, last: int, stored: Container[int]) -> set[int]:
     """The nodes before `first` whose values the nodes from `first` to `last` read from memory.
-    stored: the nodes that have a place in memory of their own.
+    stored: the nodes that are in memory anyway.
     """
     nodes: set[int] = set()
     todo = [a for k in range(first, last) for a in graph.args[k] if a < first]
@@ -59,7 +56,7 @@ def _edges(graph: Graph, size: int) -> Iterator[int]:
     yield len(graph)
 
 
-def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Block], int]:
+def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[CodeBlock], int]:
     """The blocks of a graph, and the slots that they need. stored: as in `read`."""
     spans = list(pairwise(_edges(graph, size)))
     last_read: dict[int, int] = {}
@@ -67,7 +64,7 @@ def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Bl
         for a in read(graph, *span, stored):
             if a not in stored:
                 last_read[a] = number
-    blocks: list[Block] = []
+    blocks: list[CodeBlock] = []
     slots = BlockAllocator()
     ending: dict[int, list[int]] = {}  # slots, by the block that reads them last
     for number, (first, last) in enumerate(spans):
@@ -76,7 +73,7 @@ def cut(graph: Graph, stored: Container[int], size: int = SIZE) -> tuple[list[Bl
             if k in last_read:
                 kept[k] = slots.take(1)
                 ending.setdefault(last_read[k], []).append(kept[k])
-        blocks.append(Block(first, last, kept))
+        blocks.append(CodeBlock(first, last, kept))
         for slot in ending.pop(number, []):
-            slots.give(slot, 1)
+            slots.release(slot, 1)
     return blocks, slots.size

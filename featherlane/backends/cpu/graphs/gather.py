@@ -1,5 +1,5 @@
-"""The arguments of an inner loop whose entries may lie anywhere: their strides, and copies entry by
-entry, which is the slow way to and from lanes.
+"""Arrays of any strides as arguments of an inner loop: their strides, and copies entry by entry,
+the slow path to and from lanes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ARRAY = "ptr %rows, ptr %offsets, i64 %size1, i64 %size2, i64 %step1, i64 %step2
 
 
 def argument(n: int) -> list[str]:
-    """%base and %step of array n: where it begins, and the bytes from state to state."""
+    """%base and %step of array n: its address, and the bytes from state to state."""
     return word(f"base{n}", "ptr", "%args", n) + word(f"step{n}", "i64", "%steps", n)
 
 
@@ -43,7 +43,7 @@ def first_strides(shapes: Sequence[Sequence[int]]) -> list[int]:
 
 
 def matrix_strides(n: int, rank: int) -> list[str]:
-    """The strides of array n as those of a matrix: a vector is one row, a scalar one entry."""
+    """The strides of array n as a matrix: a vector is one row, a scalar one entry."""
     return ["0", "0", *[f"%core{n}.{axis}" for axis in range(rank)]][-2:]
 
 
@@ -84,7 +84,7 @@ define internal void @scatter({ARRAY}, ptr noalias %lanes, ptr %table) noinline 
 
 
 def each_entry(body: str) -> str:
-    """Runs the body for entry %e, %o bytes behind the first, of %size1 x %size2 entries."""
+    """Runs the body for each entry %e, at offset %o in bytes, of %size1 x %size2 entries."""
     return f"""
   repeat %i
   %oi = mul i64 %i, %step1

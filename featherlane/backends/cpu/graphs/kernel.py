@@ -1,9 +1,9 @@
 """The CPU: a graph as machine code whose inner loop has the signature of a NumPy generalised ufunc.
 
-Vectors of `width` states, the tiles, go through three steps: rows of the user's arrays are turned
-into lanes in registers, the graph runs on vectors (`compute`), and lanes are turned back into rows.
-Entries that two places of an output share, and zeros, are computed and kept once: a table says
-which vector each entry shows.
+Vectors of `width` states, the tiles, go through three steps: rows of the user's arrays are
+transposed into lanes in registers, the graph runs on vectors (`compute`), and lanes are transposed
+back into rows. A value that several entries of an output share, such as zero, is stored once: a
+table has the vector of each entry.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from featherlane.backends.cpu.graphs.blocks import Block
+from featherlane.backends.cpu.graphs.blocks import CodeBlock
 from featherlane.backends.cpu.graphs.gather import helpers
-from featherlane.backends.cpu.graphs.layout import Columns, MemoryLayout, Step, memory_layout
+from featherlane.backends.cpu.graphs.layout import (
+    ColumnLayout,
+    MemoryLayout,
+    TileStep,
+    memory_layout,
+)
 from featherlane.backends.cpu.graphs.loop import ArrayMove, loop, moves_of, tables
 from featherlane.backends.cpu.graphs.transpose import masked_declarations, tail, tile
 from featherlane.backends.llvm import lower
@@ -35,7 +40,7 @@ def _body(
     align: int,
     nodes: range | None = None,
 ) -> list[str]:
-    """Nodes of a graph as straight-line code. store_to: by node, the vectors behind `base`."""
+    """Nodes of a graph as straight-line code. store_to: by node, the vectors from `base` on."""
 
     def store(k: int, name: str) -> list[str]:
         slots = enumerate(store_to.get(k, ()))
@@ -54,7 +59,7 @@ def _spread(one: Lanes, t: Lanes, name: str, slot: int) -> list[str]:
     ]
 
 
-def _block(step: Step, name: str, block: Block) -> list[str]:
+def _block(step: TileStep, name: str, block: CodeBlock) -> list[str]:
     """A part of a graph, for each tile."""
     t = step.lanes
 
@@ -68,8 +73,8 @@ def _block(step: Step, name: str, block: Block) -> list[str]:
     return _for_one_tile(name, body)
 
 
-def _routine(layout: MemoryLayout, step: Step, name: str) -> list[str]:
-    """The function of a group of columns. What columns share is read where it was left."""
+def _routine(layout: MemoryLayout, step: TileStep, name: str) -> list[str]:
+    """The function of a group of columns. Operands that columns share are read from the scratch."""
     one, t = layout.lanes, step.lanes
 
     def load(node: int, to: str) -> list[str]:
@@ -84,7 +89,7 @@ def _routine(layout: MemoryLayout, step: Step, name: str) -> list[str]:
 
 
 def _columns(
-    layout: MemoryLayout, step: Step, columns: Columns, name: str, routine: str
+    layout: MemoryLayout, step: TileStep, columns: ColumnLayout, name: str, routine: str
 ) -> list[str]:
     """One routine for all groups of columns of each tile."""
     t = step.lanes
@@ -107,14 +112,14 @@ def _columns(
 
 
 def _for_one_tile(name: str, body: list[str]) -> list[str]:
-    """A function of one tile, whose body finds inputs at %i and other vectors at %o."""
+    """A function of one tile, whose body has its inputs at %i and other vectors at %o."""
     head = f"define internal void @{name}(ptr noalias %i, ptr noalias %o) noinline {{"
     return [head, lower.never("%o"), *body, "br label %leave", *LEAVE]
 
 
 def _over_tiles(layout: MemoryLayout, k: int, name: str) -> list[str]:
-    """Calls such a function for each tile. The loop lies outside of it: LLVM's passes over loops
-    take 7 % of the time of compilation where the loop holds all operations of a block.
+    """Calls such a function for each tile. The loop is outside of it: LLVM's passes over loops
+    would take 7 % of the time of compilation if the loop held all operations of a block.
     """
     vector, n = layout.lanes.vector, f"%n{k}"
     return [
@@ -166,8 +171,8 @@ def _tile_functions(t: Lanes, moves: Sequence[ArrayMove]) -> list[str]:
 
 
 def source(program: Program, dtype: np.dtype, width: int, columns: int = 1) -> str:
-    """The LLVM IR of a program's loop. columns: of a routine that are computed side by side, where
-    the states of a vector leave room (`width` is 1).
+    """The LLVM IR of a program's loop. columns: the columns of a routine that share a vector, where
+    the states leave lanes empty (`width` is 1).
     """
     t, c = Lanes(np.dtype(dtype), width), Lanes(np.dtype(dtype), width * columns)
     layout = memory_layout(program, t, c)

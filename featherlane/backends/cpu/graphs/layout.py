@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cpu.graphs.areas import Area, placed
-from featherlane.backends.cpu.graphs.blocks import Block, cut
+from featherlane.backends.cpu.graphs.areas import Area, allocate_areas
+from featherlane.backends.cpu.graphs.blocks import CodeBlock, cut
 from featherlane.backends.cpu.graphs.loop import ArraySlots
 from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm.lower import Lanes
@@ -20,44 +20,46 @@ from featherlane.program.program import Program, Y
 
 WARM = 80 << 10  # bytes of scratch that a round of tiles may use: little more than the first cache
 MOST = 4  # tiles of a round
-LONG = 24_000  # operations whose code does not stay in the second-level cache, so that
-SHARED = 256 << 10  # bytes of scratch there are worth it for two tiles to share its way
+# The code of so many operations exceeds the second-level cache: then two tiles share one fetch of
+# it, if their scratch has at most SHARED bytes
+LONG = 24_000
+SHARED = 256 << 10
 Value = tuple[int, int]  # a step, and a node of its graph
-Place = tuple[int, int]  # an area, and how many vectors behind its beginning
-Read = tuple[str, int]  # a base, and the vector behind it
+Slot = tuple[int, int]  # an area, and the offset in it, in vectors
+Read = tuple[str, int]  # a base, and the offset from it, in vectors
 
 
-class Columns(NamedTuple):
-    """The layout of the calls of a function, the columns, in groups of as many as its vectors hold:
+class ColumnLayout(NamedTuple):
+    """The layout of the calls of a function, the columns, in groups of as many as a vector holds:
     entry i of all columns of a group side by side. The last group may repeat its last column.
     """
 
     groups: int
     size: int  # operands of a column
-    each: int  # the vector where those of the first begin
-    result: int
+    each: int  # the first vector of the operands of the first group
+    result: int  # the first vector of the results of the first group
 
 
-class Step(NamedTuple):
+class TileStep(NamedTuple):
     """A graph as it runs on a tile: once, in blocks, or whole for groups of columns."""
 
     graph: Graph
     lanes: Lanes
     reads: Mapping[int, Read]  # inputs, by node
-    stores: Mapping[int, list[int]]  # vectors by node, behind "%result" if there are columns
-    blocks: list[Block]
-    columns: Columns | None
+    stores: Mapping[int, list[int]]  # vectors by node, from "%result" on if there are columns
+    blocks: list[CodeBlock]
+    columns: ColumnLayout | None
 
 
 class MemoryLayout(NamedTuple):
-    """The layout of a tile's values: the user's inputs in a part of the scratch for themselves, all
-    else in the other part, where values that are not needed by the same steps share memory.
+    """The layout of a tile's values: the user's inputs in one part of the scratch, all other values
+    in the other part, where values whose lifetimes do not overlap share memory.
     """
 
     lanes: Lanes
     inputs: list[ArraySlots]
     outputs: list[ArraySlots]
-    steps: list[Step]
+    steps: list[TileStep]
     input_vectors: int  # from one tile to the next
     vectors: int
 
@@ -72,28 +74,28 @@ class MemoryLayout(NamedTuple):
 
 
 def memory_layout(program: Program, lanes: Lanes, columns: Lanes) -> MemoryLayout:
-    """Lays out the main graph as step 0 and the calls of each function as one more step: lifetimes
+    """Lays out the main graph as step 0 and the calls of each function as a further step: lifetimes
     of values first, then their memory, then the steps that read and write it.
     """
     values = _Lifetimes(program, columns.width // lanes.width)
     values.add_results()
     values.add_operands()
-    each = {k: values.add_columns(k) for k, own in enumerate(values.calls, 1) if not own.single}
+    each = {k: values.add_columns(k) for k, calls in enumerate(values.calls, 1) if not calls.single}
     blocks = {step: values.cut(step) for step in range(values.end) if step not in each}
-    start, size = placed(values.areas)
-    memory = {value: [start[a] + i for a, i in at] for value, at in values.places.items()}
+    start, size = allocate_areas(values.areas)
+    memory = {value: [start[a] + i for a, i in at] for value, at in values.slots.items()}
     inputs, slots = _input_slots(program.main, program.inputs)
-    found = _Steps(values, memory, slots)
-    steps = {k: found.blocks(k, lanes, own) for k, own in blocks.items()}
-    steps |= {k: found.columns(k, columns, start[area]) for k, area in each.items()}
-    in_order, outputs = [steps[k] for k in sorted(steps)], list(found.outputs())
-    apart = (_apart(lanes, count) for count in (len(slots), size))
-    return MemoryLayout(lanes, inputs, outputs, in_order, *apart)
+    steps_of = _Steps(values, memory, slots)
+    steps = {k: steps_of.blocks(k, lanes, cuts) for k, cuts in blocks.items()}
+    steps |= {k: steps_of.columns(k, columns, start[area]) for k, area in each.items()}
+    in_order, outputs = [steps[k] for k in sorted(steps)], list(steps_of.outputs())
+    strides = (_odd_lines(lanes, count) for count in (len(slots), size))
+    return MemoryLayout(lanes, inputs, outputs, in_order, *strides)
 
 
 class _Lifetimes:
-    """The values of a program that need memory, in areas of those which the same steps need; the
-    calls of a function, its columns, go through it in groups.
+    """The values of a program that need memory, in areas of values with equal lifetimes. The calls
+    of a function, its columns, run in groups.
     """
 
     def __init__(self, program: Program, group: int) -> None:
@@ -102,7 +104,7 @@ class _Lifetimes:
         self.main = _before_calls(program.main, self.calls)
         self.end = len(self.calls) + 1  # the step that writes the user's arrays
         self.areas: list[Area] = []
-        self.places: dict[Value, list[Place]] = {}
+        self.slots: dict[Value, list[Slot]] = {}
         self._results: dict[int, Value] = {}
 
     def graph(self, step: int) -> Graph:
@@ -127,54 +129,56 @@ class _Lifetimes:
         return len(self.areas) - 1
 
     def add_results(self) -> None:
-        """Results of single calls are nodes of their step; those of columns are numbered, and have
-        places until the end.
+        """Records the results of calls. Results of a single call are nodes of its step; results of
+        columns are numbered, and live until the end.
         """
-        for step, own in enumerate(self.calls, 1):
+        for step, calls in enumerate(self.calls, 1):
             nodes, results = self.graph(step).outputs[Y].nodes, self.program.main.results
-            if own.single:
-                given = zip(results(own.nodes[0]), nodes, strict=True)
-                self._results |= {result: (step, node) for result, node in given}
+            if calls.single:
+                pairs = zip(results(calls.nodes[0]), nodes, strict=True)
+                self._results |= {result: (step, node) for result, node in pairs}
                 continue
             area = self._area(len(nodes) * self.padded(step), step, self.end)
-            for c, call in enumerate(own.nodes):
+            for c, call in enumerate(calls.nodes):
                 for i, result in enumerate(results(call)):
                     value = self._results[result] = step, c * len(nodes) + i
-                    self.places[value] = [(area, self._in_group(len(nodes), c, i))]
+                    self.slots[value] = [(area, self._in_group(len(nodes), c, i))]
 
     def zero(self) -> list[int]:
-        """The node whose zeros outputs show as such. At most one: constants are interned, and -0.0
-        is another, which has to be turned like the rest.
+        """The node of the constant 0.0 of outputs, whose tiles are stored without being transposed.
+        At most one: constants are interned, and -0.0 is another node, which is transposed.
         """
         main = self.program.main
         shown = {n for out in main.outputs.values() for n in out.nodes}
         return [n for n in shown if str(main.number(n)) == "0.0"]
 
     def _read(self) -> Iterator[tuple[int, int]]:
-        """Yields nodes of main that columns share, single calls or outputs read, with the step."""
+        """Yields the nodes of main that columns share or that single calls or outputs read, each
+        with the step that reads it.
+        """
         main = self.program.main
-        for step, own in enumerate(self.calls, 1):
-            single = own.rows[0] if own.single else []
-            own_nodes = [n for n in single if main.op[n] != "input"]
-            yield from ((n, step) for n in (*own.shared.values(), *own_nodes))
+        for step, calls in enumerate(self.calls, 1):
+            single = calls.rows[0] if calls.single else []
+            computed = [n for n in single if main.op[n] != "input"]
+            yield from ((n, step) for n in (*calls.shared.values(), *computed))
         shown = [n for out in self.program.outputs.values() for n in out.nodes]
         yield from ((n, self.end) for n in (*shown, *self.zero()))
 
     def add_operands(self) -> None:
-        """Places for values that need but one. Those needed by the same steps share an area."""
+        """Adds the values that need one slot. Values with equal lifetimes share an area."""
         last: dict[Value, int] = {}
         for node, reader in self._read():
-            if (value := self.source(node)) not in self.places:
+            if (value := self.source(node)) not in self.slots:
                 last[value] = max(last.get(value, 0), reader)
         alike: dict[tuple[int, int], list[Value]] = {}
         for value, reader in last.items():
             alike.setdefault((value[0], reader), []).append(value)
         for steps, values in alike.items():
             area = self._area(len(values), *steps)
-            self.places |= {value: [(area, i)] for i, value in enumerate(values)}
+            self.slots |= {value: [(area, i)] for i, value in enumerate(values)}
 
     def add_columns(self, step: int) -> int:
-        """The area of what the columns of a step read."""
+        """The area of the operands of the columns of a step."""
         rows, size = self.calls[step - 1].rows, len(self.calls[step - 1].varying)
         values = [[self.source(n) for n in row] for row in rows]
         sources = {source for row in values for source, _ in row}
@@ -183,22 +187,20 @@ class _Lifetimes:
         area = self._area(size * self.padded(step), min(sources, default=0), step)
         for c in range(self.padded(step)):
             for i, value in enumerate(values[min(c, len(rows) - 1)]):
-                self.places.setdefault(value, []).append((area, self._in_group(size, c, i)))
+                self.slots.setdefault(value, []).append((area, self._in_group(size, c, i)))
         return area
 
-    def cut(self, step: int) -> list[Block]:
-        """A step in blocks: what they keep is needed by nobody else."""
-        blocks, kept = cut(self.graph(step), {node for s, node in self.places if s == step})
+    def cut(self, step: int) -> list[CodeBlock]:
+        """A step in blocks. The values that pass between them live within this step."""
+        blocks, kept = cut(self.graph(step), {node for s, node in self.slots if s == step})
         area = self._area(kept, step, step)
         for block in blocks:
-            self.places |= {(step, k): [(area, slot)] for k, slot in block.kept.items()}
+            self.slots |= {(step, k): [(area, slot)] for k, slot in block.kept.items()}
         return blocks
 
 
 class _Steps(NamedTuple):
-    """The values that steps read and write. memory: the vectors of each value; slots: those of
-    inputs.
-    """
+    """Builds the steps. memory: the vectors of each value; slots: the vectors of inputs."""
 
     values: _Lifetimes
     memory: Mapping[Value, list[int]]
@@ -208,37 +210,37 @@ class _Steps(NamedTuple):
         """The vector of a node of main."""
         return self.memory[self.values.source(node)][0]
 
-    def blocks(self, step: int, lanes: Lanes, blocks: list[Block]) -> Step:
+    def blocks(self, step: int, lanes: Lanes, blocks: list[CodeBlock]) -> TileStep:
         """A step that runs once for each tile, in blocks."""
         stores = {value[1]: at for value, at in self.memory.items() if value[0] == step}
-        return Step(self.values.graph(step), lanes, self.reads(step), stores, blocks, None)
+        return TileStep(self.values.graph(step), lanes, self.reads(step), stores, blocks, None)
 
-    def columns(self, step: int, lanes: Lanes, each: int) -> Step:
-        """The step of a function with columns, whose operands begin at a vector."""
+    def columns(self, step: int, lanes: Lanes, each: int) -> TileStep:
+        """The step of a function with columns. each: the first vector of their operands."""
         graph, results = self.values.graph(step), dict[int, list[int]]()
         for i, node in enumerate(graph.outputs[Y].nodes):
             results.setdefault(node, []).append(i)
         groups = self.values.padded(step) // self.values.group
         size = len(self.values.calls[step - 1].varying)
-        columns = Columns(groups, size, each, self.memory[step, 0][0])
-        return Step(graph, lanes, self.reads(step), results, [], columns)
+        columns = ColumnLayout(groups, size, each, self.memory[step, 0][0])
+        return TileStep(graph, lanes, self.reads(step), results, [], columns)
 
     def reads(self, step: int) -> dict[int, Read]:
-        """Returns the place of each input of a step."""
+        """Returns the base and offset of each input of a step."""
         graph = self.values.graph(step)
         inputs = graph.nodes_of("input")
         if not step:
             return {node: ("%i", self.slots[graph.value[node]]) for node in inputs}
-        own = self.values.calls[step - 1]
-        return {node: self._read(own, graph.value[node][1]) for node in inputs}
+        calls = self.values.calls[step - 1]
+        return {node: self._read(calls, graph.value[node][1]) for node in inputs}
 
-    def _read(self, own: Calls, parameter: int) -> Read:
-        """A parameter of the function that these calls call."""
-        if parameter not in own.shared and not own.single:
-            return "%each", own.varying.index(parameter)
-        node = own.rows[0][parameter] if own.single else own.shared[parameter]
+    def _read(self, calls: Calls, parameter: int) -> Read:
+        """The base and offset of a parameter of the function of these calls."""
+        if parameter not in calls.shared and not calls.single:
+            return "%each", calls.varying.index(parameter)
+        node = calls.rows[0][parameter] if calls.single else calls.shared[parameter]
         value = self.values.program.main.value[node]
-        if own.single and value in self.slots:
+        if calls.single and value in self.slots:
             return "%i", self.slots[value]
         return "%o", self._vector(node)
 
@@ -248,20 +250,22 @@ class _Steps(NamedTuple):
             yield ArraySlots(name, out.shape, tuple(map(self._vector, out.nodes)), *nothing)
 
 
-def _apart(lanes: Lanes, count: int) -> int:
-    """An odd number of cache lines, so that tiles do not compete for the same lines."""
+def _odd_lines(lanes: Lanes, count: int) -> int:
+    """The vectors rounded up to an odd number of cache lines, so that tiles map to different
+    sets.
+    """
     line = max(LINE // lanes.bytes, 1)
     return (-(-count // line) | 1) * line
 
 
 def _before_calls(main: Graph, calls: Sequence[Calls]) -> Graph:
-    """The main graph without its calls, with what they read as one more output."""
+    """The main graph without its calls, with their operands as a further output."""
     end = main.op.index("call") if calls else len(main)
     for k in range(end, len(main)):
         if main.op[k] not in ("call", "result"):
             raise CompileError(f"{main.op[k]} works on a result: calls come after the main graph")
     columns = {name: getattr(main, name)[:end] for name in ("op", "args", "value", "tag")}
-    read = [n for own in calls for n in (*own.shared.values(), *chain(*own.rows)) if n < end]
+    read = [n for group in calls for n in (*group.shared.values(), *chain(*group.rows)) if n < end]
     outputs = {**main.outputs, "": Output((len(read),), tuple(read))}
     return main.replaced(**columns, outputs=outputs)
 

@@ -1,7 +1,7 @@
 """The inner loop of a generalised ufunc, by rounds of tiles (vectors of states): transposes rows of
 the user's arrays into lanes, computes, and transposes lanes into rows.
 
-A last tile with fewer states repeats its last state in the lanes left over. So nothing is read or
+A last tile with fewer states repeats its last state in the remaining lanes. So nothing is read or
 written out of bounds, no garbage raises a floating-point flag, and every state is computed by the
 same instructions.
 """
@@ -14,15 +14,15 @@ from typing import NamedTuple
 from featherlane.backends.cpu.graphs.gather import argument, density, first_strides, matrix_strides
 from featherlane.backends.cpu.graphs.stream import OutputStage, fence, functions
 from featherlane.backends.cpu.graphs.transpose import MARK, tail, tile_name
-from featherlane.backends.cpu.scratch import Workspaces
+from featherlane.backends.cpu.scratch import LoopWorkspaces
 from featherlane.backends.llvm.lower import Lanes, vector_at
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.targets import PROBED
 
 
 class ArraySlots(NamedTuple):
-    """An input or output: its core shape, and where its entries lie in the workspace, in vectors.
-    zero: the slot of entries that are always zero.
+    """An input or output: its core shape, and the slots of its entries in the workspace, in
+    vectors. zero: the slot of entries that are always zero.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ArraySlots(NamedTuple):
 
 
 class ArrayMove(NamedTuple):
-    """The way of an array to or from lanes: its argument number and its first core stride."""
+    """The transfer of an array to or from lanes: its argument number and its first core stride."""
 
     array: ArraySlots
     number: int
@@ -182,12 +182,14 @@ def _rows_of_tile(t: Lanes, way: str, arrays: Sequence[int]) -> list[str]:
 
 
 def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: int) -> str:
-    """@loop: rounds of up to so many tiles. vectors: of a tile, for its inputs and for the rest."""
+    """@loop: rounds of up to so many tiles. vectors: of a tile, of its inputs and of other
+    values.
+    """
     outputs = [move for move in moves if move.output]
     stages = {m.number: OutputStage(t, m.number, m.array.size, tiles) for m in outputs}
     sizes = {"in": vectors[0] * tiles * t.bytes, "out": vectors[1] * tiles * t.bytes}
     sizes |= {f"stage{n}": stage.bytes for n, stage in stages.items()}
-    workspaces = Workspaces(sizes)
+    workspaces = LoopWorkspaces(sizes)
     lines = [
         f"define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {PROBED} {{",
         "entry:",
@@ -196,7 +198,7 @@ def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: 
         *[line for move in moves for line in _prologue(t, move, stages.get(move.number))],
         "when sgt i64 %n, 0: begin, leave",
         "begin:",
-        *workspaces.taken(otherwise="leave"),
+        *workspaces.acquire(otherwise="leave"),
         *_begin_round(t, tiles),
         *_each_tile(t, "read", [m for m in moves if not m.output], "%in", vectors[0], {}),
         "call void @compute(ptr %in, ptr %out, i64 %tiles)",
@@ -205,7 +207,7 @@ def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: 
         "when slt i64 %b1, %n: round, ended",
         "ended:",
         *fence(list(stages)),
-        *workspaces.given(),
+        *workspaces.release(),
         "br label %leave",
         "leave:",
         "ret void",

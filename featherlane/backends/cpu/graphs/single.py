@@ -1,5 +1,5 @@
-"""The CPU, one state at a time: numbers go from the user's arrays straight into the lanes of packed
-vectors, and from there into the results (docs/performance.md, "Single states").
+"""The CPU, one state at a time: numbers are loaded from the user's arrays straight into the lanes
+of packed vectors, and stored from there into the results (docs/performance.md, "Single states").
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 
 from featherlane.backends.cpu.graphs import gather
 from featherlane.backends.cpu.graphs.blocks import cut
-from featherlane.backends.cpu.scratch import Workspaces
+from featherlane.backends.cpu.scratch import LoopWorkspaces
 from featherlane.backends.llvm import lower
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.targets import PROBED
 from featherlane.program.passes.pack import Packed
 
-Shown = tuple[int, int, int]  # a result's number, the entry of it that shows a node, and the lane
+ResultEntry = tuple[int, int, int]  # the number of a result, the entry, and the lane of its node
 STORED = 32  # bytes of constants that one store writes
 
 
 class _SingleState:
-    """A packed graph as code: arrays, blocks, slots of values that blocks hand on."""
+    """A packed graph as code: arrays, blocks, and slots of values that later blocks read."""
 
     def __init__(self, packed: Packed, t: Lanes) -> None:
         self.packed, self.t = packed, t
@@ -33,11 +33,11 @@ class _SingleState:
         self.inputs = len(graph.inputs)
         self.number = {name: n for n, name in enumerate(graph.inputs)}
         self.blocks, self.slots = cut(graph, ())
-        self.kept = {k: slot for block in self.blocks for k, slot in block.kept.items()}
-        self.shown: dict[int, list[Shown]] = {}
+        self.slot_of = {k: slot for block in self.blocks for k, slot in block.kept.items()}
+        self.entries_of: dict[int, list[ResultEntry]] = {}
         for n, (name, out) in enumerate(graph.outputs.items(), self.inputs):
             for at, (k, lane) in enumerate(zip(out.nodes, packed.lanes[name], strict=True)):
-                self.shown.setdefault(k, []).append((n, at, lane))
+                self.entries_of.setdefault(k, []).append((n, at, lane))
 
     def load(self, k: int, name: str) -> list[str] | None:
         """For `straight_line`: an input from the user's arrays, or a value from its slot."""
@@ -46,7 +46,9 @@ class _SingleState:
             array, entries = graph.value[k]
             entries = (entries,) if isinstance(entries, int) else entries
             return self._input(name, f"%r{self.number[array]}", entries)
-        return lower.load_vector(self.t, name, "%kept", self.kept[k]) if k in self.kept else None
+        return (
+            lower.load_vector(self.t, name, "%kept", self.slot_of[k]) if k in self.slot_of else None
+        )
 
     def _input(self, name: str, array: str, entries: Sequence[int]) -> list[str]:
         """Entry k of `entries` in each lane that is k modulo their number."""
@@ -64,13 +66,13 @@ class _SingleState:
         return lines
 
     def store(self, k: int, name: str) -> list[str]:
-        """For `straight_line`: a value to its slot, and to the results that show it."""
+        """For `straight_line`: a value to its slot, and to its entries of results."""
         t, lines = self.t, []
-        if k in self.kept:
-            lines += lower.store_vector(t, f"%k{k}", name, "%kept", self.kept[k])
+        if k in self.slot_of:
+            lines += lower.store_vector(t, f"%k{k}", name, "%kept", self.slot_of[k])
         if self.packed.graph.op[k] == "constant":
             return lines + self._constant(k)
-        for n, (array, entry, lane) in enumerate(self.shown.get(k, ())):
+        for n, (array, entry, lane) in enumerate(self.entries_of.get(k, ())):
             to = f"%o{k}.{n}"
             lines.append(lower.scalar_at(t, to, f"%r{array}", entry))
             lines.append(f"{to}.x = extractelement {t.vector} {name}, i32 {lane}")
@@ -78,9 +80,11 @@ class _SingleState:
         return lines
 
     def _constant(self, k: int) -> list[str]:
-        """A constant in all its places, neighbours by one store: most are the zeros of matrices."""
+        """A constant in all its entries, neighbours by one store: most are the zeros of
+        matrices.
+        """
         t, x, lines = self.t, self.t.number(float(self.packed.graph.value[k])), []
-        runs = _runs(self.shown.get(k, ()), STORED // t.dtype.itemsize)
+        runs = _runs(self.entries_of.get(k, ()), STORED // t.dtype.itemsize)
         for n, (array, first, size) in enumerate(runs):
             row = ", ".join([f"{t.scalar} {x}"] * size)
             lines.append(lower.scalar_at(t, f"%o{k}.{n}", f"%r{array}", first))
@@ -88,10 +92,10 @@ class _SingleState:
         return lines
 
 
-def _runs(shown: Sequence[Shown], most: int) -> list[tuple[int, int, int]]:
-    """Neighbouring entries of one array: its number, the first entry, and how many they are."""
+def _runs(entries: Sequence[ResultEntry], most: int) -> list[tuple[int, int, int]]:
+    """Runs of neighbouring entries of one array: its number, the first entry, and the length."""
     runs: list[tuple[int, int, int]] = []
-    for array, entry, _ in shown:
+    for array, entry, _ in entries:
         last, first, size = runs[-1] if runs else (-1, 0, 0)
         if last == array and entry == first + size and size < most:
             runs[-1] = array, first, size + 1
@@ -126,7 +130,7 @@ def _strides(code: _SingleState) -> list[str]:
 
 
 def _copied(code: _SingleState, n: int, back: bool) -> str:
-    """Copies one array of one state to where its entries are contiguous, or back."""
+    """Copies one array of one state to a contiguous buffer, or back."""
     shape, size = code.shapes[n], code.t.dtype.itemsize
     rows, columns = (1, 1, *shape)[-2:]
     row, column = gather.matrix_strides(n, len(shape))
@@ -140,7 +144,7 @@ def _loop(code: _SingleState) -> str:
     """@loop: state by state. Arrays whose entries are not contiguous are copied."""
     bytes = [math.prod(shape) * code.t.dtype.itemsize for shape in code.shapes]
     starts, arrays = [0, *accumulate(bytes)], range(len(bytes))
-    workspaces = Workspaces({"kept": code.slots * code.t.bytes, "near": starts[-1]})
+    workspaces = LoopWorkspaces({"kept": code.slots * code.t.bytes, "near": starts[-1]})
     lines = [
         f"define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {PROBED} {{",
         "entry:",
@@ -149,7 +153,7 @@ def _loop(code: _SingleState) -> str:
         *_strides(code),
         "when sgt i64 %n, 0: begin, leave",
         "begin:",
-        *workspaces.taken(otherwise="leave"),
+        *workspaces.acquire(otherwise="leave"),
         *[f"%near{n} = at %near {starts[n]}" for n in arrays],
         "br label %first",
         "first:",
@@ -161,7 +165,7 @@ def _loop(code: _SingleState) -> str:
         "%b1 = add i64 %b, 1",
         "when slt i64 %b1, %n: state, end",
         "end:",
-        *workspaces.given(),
+        *workspaces.release(),
         "br label %leave",
         "leave:",
         "ret void",

@@ -1,12 +1,12 @@
-"""Results that the caches cannot hold bypass them: whole cache lines, by non-temporal stores, which
-neither read a line nor keep it.
+"""Results that exceed the caches bypass them: whole cache lines are written by non-temporal stores,
+which neither read a line nor cache it.
 
-Where rows are aligned to whole vectors, tiles are stored so directly. Other rows are collected in a
-stage, a buffer of our own that stays in the first-level cache, and leave it in whole lines,
-wherever the user's array begins and however long its rows are. A line that the next group of tiles
-will complete waits in the stage, so that only the first and the last line of an array are written
-in part. (Non-temporal stores of 16 bytes without a stage send lines that several rows share
-unfinished: seven times slower in float32; docs/performance.md, "What else was tried".)
+Where rows are aligned to whole vectors, tiles are stored directly in this way. Other rows are
+collected in a stage, a buffer in the first-level cache, and copied out in whole lines, for any
+alignment of the user's array and any length of its rows. A line that the next group of tiles will
+complete stays in the stage, so that only the first and the last line of an array are written in
+part. (Non-temporal stores of 16 bytes without a stage send lines that several rows share
+incomplete: seven times slower in float32; docs/performance.md, "What else was tried".)
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 
-STREAM = (
-    4 << 20
-)  # bytes of a result above which its stores bypass the caches: M of iiwa14 at 262,144
-# states takes 37 ns instead of 57 (docs/performance.md, "What else was tried")
+# Bytes of a result above which its stores bypass the caches: M of iiwa14 at 262,144 states takes
+# 37 ns instead of 57 (docs/performance.md, "What else was tried")
+STREAM = 4 << 20
 STAGE = 24 << 10  # bytes of a stage at most, so that it stays in the first-level cache
 
 
 class OutputStage(NamedTuple):
-    """The way of output `number`, `size` entries a state, to memory; `tiles` in a round."""
+    """The path of output `number`, `size` entries a state, to memory; `tiles` in a round."""
 
     t: Lanes
     number: int
@@ -39,8 +38,8 @@ class OutputStage(NamedTuple):
 
     @property
     def group(self) -> int:
-        """The tiles that leave the stage together: as many as fit, since what was just stored is
-        slow to load again. 0 if not even one fits.
+        """The tiles that are copied out of the stage together: as many as fit, since loading data
+        just after it was stored is slow. 0 if not even one fits.
         """
         tile = self.t.width * self.row
         counts = [n for n in range(1, self.tiles + 1) if self.tiles % n == 0]
@@ -54,8 +53,8 @@ class OutputStage(NamedTuple):
 
     def choose(self) -> list[str]:
         """%stream: whether the output is large and dense, so that it bypasses the caches; %direct
-        or %staged: in which way. %pitch: the bytes from row to row where tiles are written. Of a
-        call in parts, %data points to the number of states of the whole.
+        or %staged: by which path. %pitch: the bytes from row to row of written tiles. In a part of
+        a shared call, %data points to the number of states of the whole call.
         """
         n = self.number
         return [
@@ -73,8 +72,8 @@ class OutputStage(NamedTuple):
         ]
 
     def place(self) -> list[str]:
-        """%row: where a tile is written, in the user's array, or in the stage at the same distance
-        from the beginning of a cache line.
+        """%row: the address to which a tile is written, in the user's array, or in the stage at the
+        same offset in a cache line.
         """
         n = self.number
         return [
@@ -90,7 +89,7 @@ class OutputStage(NamedTuple):
         ]
 
     def flush(self) -> list[str]:
-        """After the last tile of a group: moves it from the stage to the user's array."""
+        """After the last tile of a group: copies the group from the stage to the user's array."""
         n = self.number
         rows = f"ptr %base{n}, i64 %step{n}, ptr %stage{n}, i64 %first{n}, i64 %e{n}"
         lines = [
@@ -109,7 +108,9 @@ class OutputStage(NamedTuple):
 
 
 def fence(outputs: list[int]) -> list[str]:
-    """Orders non-temporal stores before whatever tells others that the call is done."""
+    """Orders non-temporal stores before the store that tells other threads that the call is
+    done.
+    """
     lines, known = [], "false"
     for n in outputs:
         lines.append(f"%any{n} = or i1 {known}, %stream{n}")
@@ -120,9 +121,9 @@ def fence(outputs: list[int]) -> list[str]:
 
 def functions(t: Lanes) -> str:
     """@bypass copies bytes: whole lines by non-temporal stores, single numbers before the first
-    line and behind the last one. @flush gives it what the stage holds of states %b to %e, up to the
-    last whole line (which may lie before the array: then nothing is copied), and moves the rest to
-    the beginning of the stage.
+    line and behind the last one. @flush copies the states %b to %e out of the stage by it, up to
+    the last whole line (which may be before the array: then nothing is copied), and moves the rest
+    to the beginning of the stage.
     """
     return expanded(_bypass(t) + _flush(t))
 

@@ -10,7 +10,7 @@ from featherlane.backends.cpu.strides import power_of_two
 from featherlane.backends.llvm.lower import Lanes, scalar_at, vector_at
 from featherlane.backends.llvm.macros import expanded
 
-MARK = 1 << 31  # a bit in the table of an output: the tile that begins here has zeros alone
+MARK = 1 << 31  # a bit in the table of an output: the tile that begins here has only zeros
 MASKED = "@llvm.masked.{}.v{}f{}.p0"
 
 
@@ -136,7 +136,7 @@ def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]
 
 
 def _load_columns(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
-    """Loads the vector of each column, whose offset in bytes is in the table. A tile that is marked
+    """Loads the vector of each column, whose offset in bytes is in the table. A tile with MARK
     stores zeros without being transposed: 6 to 8 % of M (docs/performance.md, "What else was
     tried").
     """
@@ -160,6 +160,8 @@ def _load_columns(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
 
 
 def tail(size: int, width: int) -> tuple[int, int] | None:
-    """(columns, used columns) of the tile for the entries that full tiles leave; None for none."""
+    """(columns, used columns) of the tile for the entries beyond full tiles; None if there are
+    none.
+    """
     used = size % width
     return (power_of_two(used), used) if used else None

@@ -1,1 +1,1 @@
-"""Matrices over the joints of long robots, made by tiled products and by sweeps over the tree."""
+"""Matrices over the joints of long robots, computed by tiled products and sweeps over the tree."""

@@ -1,7 +1,7 @@
-"""Products of matrices, tile by tile: each tile may be a product of other rows and columns.
+"""Products of matrices, tile by tile: each tile may be a product of different rows and columns.
 
-The same few lines of machine code serve sums of six terms and of hundreds: where the factors of a
-tile lie is a record of a program.
+The same few lines of machine code serve sums of six terms and of hundreds: the addresses of the
+factors of a tile are a record of a program.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ EACH = [(r, v) for r in range(ROWS) for v in range(VECTORS)]
 # The strides of the matrices, in numbers: of a from row to row and along a row, of b and c from row
 # to row; and the address of the masks
 TileHeader = namedtuple("TileHeader", "a_row a_along b_row c_row masks")
-# A tile: where its rows begin in a and its columns in b, the length of the sums, where it lies in
-# c, and the number of the mask of what is stored, -1 for all
+# A tile: the offsets of its rows in a and of its columns in b, the length of the sums, its offset
+# in c, and the number of the mask of the entries that are stored, -1 for all
 TileRecord = namedtuple("TileRecord", "a_at b_at length c_at mask")
 
 
@@ -78,7 +78,7 @@ def _end_sum(t: Lanes) -> list[str]:
 
 
 def _store(t: Lanes) -> list[str]:
-    """Stores the tile, or those of its entries that its mask names."""
+    """Stores the tile, or the entries of it that its mask selects."""
     align = t.dtype.itemsize
     return [
         *[scalar_at(t, f"%c.{r}.{v}", f"%c.{r}", v * t.width) for r, v in EACH],

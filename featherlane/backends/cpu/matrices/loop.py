@@ -1,8 +1,9 @@
 """Functions of step programs and matrices as machine code: the inner loop of a generalised ufunc.
 
-Stages, which are inner loops themselves, compute numbers of some states at once; then jobs, kernels
-with three arrays and a program, make the matrices of one state after another while its numbers are
-in the caches. Lanes of jobs hold neighbouring columns: a state has the same bits in every batch.
+Stages, which are inner loops themselves, compute the numbers of a block of states; then jobs,
+kernels with three arrays and a program, compute the matrices of one state after another while its
+numbers are in the caches. Lanes of jobs hold neighbouring columns, so that a state has the same
+bits in every batch.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from featherlane.backends.llvm.records import field, read, words
 KERNELS = ("tiles", "sweep", "mirror")
 
 
-# A plan: how many arrays the user has, the states that are worked on together, the most operands of
-# a stage, and the records of each kind: how many, and their address
+# A plan: the number of the user's arrays, the states of a block, the most operands of a stage, and
+# the records of each kind: their number, and their address
 PlanTable = namedtuple(
     "PlanTable", "arrays together most stages stage_list jobs job_list results result_list"
 )
-# A stage: its inner loop, and its operands: how many, and their address
+# A stage: its inner loop, and its operands: their number, and their address
 StageRecord = namedtuple("StageRecord", "loop operands operand_list")
-# Where an array is: the user's array of that number; or -1, for numbers that lie `offset` bytes
-# behind the beginning of the workspace, `step` bytes from state to state
-ArrayPlace = namedtuple("ArrayPlace", "array offset step")
-# An operand of a stage: its place; how many strides one state of it has, and where they go among
+# The address of an array: the number of an array of the user; or -1, for numbers at `offset` bytes
+# of the workspace, `step` bytes from state to state
+ArrayAddress = namedtuple("ArrayAddress", "array offset step")
+# An operand of a stage: its address; the number of strides of one state, and their position among
 # the stage's; the strides, or for an array of the user the number of its first one
 OperandRecord = namedtuple("OperandRecord", "array offset step cores to core0 core1")
-# A job: its kernel, the places of its three arrays, the address of its program and how many records
-# that has
+# A job: its kernel, the addresses of its three arrays, and the address of its program and the
+# number of its records
 JobRecord = namedtuple(
     "JobRecord", "kernel a a_offset a_step b b_offset b_step c c_offset c_step program records"
 )
 # A result: the number of its array, and of its first stride; the rows of the user's matrix, and of
-# the matrix as jobs fill it; the address of `count` numbers, the user's row of each row that jobs
+# the matrix that jobs fill; the address of `count` numbers, the user's row of each row that jobs
 # fill; whether the two matrices are the same
 ResultRecord = namedtuple("ResultRecord", "array strides n size owners count same")
 
 PLACE = f"""
 ; Where an array of state first + s begins, by its ArrayPlace.
 define internal ptr @place(ptr %memory, ptr %bases, ptr %strides, ptr %place, i64 %first, i64 %s) {{
-  {read(ArrayPlace, "%place", "array offset step")}
+  {read(ArrayAddress, "%place", "array offset step")}
   when slt i64 %array, 0: workspace, user
 workspace:
   ret ptr $(at %memory $(add i64 %offset, $(mul i64 %step, %s)))
@@ -60,8 +61,8 @@ user:
 
 
 def _scatter(t: Lanes) -> str:
-    """@scatter: adds the rows and columns that jobs filled to those of the user's matrix that they
-    belong to, where rows of several freedoms may belong to one coordinate.
+    """@scatter: adds the rows and columns that jobs filled to their rows and columns of the user's
+    matrix. Rows of several freedoms may belong to one coordinate.
     """
     align = t.dtype.itemsize
     return f"""
@@ -92,8 +93,8 @@ define internal void @scatter(ptr %from, ptr %to, ptr %record, i64 %row, i64 %al
 
 
 def _temporary(t: Lanes) -> str:
-    """@temporary: a new matrix for a result, or null if there is no memory; the user's own matrix
-    if its rows are contiguous and in order.
+    """@temporary: a new matrix for a result, or null if there is no memory; the user's matrix
+    itself if its rows are contiguous and in order.
     """
     size = t.dtype.itemsize
     return f"""
@@ -254,7 +255,7 @@ leave:
 
 
 def source(dtype: np.dtype, width: int) -> str:
-    """The LLVM IR of @loop and @forget, which find their table in @work (see `steps/scratch`)."""
+    """The LLVM IR of @loop and @forget, whose table is in @work (see `steps/scratch`)."""
     t = Lanes(dtype, width)
     kernels = [*gemm.kernel(t), *sweeps.kernel(t), *sweeps.mirror(t)]
     functions = PLACE + _scatter(t) + _temporary(t) + STAGE + _job()

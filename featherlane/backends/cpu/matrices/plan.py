@@ -1,7 +1,7 @@
-"""Functions of long robots as a plan: step programs, and matrices made of what they compute.
+"""Functions of long robots as a plan: step programs, and matrices computed from their results.
 
-A call of any number of states is one call of machine code (`matrices/loop`), which is handed a
-plan.
+A call of any number of states is one call of machine code (`matrices/loop`), which gets a plan as
+data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import jit
 
-IN_CACHE = 1 << 20  # bytes of the numbers of the states that are worked on together
+IN_CACHE = 1 << 20  # bytes of the numbers of a block of states
 
 Shape = tuple[int, ...]
 
@@ -43,11 +43,11 @@ class MatrixJob(NamedTuple):
 
 
 class MatrixPlan(NamedTuple):
-    """The computation for one state: the stages in turn, then the jobs.
+    """The computation for one state: the stages one after another, then the jobs.
 
-    inputs: shapes by name. outputs: for each matrix the entry of v that each of its rows belongs to
-    as jobs fill it, None if they are in order. n: the length of v; size: the rows of matrices as
-    jobs fill them. room: numbers that start as zeros, how many by name.
+    inputs: shapes by name. outputs: for each matrix the entry of v that each row of the matrix
+    filled by jobs belongs to, None if they are in order. n: the length of v; size: the rows of
+    matrices that jobs fill. room: buffers that start as zeros, their sizes by name.
     """
 
     inputs: Mapping[str, Shape]
@@ -59,43 +59,43 @@ class MatrixPlan(NamedTuple):
     room: Mapping[str, int] = {}
 
 
-class _PlacedArray(NamedTuple):
-    """The place of an array, and its strides, or their numbers if it is the user's."""
+class _AddressedArray(NamedTuple):
+    """The address of an array, and its strides, or their numbers if it is the user's."""
 
-    place: loop.ArrayPlace
+    address: loop.ArrayAddress
     strides: Shape
 
 
 class _Tables:
-    """A plan as numbers, for so many states together, with a workspace of so many bytes."""
+    """The tables of a plan, for blocks of so many states. bytes: of the workspace."""
 
     def __init__(self, plan: MatrixPlan, together: int, dtype: np.dtype) -> None:
         self.plan, self.together, self.item = plan, together, dtype.itemsize
-        self.arrays: dict[str, _PlacedArray] = {}
+        self.arrays: dict[str, _AddressedArray] = {}
         self.bytes = 0
         self.lists: list[np.ndarray] = []
-        self._place_user_arrays()
+        self._address_user_arrays()
         for name, count in plan.room.items():
             self.arrays[name] = self._in_workspace(count * self.item, 1, ())
         for stage in plan.stages:
             for name, shape in zip(stage.writes, stage.run.outputs, strict=True):
                 self.arrays[name] = self._stage_output(shape)
 
-    def _place_user_arrays(self) -> None:
+    def _address_user_arrays(self) -> None:
         shapes = {**self.plan.inputs, **dict.fromkeys(self.plan.outputs, (self.plan.n,) * 2)}
         firsts = first_strides([*shapes.values()])
         for k, ((name, shape), first) in enumerate(zip(shapes.items(), firsts, strict=True)):
             strides = tuple(range(first, first + len(shape)))
-            self.arrays[name] = _PlacedArray(loop.ArrayPlace(k, 0, 0), strides)
+            self.arrays[name] = _AddressedArray(loop.ArrayAddress(k, 0, 0), strides)
 
-    def _in_workspace(self, size: int, states: int, strides: Shape) -> _PlacedArray:
+    def _in_workspace(self, size: int, states: int, strides: Shape) -> _AddressedArray:
         step = -(-size // LINE) * LINE
         at, self.bytes = self.bytes, self.bytes + step * states
-        return _PlacedArray(loop.ArrayPlace(-1, at, step if states > 1 else 0), strides)
+        return _AddressedArray(loop.ArrayAddress(-1, at, step if states > 1 else 0), strides)
 
-    def _stage_output(self, shape: Shape) -> _PlacedArray:
-        """A vector; or rows that belong to a freedom each, as columns of a matrix, so that one
-        number of neighbouring freedoms lies side by side.
+    def _stage_output(self, shape: Shape) -> _AddressedArray:
+        """A vector; or rows that belong to a freedom each, as columns of a matrix, so that the same
+        number of neighbouring freedoms is contiguous.
         """
         if len(shape) == 1:
             return self._in_workspace(shape[0] * self.item, self.together, (self.item,))
@@ -103,39 +103,39 @@ class _Tables:
         return self._in_workspace(shape[1] * row, self.together, (self.item, row))
 
     def _list(self, rows: Sequence[Sequence[int]]) -> tuple[int, int]:
-        """Keeps a list of records in memory: how many, and their address."""
+        """Stores a list of records; returns their number and their address."""
         self.lists.append(np.array(rows, np.int64).reshape(-1))
         return len(rows), address(self.lists[-1])
 
     def _operands(self, names: Sequence[str]) -> list[loop.OperandRecord]:
         records, at = [], len(names)
         for name in names:
-            place, strides = self.arrays[name]
-            core = strides[:1] if place.array >= 0 else strides
-            records.append(loop.OperandRecord(*place, len(strides), at, *(*core, 0, 0)[:2]))
+            at_address, strides = self.arrays[name]
+            core = strides[:1] if at_address.array >= 0 else strides
+            records.append(loop.OperandRecord(*at_address, len(strides), at, *(*core, 0, 0)[:2]))
             at += len(strides)
         return records
 
     def _job(self, job: MatrixJob) -> loop.JobRecord:
         kernel = loop.KERNELS.index(job.program.kernel)
-        places = [x for name in (job.a, job.b or job.a, job.c) for x in self.arrays[name].place]
+        arrays = [x for name in (job.a, job.b or job.a, job.c) for x in self.arrays[name].address]
         program = address(job.program.numbers), job.program.records
-        return loop.JobRecord(*[kernel, *places, *program])
+        return loop.JobRecord(*[kernel, *arrays, *program])
 
     def _result(self, name: str) -> loop.ResultRecord:
-        (place, strides), n, size = self.arrays[name], self.plan.n, self.plan.size
+        (at_address, strides), n, size = self.arrays[name], self.plan.n, self.plan.size
         owners = self.plan.outputs[name]
         same = owners is None and n == size
         count, at = self._list([[k] for k in (range(n) if owners is None else owners)])
-        return loop.ResultRecord(place.array, strides[0], n, size, at, count, int(same))
+        return loop.ResultRecord(at_address.array, strides[0], n, size, at, count, int(same))
 
     def table(self, loops: Sequence[LoadedLoop]) -> np.ndarray:
         """The PlanTable, with the code of each stage."""
         stages, most = [], 1
-        for stage, own in zip(self.plan.stages, loops, strict=True):
+        for stage, stage_loop in zip(self.plan.stages, loops, strict=True):
             operands = self._operands((*stage.reads, *stage.writes))
             most = max(most, len(operands))
-            stages.append(loop.StageRecord(own.code.address, *self._list(operands)))
+            stages.append(loop.StageRecord(stage_loop.code.address, *self._list(operands)))
         lists = stages, map(self._job, self.plan.jobs), map(self._result, self.plan.outputs)
         at = [x for records in lists for x in self._list([*records])]
         user = len(self.plan.inputs) + len(self.plan.outputs)
@@ -152,13 +152,13 @@ class PlannedLoop(LoadedLoop):
         tables = _Tables(plan, states if states < width else max(width, fit), dtype)
         loops = [stage.run.loop(states) for stage in plan.stages]
         table, start = tables.table(loops), np.zeros(tables.bytes, np.uint8)
-        self._kept = plan, loops, tables, table, start
+        self._alive = plan, loops, tables, table, start
         work = LoopWords(program=address(table), bytes=start.nbytes, start=address(start))
         shapes = [*plan.inputs.values()], [(plan.n, plan.n)] * len(plan.outputs)
         super().__init__("matrices", lambda: loop.source(dtype, width), work, dtype, *shapes)
 
 
-class Pipeline(BatchEvaluator):
+class MatrixEvaluator(BatchEvaluator):
     """An evaluator (*arrays, out=) of the matrices of a plan."""
 
     def __init__(self, plan: MatrixPlan, dtype: np.dtype) -> None:

@@ -1,8 +1,8 @@
 """Sweeps over the tree for many right-hand sides at once, which are the columns of a matrix.
 
-A row of the matrix belongs to a freedom, and is read and written as the sweep passes it. From row
-to row goes a spatial vector for each column, a force inward and a motion outward, all in one frame.
-They wait in slots of memory, one slot for each open branch of the tree.
+A row of the matrix belongs to a freedom, and is read and written when the sweep reaches it. A
+spatial vector for each column passes from row to row, a force inward and a motion outward, all in
+one frame. These vectors are in slots of memory, one slot for each open branch of the tree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from featherlane.backends.llvm.lower import (
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import record_loop
 
-# The numbers S and V of a freedom come first in a, six each; behind them its 1/D and -1/D.
+# The numbers S and V of a freedom come first in a, six each, then its 1/D and -1/D.
 # inward: u = t - S . p and p += V u along a row of right-hand sides t, with the force p;
 # outward: x = d u - V . a and a += S x, with the motion a;
 # unit: inward where t is a row of the identity, for columns before `end`;
@@ -30,8 +30,8 @@ OPERATIONS = ("inward", "unit", "merge", "clear", "zero", "outward")
 # The stride of a from number to number, which number of a freedom is d, the stride of c from row to
 # row, and the columns and vectors of a row
 SweepHeader = namedtuple("SweepHeader", "a_along d c_row columns vectors")
-# An operation, its row, the slots that it reads and writes, its vectors v0 <= v < v1 (where a row
-# ends with a vector of its own, those before it), and the column where @unit ends
+# An operation, its row, the slots that it reads and writes, its vectors v0 <= v < v1 (except a last
+# vector that overlaps the one before), and the column where @unit ends
 SweepRecord = namedtuple("SweepRecord", "operation i read write v0 v1 end")
 PARAMETERS = (
     "ptr %f, i64 %a_along, ptr %d.f, ptr %row, ptr %from, ptr %to, i64 %v0, i64 %v1, i64 %tail, "
@@ -71,7 +71,9 @@ def _factors(t: Lanes) -> list[str]:
 
 
 def _in_slots(t: Lanes, v: str, tag: str) -> list[str]:
-    """%read and %write: where the spatial vectors of vector v of the columns lie in the slots."""
+    """%read and %write: the addresses of the spatial vectors of vector v of the columns, in
+    slots.
+    """
     lines = [f"%slot{tag} = mul i64 {v}, {6 * t.width}"]
     pairs = (("read", "from"), ("write", "to"))
     return lines + [scalar_at(t, f"%{x}{tag}", f"%{slot}", f"%slot{tag}") for x, slot in pairs]
@@ -113,8 +115,8 @@ def _pass(t: Lanes, way: str, v: str, entry: str, column: str, tag: str) -> list
 
 
 def _row(t: Lanes, way: str) -> list[str]:
-    """@inward and @outward. The last vector of a row ends with the row and shares columns with the
-    one before: it is read first and written last, as vector v1.
+    """@inward and @outward. The last vector of a row ends with the row and overlaps the one before:
+    it is read first and written last, as vector v1.
     """
     before = [
         *_factors(t),
@@ -130,7 +132,7 @@ def _row(t: Lanes, way: str) -> list[str]:
 
 
 def _first_column(t: Lanes) -> list[str]:
-    """%column: where vector v begins, so that it ends within the row."""
+    """%column: the first column of vector v, so that the vector ends within the row."""
     return [
         f"%column.v = mul i64 %v, {t.width}",
         "%column = select i1 $(icmp slt i64 %column.v, %tail), i64 %column.v, i64 %tail",
@@ -202,8 +204,8 @@ def _operands(t: Lanes) -> list[str]:
 
 
 def kernel(t: Lanes) -> list[str]:
-    """@sweep: runs the records of a program. Each is an operation on one row of c, with a column of
-    a, which holds the numbers of the row's freedom, and with slots of b.
+    """@sweep: runs the records of a program. Each is an operation on one row of c, with the column
+    of a that has the numbers of the row's freedom, and with slots of b.
     """
     rows = [*_row(t, "inward"), *_row(t, "outward"), *_unit(t)]
     slots = [*_merge(t), *_fill_slot(t, "clear", [], ["zeroinitializer"] * 6)]
@@ -218,14 +220,14 @@ def kernel(t: Lanes) -> list[str]:
 
 
 MirrorHeader = namedtuple("MirrorHeader", "c_row")  # the stride of c from row to row
-# Where a block above the diagonal begins, where its counterpart below it, and by how many columns
-# the first is to the right of the diagonal
+# The offsets of a block above the diagonal and of its counterpart below it, and the columns by
+# which the first is to the right of the diagonal
 MirrorRecord = namedtuple("MirrorRecord", "above below apart")
 
 
 def mirror(t: Lanes) -> list[str]:
-    """@mirror: copies what is above the diagonal of c to below it, in transposed blocks as wide as
-    a vector. In a block that the diagonal crosses, what is above it stays.
+    """@mirror: copies the upper triangle of c to the lower one, in transposed blocks as wide as a
+    vector. In a block that the diagonal crosses, entries above it stay.
     """
     rows, align = range(t.width), t.dtype.itemsize
     body = [f"%o{r} = mul i64 %c_row, {r}" for r in rows]

@@ -1,7 +1,7 @@
-"""Programs for the kernels on matrices, made once for each robot.
+"""Programs for the kernels on matrices, computed once for each robot.
 
 The matrices of a state are (size, size) with contiguous rows, its numbers of freedoms (numbers,
-size). A matrix of n rows may be smaller than a tile: what lies beyond n is computed and not used.
+size). A matrix of n rows may be smaller than a tile: entries beyond n are computed and not used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from featherlane.backends.llvm import jit
 
 
 class KernelProgram(NamedTuple):
-    """A header and so many records in one array; `alive` holds what they point to."""
+    """A header and so many records in one array; `alive` is the array that they point to."""
 
     kernel: str
     numbers: np.ndarray
@@ -39,7 +39,7 @@ def address(x: np.ndarray) -> int:
 
 
 def padded_size(n: int, dtype: np.dtype) -> int:
-    """The rows of a matrix over n freedoms as kernels see it: as wide as a tile at least."""
+    """The rows of a matrix over n freedoms for kernels: at least as wide as a tile."""
     return max(n, VECTORS * jit.widest(dtype))
 
 
@@ -48,7 +48,8 @@ def padded_size(n: int, dtype: np.dtype) -> int:
 
 class MaskedProduct(NamedTuple):
     """Entries of a matrix that are sums of `length` products: numbers of the row's freedom from
-    number `left` on, times numbers of the column's from `right` on. where: (n, n) mask of them.
+    number `left` on, times numbers of the column's from `right` on. where: the (n, n) mask of these
+    entries.
     """
 
     where: np.ndarray
@@ -137,12 +138,12 @@ class SweepOrder(NamedTuple):
 def _record(
     operation: str, i: int, slots: tuple[int, int], vectors: tuple[int, int], end: int = 0
 ) -> SweepRecord:
-    """slots: what it reads and writes; vectors: the first, and the one behind the last."""
+    """slots: the slots that are read and written; vectors: the first, and the end."""
     return SweepRecord(sweeps.OPERATIONS.index(operation), i, *slots, *vectors, end)
 
 
 def _outward(order: SweepOrder, vectors: int, first: Callable[[int], int]) -> list[SweepRecord]:
-    """The way outward over rows of so many vectors; first: the vector that a row begins with."""
+    """The outward sweep over rows of so many vectors; first: the first vector of a row."""
     slots = order.slots
     parents = [slots[p] if p >= 0 else ZEROS for p in order.parent]
     return [
@@ -152,7 +153,7 @@ def _outward(order: SweepOrder, vectors: int, first: Callable[[int], int]) -> li
 
 
 def solving(order: SweepOrder, n: int, d: int, dtype: np.dtype) -> KernelProgram:
-    """c = M^-1 c, in place. a: the numbers of `ByArticulation`; d: which of them is 1/D, or -1/D
+    """c = M^-1 c, in place. a: the numbers of `ByArticulation`; d: the number of 1/D, or of -1/D
     for -M^-1 c; b: the slots.
     """
     slots, inner, vectors = order.slots, set(order.parent), -(-n // jit.widest(dtype))
@@ -191,7 +192,7 @@ def slot_numbers(order: SweepOrder, n: int, dtype: np.dtype) -> int:
 
 
 def mirroring(n: int, dtype: np.dtype) -> KernelProgram:
-    """Copies what is above the diagonal of c to below it."""
+    """Copies the upper triangle of c to the lower one."""
     width = jit.widest(dtype)
     starts = _starts(n, width).tolist()
     pairs = [(i, j) for k, j in enumerate(starts) for i in starts[: k + 1]]

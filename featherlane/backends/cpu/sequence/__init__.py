@@ -1,3 +1,1 @@
-"""The CPU: kernels that run one after another, and again for each step of time, in one call of
-machine code.
-"""
+"""The CPU: sequences of kernels, repeated for each step of time, in one call of machine code."""

@@ -1,7 +1,7 @@
 """A plan as machine code: the inner loop of a generalised ufunc that calls those of its kernels.
 
 Blocks of states go through all kernels and all steps of time while their numbers are in the caches.
-Nothing is allocated, and Python is not asked, between the first kernel and the last.
+Nothing is allocated and no Python runs between the first kernel and the last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from featherlane.backends import cache
 from featherlane.backends.cpu.compile import SLOTS, Kernel
 from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.linked import loaded
-from featherlane.backends.cpu.scratch import Workspaces
+from featherlane.backends.cpu.scratch import LoopWorkspaces
 from featherlane.backends.cpu.sequence import matrices
 from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import jit
@@ -41,26 +41,28 @@ from featherlane.program.plan import (
 
 IN_CACHE = 192 << 10  # bytes of the workspace of a block of states
 MOST = 64  # states of a block: enough for kernels to begin and end rarely
-# Bytes of one number of all states of a block that walks along rows of time: those of more states
-# would leave the first-level cache before the next step, which lies on the same lines
+# Bytes of one number of all states of a block that walks along rows of time: with more states they
+# would be evicted from the first-level cache before the next step, which uses the same lines
 WALKING = 128
-AHEAD = 2  # rounds before its use that a row of time is asked for: it comes from memory meanwhile
+AHEAD = 2  # iterations before its use in which a row of time is prefetched from memory
 
 
 def compile_plan(
     plan: Plan, parts: Sequence[Kernel], key: str, dtype: np.dtype, single: bool
 ) -> Kernel:
-    """The kernel of a plan; single: for one state. parts: its kernels in their order."""
+    """The kernel of a plan. parts: the kernels of its runs, in order; single: for one state."""
     width = parts[0].width
     key = f"{key} {cache.digest(repr(plan).encode())}"
-    text = lambda: _source(plan, parts, dtype, 1 if single else _together(plan, width, dtype))
+    text = lambda: _source(
+        plan, parts, dtype, 1 if single else _states_of_block(plan, width, dtype)
+    )
     code = loaded(f"{key} {dtype} {width} {single}", text, ("loop", SLOTS, "kernels"))
     addresses = (ctypes.c_int64 * len(parts)).from_address(code.address_of("kernels"))
     addresses[:] = [part.code.address for part in parts]
     return Kernel(code, dtype, width, tuple(parts))
 
 
-def _together(plan: Plan, width: int, dtype: np.dtype) -> int:
+def _states_of_block(plan: Plan, width: int, dtype: np.dtype) -> int:
     """The states of a block."""
     fit = IN_CACHE // max(plan.temporary_numbers * dtype.itemsize, 1)
     walks = any(use.row for run, _ in plan.times() for use in run.uses)
@@ -69,7 +71,9 @@ def _together(plan: Plan, width: int, dtype: np.dtype) -> int:
 
 
 def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int) -> str:
-    """The LLVM IR of @loop. Its text depends on the counts of the kernels, which `key` tells."""
+    """The LLVM IR of @loop. It depends on the counts of the kernels, which are determined by
+    `key`.
+    """
     slots = sum(parts[run.kernel].slots * times for run, times in plan.times())
     lines = _Lines(plan, dtype, together)
     body = "\n".join(lines.function())
@@ -155,18 +159,18 @@ class _Lines:
         self.lanes, self.has_matrices = Lanes(dtype, jit.widest(dtype)), False
         self.user = {**plan.inputs, **plan.outputs}
         self.number = {name: n for n, name in enumerate(self.user)}
-        self.places: dict[str, int] = {}  # bytes into the numbers of a block
+        self.offsets: dict[str, int] = {}  # in the numbers of a block, in bytes
         at = 0
         for name, shape in plan.temporaries.items():
-            self.places[name] = at
+            self.offsets[name] = at
             at += math.prod(shape) * self.itemsize * together
         for name, shape in plan.scratch.items():
-            self.places[name] = at
+            self.offsets[name] = at
             at += math.prod(shape) * self.itemsize
         self.calls = 0  # of kernels and copies, each with a record of strides
         self.strides: list[str] = []
         self.records = 0
-        self.workspaces = Workspaces({"memory": max(at, self.itemsize)})
+        self.workspaces = LoopWorkspaces({"memory": max(at, self.itemsize)})
 
     def function(self) -> list[str]:
         body = [line for step in self.plan.steps for line in self._step(step)]
@@ -181,7 +185,7 @@ class _Lines:
             *self.strides,
             "when sgt i64 %states, 0: begin, leave",
             "begin:",
-            *self.workspaces.taken(otherwise="leave"),
+            *self.workspaces.acquire(otherwise="leave"),
             f"%up = add i64 %states, {self.together - 1}",
             f"%blocks = udiv i64 %up, {self.together}",
             "each %block 0 %blocks",
@@ -192,7 +196,7 @@ class _Lines:
             "put i64 %count %own.dims 0",
             *body,
             "again %block",
-            *self.workspaces.given(),
+            *self.workspaces.release(),
             "br label %leave",
             "leave:",
             "ret void",
@@ -219,13 +223,15 @@ class _Lines:
         return str(self.itemsize * math.prod(shape)), list(map(str, inner))
 
     def _address(self, use: Use, name: str) -> list[str]:
-        """Lines that set %name to where the first state of the block has what is used."""
+        """Lines that set %name to the address of an array, or its row, of the block's first
+        state.
+        """
         row = []
         if use.row is not None:
             counter, slope, offset = use.row
             row = [f"%{name}.k = add i64 $(mul i64 %{counter}, {slope}), {offset}"]
         if use.array not in self.user:
-            place = self.places[use.array]
+            place = self.offsets[use.array]
             if use.row is None:
                 return [f"%{name} = at %memory {place}"]
             size = math.prod(self.plan.shape(use)) * self.itemsize * self.together
@@ -264,7 +270,7 @@ class _Lines:
         return self._run(step) if isinstance(step, KernelRun) else self._copy(step)
 
     def _record(self, strides: Sequence[str]) -> str:
-        """A list of strides, filled once in a call."""
+        """A list of strides, which a call fills once."""
         self.records += 1
         name = f"%strides.{self.records}"
         self.strides.append(f"{name} = alloca i64, i64 {len(strides)}")
@@ -274,17 +280,17 @@ class _Lines:
     def _run(self, run: KernelRun) -> list[str]:
         pairs = [self._strides(use) for use in run.uses]
         strides = self._record([step for step, _ in pairs] + [x for _, core in pairs for x in core])
-        lines, own = [], f"x{self.calls}"
+        lines, prefix = [], f"x{self.calls}"
         for k, use in enumerate(run.uses):
-            lines += self._address(use, f"{own}.{k}")
-            lines.append(f"put ptr %{own}.{k} %own.args {k}")
-        lines.append(f"%{own}.loop = item ptr @kernels {run.kernel}")
+            lines += self._address(use, f"{prefix}.{k}")
+            lines.append(f"put ptr %{prefix}.{k} %own.args {k}")
+        lines.append(f"%{prefix}.loop = item ptr @kernels {run.kernel}")
         arguments = f"ptr %own.args, ptr %own.dims, ptr {strides}, ptr null"
-        ahead = [x for k, use in enumerate(run.uses) for x in self._ahead(use, f"{own}.{k}")]
-        return [*lines, *ahead, f"call void %{own}.loop({arguments})"]
+        ahead = [x for k, use in enumerate(run.uses) for x in self._ahead(use, f"{prefix}.{k}")]
+        return [*lines, *ahead, f"call void %{prefix}.loop({arguments})"]
 
     def _ahead(self, use: Use, name: str) -> list[str]:
-        """Lines that ask for the row that is used some rounds later than the one at %name."""
+        """Lines that prefetch the row that is used AHEAD iterations later than the one at %name."""
         if use.row is None or use.array not in self.user:
             return []
         n, rows = self.number[use.array], AHEAD * use.row.slope
@@ -295,13 +301,13 @@ class _Lines:
         ]
 
     def _copy(self, copy: Copy) -> list[str]:
-        own, shape = f"x{self.calls}", (1, 1, *self.plan.shape(copy.target))[-2:]
+        prefix, shape = f"x{self.calls}", (1, 1, *self.plan.shape(copy.target))[-2:]
         strides = []
         for use in copy:
             step, cores = self._strides(use)
             strides.append([step, *["0", "0", *cores][-2:]])
         record = self._record([x for pair in zip(*strides, strict=True) for x in pair])
-        ends = [f"{own}.from", f"{own}.to"]
+        ends = [f"{prefix}.from", f"{prefix}.to"]
         lines = [x for use, end in zip(copy, ends, strict=True) for x in self._address(use, end)]
         sizes = f"i64 %count, i64 {shape[0]}, i64 {shape[1]}"
         arguments = f"ptr %{ends[0]}, ptr %{ends[1]}, ptr {record}, {sizes}"
@@ -309,21 +315,21 @@ class _Lines:
 
     def _matrices(self, step: Matrices) -> list[str]:
         """A loop over the states of a block."""
-        self.has_matrices, own, t = True, f"m{self.calls}", self.lanes.scalar
-        lines = self._address(Use("dt"), f"{own}.dt")
+        self.has_matrices, prefix, t = True, f"m{self.calls}", self.lanes.scalar
+        lines = self._address(Use("dt"), f"{prefix}.dt")
         lines += [
-            f"each %{own} 0 %count",
-            f"%{own}.to = at %{own}.dt $(mul i64 %step.{self.number['dt']}, %{own})",
-            f"%{own}.1 = load {t}, ptr %{own}.to, align {self.itemsize}",
+            f"each %{prefix} 0 %count",
+            f"%{prefix}.to = at %{prefix}.dt $(mul i64 %step.{self.number['dt']}, %{prefix})",
+            f"%{prefix}.1 = load {t}, ptr %{prefix}.to, align {self.itemsize}",
         ]
         for k, work in enumerate(step.work):
-            lines += self._work(work, f"{own}.{k}", own)
-        return [*lines, f"again %{own}"]
+            lines += self._work(work, f"{prefix}.{k}", prefix)
+        return [*lines, f"again %{prefix}"]
 
     def _part(self, part: MatrixBlock, name: str, state: str) -> tuple[list[str], str]:
         """Lines that set %name to a part of the matrix of a state; and the arguments for it."""
         size = math.prod(self.plan.shapes[part.array]) * self.itemsize
-        first = self.places[part.array] + part.start * self.itemsize
+        first = self.offsets[part.array] + part.start * self.itemsize
         each = 0 if part.array in self.plan.scratch else size
         lines = [f"%{name}.s = mul i64 %{state}, {each}"]
         lines.append(f"%{name} = at %memory $(add i64 %{name}.s, {first})")

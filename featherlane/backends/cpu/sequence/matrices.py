@@ -1,5 +1,5 @@
-"""Matrices of one state after another, with neighbouring columns in the lanes: what a plan does
-between kernels where a tile of states would need more memory than the caches have.
+"""Matrices of one state after another, with neighbouring columns in the lanes: for the work of a
+plan between kernels where a tile of states would exceed the caches.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from featherlane.backends.llvm.lower import (
 )
 from featherlane.backends.llvm.macros import expanded
 
-# Rows and vectors whose sums are made together: 8 sums, so that each waits for the one before it no
-# longer than a multiply-add takes, and their factors fill 16 registers
+# Rows and vectors of a tile: its 8 independent sums hide the latency of a multiply-add, and sums
+# and factors fill 16 registers
 ROWS, VECTORS = 2, 4
 NEXT = "\n  "
 
@@ -39,7 +39,7 @@ def _multiply(t: Lanes) -> str:
     cases = [f"i64 {v}, label %last.{{r}}.{v}" for v in range(1, VECTORS)]
 
     def row(rows: int) -> str:
-        """The tiles of some rows, the last one with the vectors that are left over."""
+        """The tiles of some rows, the last one with the remaining vectors."""
         c, a = (f"ptr %{x}.row{rows}, i64 %{x}.pitch" for x in "ca")
         arguments = f"{c}, {a}, ptr %b, i64 %b.pitch"
         lasts = "".join(
@@ -124,7 +124,7 @@ done:
 
 
 def _scale(t: Lanes, name: str) -> str:
-    """@scale: a matrix becomes s times another; @add: it gets that added."""
+    """@scale: sets a matrix to s times another; @add: adds that to it."""
     size, one = t.dtype.itemsize, Lanes(t.dtype, 1)
     begin = f"ptr %c.row, ptr %a.row, {t.scalar} %s"
     return f"""{_scaled(t, name, VECTORS)}{_scaled(t, name, 1)}{_scaled(one, name, 0)}

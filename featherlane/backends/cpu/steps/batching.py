@@ -1,13 +1,13 @@
 """Assigns calls to the lanes of vectors, and scalars to memory.
 
-A vector of `width` lanes holds `states` states of as many calls of one piece as fit. With as many
-states as lanes, calls run one by one in their order. With fewer, calls that do not wait for
-each other stand side by side: those that read inputs by their place in the inputs, so that a lane
-holds a stretch of neighbouring links, all others in the lane of the oldest that they read.
+A vector of `width` lanes holds `states` states of as many calls of one function as fit. With as
+many states as lanes, calls run one by one in their order. With fewer states, independent calls
+share a vector: a call that reads inputs gets the lane of their position in the inputs, so that a
+lane holds a range of neighbouring links; any other call gets the lane of its oldest operand.
 
 The results of a group of calls are a block, entry after entry, one vector each. An operand is read
-where it lies if its lanes are those of its readers; else it is collected from lane to lane before.
-Blocks are used again when nobody reads them any more, so that memory is what is alive.
+in place if its lanes are those of its readers; else it is gathered from lane to lane before. Blocks
+are reused after their last read, so that memory holds live values only.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NOWHERE = -1
 
 
 class LaneLayout(NamedTuple):
-    """width: lanes of a vector, of which `states` belong to one call; span: how many neighbours in
-    an input array of as many entries as there are links are meant for one lane.
+    """The use of lanes. width: lanes of a vector, of which `states` belong to one call; span: the
+    neighbouring links that are assigned to one lane.
     """
 
     width: int
@@ -40,7 +40,7 @@ class LaneLayout(NamedTuple):
 
     @property
     def record(self) -> int:
-        """The words of a record that collects operands: where to, how many, from where by lane."""
+        """The words of a record that gathers operands: target, count, and source of each lane."""
         return 2 + self.calls
 
 
@@ -52,7 +52,7 @@ def links(inputs: Sequence[tuple[int, ...]]) -> int:
 
 
 class Group(NamedTuple):
-    """Calls of a piece that share a vector: one for each lane, or NOWHERE."""
+    """Calls of a function that share a vector: one for each lane, or NOWHERE."""
 
     piece: int
     calls: tuple[int, ...]
@@ -70,7 +70,7 @@ class Group(NamedTuple):
 
 
 class LaneAssignment:
-    """Groups in their order; of each scalar the group that gives it, and the lane."""
+    """Groups in their order; for each scalar the group that computes it, and the lane."""
 
     def __init__(self, calls: CallList, layout: LaneLayout) -> None:
         self.functions, self.layout = calls.functions, layout
@@ -79,32 +79,32 @@ class LaneAssignment:
         self._piece: list[int] = []
         self._members: list[dict[int, int]] = []
         self.input_scalars = sum(math.prod(shape) for _, shape in calls.inputs)
-        self._place = self._places(calls)
+        self._link = self._links(calls)
         self.lane[: self.input_scalars] = (
-            self._place[: self.input_scalars] // layout.span % layout.calls
+            self._link[: self.input_scalars] // layout.span % layout.calls
         )
 
-    def _places(self, calls: CallList) -> np.ndarray:
-        """Returns the link of each scalar of an input, with the rows stretched over the links."""
+    def _links(self, calls: CallList) -> np.ndarray:
+        """Returns the link of each scalar of an input; fewer rows are stretched over the links."""
         count = links([shape for _, shape in calls.inputs])
-        place = np.zeros(calls.size, int)
+        link = np.zeros(calls.size, int)
         for first, shape in calls.inputs:
             rows, entries = math.prod(shape[:1]), math.prod(shape[1:])
             stretched = np.arange(rows) * count // max(rows, 1)
-            place[first : first + rows * entries] = stretched.repeat(entries)
-        return place
+            link[first : first + rows * entries] = stretched.repeat(entries)
+        return link
 
     def inputs(self, calls: CallList) -> tuple[np.ndarray, int]:
-        """The addresses of inputs, each in the lane that it is meant for, and the memory taken."""
+        """The addresses of inputs, each in its lane, and the size of their memory."""
         width, states = self.layout.width, self.layout.states
         at, rows = np.zeros(self.input_scalars, np.int64), 0
         for first, shape in calls.inputs:
-            own = slice(first, first + math.prod(shape))
-            lane = self.lane[own]
+            entries = slice(first, first + math.prod(shape))
+            lane = self.lane[entries]
             order = np.argsort(lane, kind="stable")
             row = np.empty(len(lane), int)
             row[order] = np.arange(len(lane)) - np.searchsorted(lane[order], lane[order])
-            at[own] = (rows + row) * width + lane * states
+            at[entries] = (rows + row) * width + lane * states
             rows += int(row.max(initial=-1)) + 1
         return at, rows * width
 
@@ -113,16 +113,16 @@ class LaneAssignment:
             self._join(self._open(p), c, 0)
 
     def side_by_side(self, order: np.ndarray) -> None:
-        """Each call joins the first group of its piece beside those that it reads from that has its
-        lane free and need not come before something the call waits for.
+        """Each call joins a group of its function: the first one next to the group of its oldest
+        operand in which its lane is free and which no operand of the call depends on.
         """
         open_groups: dict[tuple[int, int], list[int]] = {}
         waits = _Dependencies()
         for p, c in order:
             reads = self.functions[p].operands[c]
             before = {int(g) for g in self.group[reads] if g != NOWHERE}
-            beside, lane = self._preferred(reads)
-            known = open_groups.setdefault((p, beside), [])
+            neighbour, lane = self._preferred(reads)
+            known = open_groups.setdefault((p, neighbour), [])
             for g in known:
                 if lane not in self._members[g] and waits.may_join(g, before):
                     break
@@ -135,10 +135,10 @@ class LaneAssignment:
     def _sort_groups(self, level: np.ndarray) -> None:
         """Puts the groups into an order in which each comes after those that it reads from."""
         order = np.argsort(level, kind="stable")
-        place = np.empty(len(order), int)
-        place[order] = np.arange(len(order))
-        made = self.group != NOWHERE
-        self.group[made] = place[self.group[made]]
+        position = np.empty(len(order), int)
+        position[order] = np.arange(len(order))
+        computed = self.group != NOWHERE
+        self.group[computed] = position[self.group[computed]]
         self._piece = [self._piece[g] for g in order]
         self._members = [self._members[g] for g in order]
 
@@ -149,12 +149,12 @@ class LaneAssignment:
 
     def _join(self, g: int, c: int, lane: int) -> None:
         self._members[g][lane] = c
-        gives = self.functions[self._piece[g]].results[c]
-        self.group[gives], self.lane[gives] = g, lane
+        results = self.functions[self._piece[g]].results[c]
+        self.group[results], self.lane[results] = g, lane
 
     @cached_property
     def groups(self) -> list[Group]:
-        """All groups, to be asked for when every call has joined one."""
+        """All groups, valid once every call has joined one."""
         lanes = range(self.layout.calls)
         return [
             Group(p, tuple(members.get(k, NOWHERE) for k in lanes))
@@ -162,15 +162,14 @@ class LaneAssignment:
         ]
 
     def _preferred(self, reads: np.ndarray) -> tuple[int, int]:
-        """Returns the group and the lane that a call should join: those of the oldest value that it
-        reads. The oldest operand belongs to the call's own link, younger ones were carried from its
-        neighbours, so that each link stays in one lane. Inputs of one place in their lanes count as
-        a group before all others.
+        """Returns the group and the lane of the oldest value that a call reads. The oldest operand
+        belongs to the link of the call, younger ones come from its neighbours: so each link stays
+        in one lane. Inputs of one position in their lanes count as a group before all others.
         """
         if not len(reads):
             return NOWHERE, 0
         groups, span = self.group[reads], self.layout.span
-        owners = np.where(groups == NOWHERE, self._place[reads] % span - span - 1, groups)
+        owners = np.where(groups == NOWHERE, self._link[reads] % span - span - 1, groups)
         oldest = owners.argmin()
         return int(owners[oldest]), int(self.lane[reads[oldest]])
 
@@ -183,22 +182,22 @@ class _Dependencies:
         self._after: list[set[int]] = []
 
     def may_join(self, g: int, before: set[int]) -> bool:
-        """Whether the group may wait for all of these: none of them waits for it."""
+        """Whether the group may depend on all of these groups: none of them depends on it."""
         highest = max((self.level[b] for b in before), default=-1)
         if self.level[g] > highest:
             return True
-        seen, found = {g}, [g]
-        while found:
-            for later in self._after[found.pop()]:
+        seen, pending = {g}, [g]
+        while pending:
+            for later in self._after[pending.pop()]:
                 if later in before:
                     return False
                 if later not in seen and self.level[later] <= highest:
                     seen.add(later)
-                    found.append(later)
+                    pending.append(later)
         return g not in before
 
     def join(self, g: int, before: set[int]) -> None:
-        """The group, which may be new, waits for all of these."""
+        """Records that the group, which may be new, depends on all of these groups."""
         if g == len(self.level):
             self.level.append(0)
             self._after.append(set())
@@ -207,7 +206,7 @@ class _Dependencies:
         self._raise(g, 1 + max((self.level[b] for b in before), default=-1))
 
     def _raise(self, g: int, level: int) -> None:
-        """To this level at least, and what waits for it above."""
+        """Raises the group to this level at least, and the groups that depend on it above it."""
         rising = [(g, level)]
         while rising:
             g, level = rising.pop()
@@ -218,16 +217,16 @@ class _Dependencies:
 
 def assign_lanes(calls: CallList, layout: LaneLayout) -> LaneAssignment:
     """The groups of all calls: of one call each if states fill the lanes."""
-    found = LaneAssignment(calls, layout)
-    assign = found.one_by_one if layout.calls == 1 else found.side_by_side
+    assignment = LaneAssignment(calls, layout)
+    assign = assignment.one_by_one if layout.calls == 1 else assignment.side_by_side
     assign(calls.order)
-    return found
+    return assignment
 
 
 class Addresses(NamedTuple):
     """Addresses, in numbers of the dtype. scalars: of each scalar; blocks: of each group's results;
-    collected: for each group that needs it, where its own collection of operands begins; size: of
-    the memory. Inputs lie at the beginning, those of one state beside each other.
+    collected: of the gathered operands of each group that has any; size: of the memory. Inputs come
+    first.
     """
 
     scalars: np.ndarray
@@ -237,8 +236,8 @@ class Addresses(NamedTuple):
 
 
 class GroupOperands(NamedTuple):
-    """The operands of a group. at: addresses (lanes, reads), another call's where a lane is empty;
-    aligned: the reads that lie in the lanes of their readers; first: the address in lane 0.
+    """The operands of a group. at: addresses (lanes, reads), those of another call where a lane is
+    empty; aligned: whether each read is in the lanes of its readers; first: the address in lane 0.
     """
 
     at: np.ndarray
@@ -258,11 +257,11 @@ def _operands(where: LaneAssignment, group: Group, scalars: np.ndarray) -> Group
 
 
 def _last_readers(where: LaneAssignment, wanted: Sequence[int]) -> dict[int, list[int]]:
-    """For each group those whose results nobody reads after it."""
+    """The groups whose results are last read by each group."""
     last = np.full(len(where.groups), NOWHERE)
     for g, group in enumerate(where.groups):
-        made = where.group[where.functions[group.piece].operands[group.present]]
-        last[made[made != NOWHERE]] = g
+        producers = where.group[where.functions[group.piece].operands[group.present]]
+        last[producers[producers != NOWHERE]] = g
     kept = where.group[list(wanted)]
     last[kept[kept != NOWHERE]] = len(where.groups)
     ending: dict[int, list[int]] = {}
@@ -274,7 +273,7 @@ def _last_readers(where: LaneAssignment, wanted: Sequence[int]) -> dict[int, lis
 def allocate(
     where: LaneAssignment, calls: CallList, wanted: Sequence[int]
 ) -> tuple[Addresses, list[GroupOperands]]:
-    """Places scalars in memory. wanted: the results, whose blocks are not used again."""
+    """Allocates memory to scalars. wanted: the results, whose blocks are not reused."""
     width, states = where.layout.width, where.layout.states
     scalars = np.zeros(calls.size, np.int64)
     scalars[: where.input_scalars], taken = where.inputs(calls)
@@ -289,11 +288,11 @@ def allocate(
         blocks[g] = memory.take(sizes[g])
         for lane, c in enumerate(group.calls):
             if c != NOWHERE:
-                gives = where.functions[group.piece].results[c]
-                scalars[gives] = blocks[g] + np.arange(len(gives)) * width + lane * states
+                results = where.functions[group.piece].results[c]
+                scalars[results] = blocks[g] + np.arange(len(results)) * width + lane * states
         if loose := int((~operands[g].aligned).sum()):
             collected[g] = memory.take(loose * width)
-            memory.give(collected[g], loose * width)
+            memory.release(collected[g], loose * width)
         for old in ending.get(g, ()):
-            memory.give(int(blocks[old]), sizes[old])
+            memory.release(int(blocks[old]), sizes[old])
     return Addresses(scalars, blocks, collected, memory.size), operands

@@ -1,10 +1,10 @@
-"""Calls as a program of words, which says what is applied to what.
+"""Calls encoded as a program of words for an interpreter (`steps/interpreter`).
 
-A program is a list of 32-bit numbers: the number of a function, how often it runs, and for each
-time a record. Function 0 collects operands from lane to lane, the others are pieces, whose record
-holds where their results go, where their constants are and where their operands begin: reads that
-always lie at the same distance share one number. So the program is as long as the robot, and the
-code (`steps/interpreter`) is not.
+A program is a list of 32-bit numbers: the number of a function, the number of its calls, and a
+record for each call. Function 0 gathers operands from lane to lane; the others are functions of
+the program, whose records have the addresses of their results, constants and operands. Operands
+that are always at the same distance share one address. So the length of the program grows with the
+robot, and the length of the code does not.
 """
 
 from __future__ import annotations
@@ -27,32 +27,34 @@ from featherlane.backends.cpu.steps.batching import (
 from featherlane.program.call_list import CallList, FunctionCalls
 from featherlane.program.graph import Graph
 
-COLLECT = 0  # its number among the functions
+COLLECT = 0  # the number of the function that gathers operands
 
 
 class Base(NamedTuple):
-    """For each read of a piece: which number of its record it is counted from, and how far."""
+    """The address of an operand of a function: an address of its record, and the distance from
+    it.
+    """
 
     number: int
     distance: int
 
 
 class StepCode(NamedTuple):
-    """A piece as code: its graph, and where its reads lie."""
+    """The code of a function: its graph, and the addresses of its operands."""
 
     graph: Graph
     bases: tuple[Base, ...]
 
     @property
     def size(self) -> int:
-        """The words of a record: where results go, where constants are, the bases."""
+        """The words of a record: the addresses of results and constants, and the bases."""
         return 2 + len({base.number for base in self.bases})
 
 
 class StepProgram(NamedTuple):
-    """The encoded calls of a program in one layout. words: 32-bit numbers; constants: those of
-    all groups; inputs, results: the addresses of the entries of all arrays in turn; known:
-    constants that are results, by address; size: of the workspace.
+    """The encoded calls of a program in one layout. words: 32-bit numbers; constants: of all
+    groups; inputs, results: the addresses of the entries of all arrays, one array after another;
+    known: constants that are results, by address; size: of the workspace.
     """
 
     layout: LaneLayout
@@ -65,7 +67,7 @@ class StepProgram(NamedTuple):
     size: int
 
     def arrays(self, dtype: np.dtype) -> ProgramArrays:
-        """The arrays that code in a dtype reads besides the user's."""
+        """The arrays of the program in a dtype."""
         start = np.zeros(self.size, dtype)
         for at, x in self.known.items():
             start[at : at + self.layout.width] = x
@@ -74,7 +76,7 @@ class StepProgram(NamedTuple):
 
 
 class ProgramArrays(NamedTuple):
-    """A program in memory. start: what a new workspace contains."""
+    """A program in memory. start: the initial contents of a workspace."""
 
     constants: np.ndarray
     words: np.ndarray
@@ -89,35 +91,35 @@ class ProgramArrays(NamedTuple):
 
 
 def _bases(at: np.ndarray) -> tuple[tuple[Base, ...], np.ndarray]:
-    """Of addresses (groups, reads): the bases of the reads, and the numbers (groups, bases)."""
-    found: list[Base] = []
+    """The bases of addresses (groups, reads), and the addresses (groups, bases) of records."""
+    bases: list[Base] = []
     columns: list[np.ndarray] = []
     for column in at.T:
         for number, first in enumerate(columns):
             distance = column - first
             if (distance == distance[0]).all():
-                found.append(Base(number, int(distance[0])))
+                bases.append(Base(number, int(distance[0])))
                 break
         else:
-            found.append(Base(len(columns), 0))
+            bases.append(Base(len(columns), 0))
             columns.append(column)
-    return tuple(found), np.array(columns).T.reshape(len(at), len(columns))
+    return tuple(bases), np.array(columns).T.reshape(len(at), len(columns))
 
 
 def _words(records: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
     """Records with the numbers of their functions as words: runs of one function share a head."""
     parts = [np.zeros(0, int)]
     for function, run in groupby(records, key=lambda record: record[0]):
-        own = [record for _, record in run]
-        parts += [np.array([function, len(own)]), *own]
+        records_of_run = [record for _, record in run]
+        parts += [np.array([function, len(records_of_run)]), *records_of_run]
     return np.concatenate(parts).astype(np.int32)
 
 
 def _collections(
     operands: GroupOperands, to: int, layout: LaneLayout
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Records that bring the loose reads to the block at `to`: where it goes, how many entries, and
-    where they begin for each lane. Reads that follow each other in all lanes are one record.
+    """Records that gather the operands that are not aligned into the block at `to`: target, count,
+    and source of each lane. Operands that are consecutive in all lanes share one record.
     """
     loose = np.flatnonzero(~operands.aligned)
     records: list[np.ndarray] = []
@@ -125,8 +127,8 @@ def _collections(
     start = 0
     for n in range(1, len(loose) + 1):
         if n == len(loose) or not (at[:, n] == at[:, n - 1] + layout.width).all():
-            place = to + start * layout.width
-            records.append(np.array([place, n - start, *at[:, start]]))
+            target = to + start * layout.width
+            records.append(np.array([target, n - start, *at[:, start]]))
             start = n
     first = operands.first.copy()
     first[loose] = to + np.arange(len(loose)) * layout.width
@@ -134,7 +136,7 @@ def _collections(
 
 
 def _constants(function: FunctionCalls, group: Group, layout: LaneLayout) -> np.ndarray:
-    """Of a group: a number for each where all lanes are of one call, else a vector for each."""
+    """The constants of a group: numbers if all lanes belong to one call, else vectors."""
     rows = function.constants[group.filled]
     return rows[0] if layout.calls == 1 else np.repeat(rows.T, layout.states, axis=1).reshape(-1)
 
@@ -146,24 +148,24 @@ def step_program(calls: CallList, layout: LaneLayout) -> StepProgram:
     addresses, operands = allocate(where, calls, [x for x in wanted if isinstance(x, int)])
     collections: list[list[np.ndarray]] = []
     reads: list[list[np.ndarray]] = [[] for _ in calls.functions]
-    for g, (group, own) in enumerate(zip(where.groups, operands, strict=True)):
-        records, first = _collections(own, addresses.collected.get(g, 0), layout)
+    for g, (group, operands_of_group) in enumerate(zip(where.groups, operands, strict=True)):
+        records, first = _collections(operands_of_group, addresses.collected.get(g, 0), layout)
         collections.append(records)
         reads[group.piece].append(first)
-    found = [_bases(np.array(rows)) for rows in reads]
-    starts = [iter(rows) for _, rows in found]
+    bases = [_bases(np.array(rows)) for rows in reads]
+    starts = [iter(rows) for _, rows in bases]
     words: list[tuple[int, np.ndarray]] = []
-    constants, taken = [np.zeros(0)], 0
+    constants, count_of_constants = [np.zeros(0)], 0
     for g, group in enumerate(where.groups):
         constants.append(_constants(calls.functions[group.piece], group, layout))
         words += [(COLLECT, record) for record in collections[g]]
-        record = np.array([addresses.blocks[g], taken, *next(starts[group.piece])])
+        record = np.array([addresses.blocks[g], count_of_constants, *next(starts[group.piece])])
         words.append((group.piece + 1, record))
-        taken += len(constants[-1])
+        count_of_constants += len(constants[-1])
     results, known, size = _results(wanted, addresses, layout)
     return StepProgram(
         layout,
-        [StepCode(f.graph, bases) for f, (bases, _) in zip(calls.functions, found, strict=True)],
+        [StepCode(f.graph, bases) for f, (bases, _) in zip(calls.functions, bases, strict=True)],
         _words(words),
         np.concatenate(constants),
         addresses.scalars[: where.input_scalars].astype(np.int32),
@@ -176,7 +178,7 @@ def step_program(calls: CallList, layout: LaneLayout) -> StepProgram:
 def _results(
     wanted: Sequence[int | float], addresses: Addresses, layout: LaneLayout
 ) -> tuple[np.ndarray, dict[int, float], int]:
-    """The address of each result; those of numbers that are known lie behind all else."""
+    """The address of each result. Results that are constants come last in the workspace."""
     size, known, at = addresses.size, {}, []
     for x in wanted:
         if isinstance(x, int):

@@ -1,8 +1,8 @@
-"""Step programs as machine code: one function for each piece, and an interpreter of the words.
+"""Step programs as machine code: a function for each function of the program, and an interpreter of
+the words.
 
-The code is the inner loop of a generalised ufunc, as that of one graph is (`graphs/kernel`). It
-runs the program for one group of states after another, in a workspace that threads take and give
-back.
+The code is the inner loop of a generalised ufunc, like the code of a graph (`graphs/kernel`). It
+runs the program for one group of states after another, in a workspace from a pool.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _integer(name: str, words: str, k: str | int) -> list[str]:
 
 
 def _offset(t: Lanes, name: str, base: str, words: str, k: str | int) -> list[str]:
-    """Makes %name point to base + the number that is word k of a list."""
+    """Sets %name to base + word k of a list."""
     return [
         *_integer(f"{name}.x", words, k),
         lower.scalar_at(t, f"%{name}", f"%{base}", f"%{name}.x"),
@@ -46,7 +46,7 @@ def _offset(t: Lanes, name: str, base: str, words: str, k: str | int) -> list[st
 
 
 def _signature(function: int) -> str:
-    """The function of so many words of a program, with its parameters."""
+    """A function of the interpreter, by number, with its parameters."""
     if function == COLLECT:
         return "@collect(ptr %memory, ptr %records, i64 %count)"
     return f"@piece{function}(ptr %memory, ptr %constants, ptr %records, i64 %count)"
@@ -160,9 +160,9 @@ def _run(codes: Sequence[StepCode], layout: LaneLayout) -> str:
 
 
 def _mover(t: Lanes, name: str, states: int, body: list[str]) -> str:
-    """@pack or @unpack. The body runs for each entry, which lies in a vector at %at of the
-    workspace, and %o bytes behind %r0, %r1, ...: the rows of a group of states, of which the last
-    one stands for those that are missing.
+    """@pack or @unpack. The body runs for each entry, which is a vector at %at of the workspace,
+    and at offset %o of %r0, %r1, ...: the rows of a group of states, whose last row is repeated for
+    missing states.
     """
     lines = [
         f"define internal void @{name}(ptr %memory, ptr %places, ptr %rows, i64 %step, "
@@ -179,7 +179,7 @@ def _mover(t: Lanes, name: str, states: int, body: list[str]) -> str:
 
 
 def _pack(t: Lanes, states: int) -> str:
-    """@pack: rows of the user's array into the workspace, each entry to its place."""
+    """@pack: rows of the user's array into the workspace, each entry to its address."""
     part, align, body = t.of(states), t.dtype.itemsize, []
     for s in range(states):
         body += [f"%p{s} = at %r{s} %o", f"%x{s} = load {t.scalar}, ptr %p{s}, align {align}"]
@@ -188,7 +188,7 @@ def _pack(t: Lanes, states: int) -> str:
 
 
 def _unpack(t: Lanes, states: int) -> str:
-    """@unpack: results, each from its place, into rows of the user's array."""
+    """@unpack: results, each from its address, into rows of the user's array."""
     part, align = t.of(states), t.dtype.itemsize
     body = [f"%v = load {part}, ptr %at, align {align}"]
     for s in range(states):
@@ -201,7 +201,9 @@ def _unpack(t: Lanes, states: int) -> str:
 
 
 def _move(name: str, n: int, shape: tuple[int, ...], places: str, stride: int) -> list[str]:
-    """Calls @pack or @unpack for array n. places: of its entries; stride: its first core stride."""
+    """Calls @pack or @unpack for array n. places: the table of the addresses of its entries;
+    stride: the number of its first core stride.
+    """
     sizes, strides = (1, 1, *shape)[-2:], matrix_strides(n, len(shape))
     loads = [word(f"core{n}.{axis}", "i64", "%steps", stride + axis) for axis in range(len(shape))]
     matrix = ", ".join(f"i64 {x}" for x in (*sizes, *strides))
@@ -216,12 +218,12 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 def _moves(name: str, places: str, shapes: Shapes, arrays: range, strides: list[int]) -> list[str]:
-    """Moves some of the arrays, whose entries have their places one after another in a list."""
-    lines, taken = [], 0
+    """Moves some of the arrays. places: the table of the addresses of their entries."""
+    lines, count = [], 0
     for n in arrays:
-        at = f"getelementptr inbounds i32, ptr %{places}, i64 {taken}"
+        at = f"getelementptr inbounds i32, ptr %{places}, i64 {count}"
         lines += _move(name, n, shapes[n], at, strides[n])
-        taken += math.prod(shapes[n])
+        count += math.prod(shapes[n])
     return lines
 
 

@@ -42,15 +42,15 @@ class LoadedSteps(LoadedLoop):
 
 
 def block_length(links: int, dtype: Any) -> int:
-    """The links that one lane gets if all links but the first, which comes before, are shared."""
+    """The links of one lane if all links but the first, which runs before, share the lanes."""
     return max(1, -(-(links - 1) // jit.widest(np.dtype(dtype))))
 
 
 class StepEvaluator(BatchEvaluator):
     """Evaluates a program of calls in one dtype on arrays (..., *core shape).
 
-    wide: whether calls that do not wait for each other fill the lanes that states leave; block: how
-    many neighbouring links are then meant to be in one lane, by default `block_length`.
+    wide: whether independent calls fill the lanes that states leave empty; block: the neighbouring
+    links that one lane then gets, by default `block_length`.
     """
 
     def __init__(

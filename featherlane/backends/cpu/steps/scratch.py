@@ -1,5 +1,5 @@
-"""Workspaces of programs of steps: each begins with the program's constants and zeros, so that a
-program keeps its own. One thread at a time has one, and it waits for the next call.
+"""Workspaces of step programs. Each begins with the program's constants and zeros, so each program
+has a separate pool. A thread uses one workspace at a time, and then returns it to the pool.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from featherlane.backends.cpu.scratch import ALLOCATE, WAITING
 from featherlane.backends.llvm.macros import expanded
 from featherlane.backends.llvm.records import field, words
 
-KEPT = 16  # workspaces that wait for the next call, one for each thread at a time
+KEPT = 16  # workspaces of a pool, one for each thread that may compute at once
 
 FUNCTIONS = f"""
 @work = global [{words(LoopWords)} x i64] zeroinitializer, align 8
@@ -40,7 +40,7 @@ define void @forget() {{
 
 
 def functions() -> str:
-    """@scratch_take gives a workspace that nobody else has, @scratch_give returns it, @forget frees
-    all that wait.
+    """@scratch_take takes a workspace from the pool, @scratch_give returns it, @forget frees all in
+    the pool.
     """
     return expanded(FUNCTIONS)

@@ -28,12 +28,12 @@ WATCHED = 200e-6
 PATIENCE = 50e-6  # s that a caller spins for the last worker before it sleeps
 COUNTED = 1000  # pauses that are timed as one
 STACK = 1 << 20  # bytes of a worker's stack at least: it may run Python, see `share_calls`
-GOODBYE = 1.0  # s that a worker has to end in
+GOODBYE = 1.0  # s within which a worker must end
 RunPart = Callable[[int, int], None]  # (first, count)
 
 
 def _new_lock() -> int:
-    """The address of a new lock of CPython, taken. It is never freed: a process has few."""
+    """The address of a new lock of CPython, held. It is never freed: a process has few."""
     pointer, number = ctypes.c_void_p, ctypes.c_int
     lock = python_function("PyThread_allocate_lock", pointer)()
     if not lock:
@@ -44,9 +44,9 @@ def _new_lock() -> int:
 
 @contextmanager
 def _stack_of_workers() -> Iterator[None]:
-    """Threads that start meanwhile have at least STACK bytes, whatever the program asks for."""
+    """Threads that start within the context have a stack of at least STACK bytes."""
     asked = threading.stack_size()
-    if (asked or _system_stack()) >= STACK:  # 0: what the system gives
+    if (asked or _system_stack()) >= STACK:  # 0: the system's default
         yield
         return
     threading.stack_size(STACK)
@@ -57,7 +57,7 @@ def _stack_of_workers() -> Iterator[None]:
 
 
 def _system_stack() -> int:
-    """The bytes of a thread's stack if the program does not ask for any."""
+    """The bytes of a thread's stack by default."""
     try:
         import resource
     except ImportError:  # Windows: 1 MiB
@@ -67,8 +67,8 @@ def _system_stack() -> int:
 
 
 class ThreadPool:
-    """The calling thread and up to `most` - 1 workers, which start when a call first wants them and
-    end with the process. `place` is the address of the pool's memory.
+    """The calling thread and up to `most` - 1 workers, which start when a call first needs them and
+    end with the process. `address` is that of the pool's memory.
     """
 
     def __init__(self) -> None:
@@ -79,13 +79,13 @@ class ThreadPool:
         self._share, self._serve = of("share", *[pointer] * 4), of("serve", pointer, number)
         self._dismiss, self._pauses = of("dismiss", pointer), of("pauses", number)
         self._words = aligned((pool_ir.memory(self.most - 1),), np.dtype(np.int64))
-        self.place = self._words.ctypes.data
+        self.address = self._words.ctypes.data
         self._workers: list[threading.Thread] = []
         self.reset()
 
     def reset(self) -> None:
-        """Starts without workers, as a new pool or in a forked process, which has one thread. That
-        may be within a call, as its caller or as a worker: no part is left for it then.
+        """Starts without workers, as a new pool or in a forked process, which has one thread. The
+        fork may be within a call, in its caller or in a worker: then no part remains to be claimed.
         """
         is_worker = threading.current_thread() in self._workers
         self._workers = []
@@ -113,11 +113,13 @@ class ThreadPool:
         return self.get("size")
 
     def grow(self, threads: int) -> None:
-        """Starts workers, if it can, until there are so many threads with the calling one."""
+        """Starts workers, if possible, until there are so many threads, the calling one
+        included.
+        """
         wanted = min(threads, self.most) - 1
         if len(self) < wanted:
             with self._growing:
-                if self._is_growing:  # a signal handler's call within: it goes on with fewer
+                if self._is_growing:  # a signal handler's call within: it continues with fewer
                     return
                 self._is_growing = True
                 try:
@@ -127,7 +129,7 @@ class ThreadPool:
                     self._is_growing = False
 
     def _start_worker(self) -> bool:
-        """Starts one more worker if it can; workers beyond the cores do not watch for calls."""
+        """Starts a further worker if possible; workers beyond the cores do not watch for calls."""
         if self.get("stop"):
             return False
         k, others = len(self), physical_cores() - 1
@@ -137,15 +139,17 @@ class ThreadPool:
         at = WORKERS + pool_ir.LINE_WORDS * k
         self._words[at : at + words(WorkerWords)] = WorkerWords(0, _new_lock(), int(watch))
         name = f"featherlane {k + 1}"
-        worker = threading.Thread(target=self._serve, args=(self.place, k), name=name, daemon=True)
-        # Its place is taken before it starts: no exception of a signal handler may lead a second
-        # worker there
+        worker = threading.Thread(
+            target=self._serve, args=(self.address, k), name=name, daemon=True
+        )
+        # Its words are reserved before it starts: no exception of a signal handler may start a
+        # second worker on them
         self._workers.append(worker)
         self.put("size", k + 1)
         try:
             with _stack_of_workers():
                 worker.start()
-        except RuntimeError:  # the system has no more threads, or the interpreter ends
+        except RuntimeError:  # the system has no further threads, or the interpreter ends
             self._workers.pop()
             self.put("size", k)
             return False
@@ -163,7 +167,7 @@ class ThreadPool:
     def stop(self) -> None:
         """Ends all workers, for good."""
         with self._growing:
-            self._dismiss(self.place)
+            self._dismiss(self.address)
             self.put("size", 0)
             for worker in self._workers:
                 if worker.ident is not None:
@@ -192,7 +196,7 @@ class ThreadPool:
 
         process = os.getpid()
         callback = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(loop)
-        task = SharedTask(function_address(callback), 1, self.place, 1, part, 1, 0, threads)
+        task = SharedTask(function_address(callback), 1, self.address, 1, part, 1, 0, threads)
         self.share(packed(task), [0], count, [1])
         if os.getpid() != process:
             raise RuntimeError(
@@ -205,13 +209,13 @@ class ThreadPool:
 
 
 _pools: dict[str, ThreadPool | StandardPool] = {}
-_all: list[ThreadPool | StandardPool] = []  # for good: workers use the memory and code of theirs
+_all: list[ThreadPool | StandardPool] = []  # never freed: workers use the memory and code of theirs
 _making = threading.RLock()
 
 
 def thread_pool() -> ThreadPool | StandardPool:
-    """The pool of this process, created when it is first asked for: the one in machine code, if it
-    has run a small task rightly, or one of Python's threads.
+    """The pool of this process, created at the first call: the pool in machine code if it has run a
+    small task correctly, else a pool of Python's threads.
     """
     while (kind := _kind()) not in _pools:
         with _making:
@@ -221,23 +225,23 @@ def thread_pool() -> ThreadPool | StandardPool:
 
 
 def _kind() -> str:
-    return "standard" if native.refusal() else "own"
+    return "standard" if native.refusal() else "native"
 
 
 def _make(kind: str) -> None:
-    """Creates a pool, or refuses the one in machine code if it is wrong. An exception of a signal
-    handler, or a call that it makes, may come anywhere in between.
+    """Creates a pool; refuses machine code if its pool fails a test. An exception of a signal
+    handler, or a call from it, may come anywhere in between.
     """
     pool = StandardPool() if kind == "standard" else ThreadPool()
     _all.append(pool)
     atexit.register(pool.stop)
-    if isinstance(pool, ThreadPool) and not _counts_rightly(pool):
+    if isinstance(pool, ThreadPool) and not _passes_test(pool):
         native.refuse("the thread pool did not run a small task rightly")
     else:
         _pools.setdefault(kind, pool)
 
 
-def _counts_rightly(pool: ThreadPool) -> bool:
+def _passes_test(pool: ThreadPool) -> bool:
     """Whether two threads run each part of a small task once."""
     ran = np.zeros(64, int)
 

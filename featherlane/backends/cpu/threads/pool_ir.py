@@ -1,13 +1,14 @@
 """The thread pool in machine code: a caller shares the states of a call with workers.
 
 Threads claim parts of the states from a counter, large parts first, so that all end at nearly the
-same time and nobody waits for a thread that comes late. Workers never return to Python: between
-calls they spin for a short time, watching for the next one, and then sleep, each on a lock of its
-own. One call at a time has the pool; a call that finds it busy runs in its own thread. What this
-gives is in docs/performance.md, "Two threads".
+same time and nobody waits for a late thread. Workers never return to Python: between calls they
+spin for a short time, watching for the next call, and then sleep, each on a separate lock. One call
+at a time uses the pool; a call that finds it busy runs in the calling thread alone. Measurements
+are in docs/performance.md, "Two threads".
 
-The gate is one word: how many workers may still enter (upper half), and how many are inside (lower
-half). The call is over when its caller has closed the gate and nobody is inside.
+The gate is one word: the number of workers that may still enter (upper half), and the number of
+workers inside (lower half). The call is over when its caller has closed the gate and nobody is
+inside.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ LINE_WORDS = LINE // 8
 WAITING = 1 << 31  # a bit of the gate: the caller sleeps until the last worker has left
 INSIDE = WAITING - 1  # the bits of the gate that count the workers inside
 CLOSED = (1 << 32) - 1  # gates above this value are open
-PART_SHARE = 4  # a part is that fraction of what would be left for each thread
-# A worker that had to be woken watches half as long afterwards, down to that fraction
-# (docs/choices.md, "How threads share a call")
+PART_SHARE = 4  # a part is 1 / PART_SHARE of the remaining states of each thread
+# A worker that had to be woken watches half as long afterwards, down to 1 / LEAST_WATCH of the
+# longest time (docs/choices.md, "How threads share a call")
 LEAST_WATCH = 4
 
-# The words of a pool's memory, by cache line: a word that is written often has its own
+# The words of a pool's memory, by cache line: a word that is written often has a separate line
 _LINES = (
     ("gate",),
     ("busy",),
@@ -37,7 +38,7 @@ _LINES = (
     ("size", "stop", "spins", "done", "acquire", "release"),  # workers; locks and their functions
     ("task", "args", "dims", "steps", "threads"),  # of the call that has the pool
 )
-WORKERS = LINE_WORDS * len(_LINES)  # where the lines of the workers begin
+WORKERS = LINE_WORDS * len(_LINES)  # the offset of the lines of the workers
 
 
 def pool_word(name: str) -> int:
@@ -46,11 +47,11 @@ def pool_word(name: str) -> int:
     return LINE_WORDS * line + names.index(name)
 
 
-# The line of a worker: whether it sleeps, on which lock, and for how many pauses it watches before
+# The line of a worker: whether it sleeps, its lock, and the pauses for which it watches before
 WorkerWords = namedtuple("WorkerWords", "asleep lock watch")
 # An inner loop with so many arrays, which a pool shares: the states of a vector; of the smallest
-# part, of which other parts are multiples; those that are worth a thread; those from which on
-# sleeping workers are woken; and the most threads that take part
+# part, of which other parts are multiples; the fewest states that are worth a thread; the fewest
+# states for which sleeping workers are woken; and the most threads that take part
 SharedTask = namedtuple("SharedTask", "loop arrays pool width part each cold threads")
 
 

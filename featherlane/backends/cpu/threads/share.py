@@ -22,8 +22,8 @@ LEAST = 8  # states of such a part, if there are as many
 
 
 class CallArrays:
-    """The arrays of a call, inputs and then results. cores: for each array the dimensions of one
-    state; lead: the leading dimensions, to which inputs broadcast.
+    """The arrays of a call, inputs and then results. cores: the number of dimensions of one state,
+    for each array; lead: the leading dimensions, to which inputs broadcast.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class CallArrays:
         self.states = math.prod(lead)
 
     def steps(self) -> list[int] | None:
-        """The strides of an inner loop over all states; None if no loop takes these arrays."""
+        """The strides of an inner loop over all states; None if no loop can run on these arrays."""
         pairs = list(zip(self.arrays, self.cores, strict=True))
         steps = [strides.state_stride(x, core, self.lead) for x, core in pairs]
         known = [step for step in steps if step is not None]
@@ -53,18 +53,18 @@ class CallArrays:
 
 
 def task_of(kernel: Kernel, cost: CallCost, arrays: int, threads: int | None = None) -> bytes:
-    """The record of a kernel that the pool of threads reads. threads: how many take part, None for
-    as many as pay.
+    """The record of a kernel that the thread pool reads. threads: the threads that take part, None
+    for as many as the cost model chooses.
     """
     each, cold = (cost.each(), cost.alone() + 1) if threads is None else (1, 0)
-    kind = kernel.code.address, arrays, thread_pool().place, cost.width, cost.part()
+    kind = kernel.code.address, arrays, thread_pool().address, cost.width, cost.part()
     return packed(SharedTask(*kind, each, cold, threads or physical_cores()))
 
 
 def spread(call: CallArrays, kernel: Kernel, cost: CallCost, threads: int | None = None) -> bool:
     """Runs a kernel on the states of a call, shared by at most so many threads, by default as many
-    as pay. False if its loop cannot take these arrays. Results have the same bits however the
-    states are divided.
+    as the cost model chooses. Returns False if its loop cannot run on these arrays. Results have
+    the same bits for every division of the states.
     """
     steps = call.steps()
     if steps is not None:

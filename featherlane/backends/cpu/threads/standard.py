@@ -1,4 +1,4 @@
-"""Threads of Python that share the states of a call, where the pool in machine code is not used."""
+"""Python's threads, which share the states of a call where the pool in machine code is not used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from featherlane.backends.llvm.records import packed, words
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-PARTS = 4  # of the states for each thread, so that a slow thread delays the others less
+PARTS = 4  # parts of the states for each thread, so that a slow thread delays the others less
 
 
 class _Gate:
-    """Lets the parts of a call in as long as it is there: they read and write its arrays."""
+    """Runs the parts of a call while the gate is open: they read and write the call's arrays."""
 
     def __init__(self) -> None:
         self._changed, self._open, self._inside = threading.Condition(), True, 0
@@ -35,7 +35,7 @@ class _Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Waits for the parts that have begun, though signal handlers raise exceptions."""
+        """Waits for the parts that have begun, even if signal handlers raise exceptions."""
         interruption: BaseException | None = None
         while True:
             try:
@@ -52,7 +52,7 @@ class _Gate:
 class StandardPool:
     """A thread pool with the interface of `ThreadPool`, without memory for machine code."""
 
-    place = 0
+    address = 0
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
@@ -60,11 +60,11 @@ class StandardPool:
         self._here = threading.local()
 
     def __len__(self) -> int:
-        """The workers that there may be."""
+        """The most workers that may run."""
         return self._size
 
     def grow(self, threads: int) -> None:
-        """Lets so many threads take part."""
+        """Allows so many threads to take part."""
         if threads - 1 > self._size:
             from concurrent.futures import ThreadPoolExecutor  # slow to import
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Form(ABC, Generic[T]):
+class CodeWriter(ABC, Generic[T]):
     """Writes pieces of code. Values of the program are in memory, at multiples of `unit`."""
 
     unit: int
