@@ -190,9 +190,9 @@ def test_an_entry_point_that_is_wrong_is_found(right, wrong):
 def test_a_pool_that_is_wrong_is_found(monkeypatch):
     """A pool that claims nothing, and one whose parts come twice."""
     made = pool.ThreadPool()
-    assert pool._counts_rightly(made)
+    assert pool._passes_test(made)
     monkeypatch.setattr(made, "share_calls", lambda run, count, part, threads: None)
-    assert not pool._counts_rightly(made)
+    assert not pool._passes_test(made)
     made.stop()
     monkeypatch.setattr(pool, "_pools", {})
     monkeypatch.setattr(native, "_refused", [])
