@@ -9,10 +9,14 @@ from time import process_time
 
 import numpy as np
 from options import parser, write_json
+from synthesis import synthesised
 
 import featherlane as fl
 from featherlane.backends.fixed.evaluate import evaluate, floats
-from featherlane.backends.fpga.verify.board_cost import wrapper_resources
+from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.module import Module, sources
+from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.stream import add_stream_ports
 
 STALLS = 64  # of 256 cycles
 
@@ -25,6 +29,16 @@ def options():
     made.add_argument("--states", type=int, default=10_000, help="of each (%(default)s)")
     made.add_argument("--synthesised", action="store_true", help="also LUTs and flip-flops")
     return made.parse_args()
+
+
+def wrapper_resources(board: WrappedCore) -> Resources:
+    """The resources of the wrapper for UltraScale+ devices, without those of what it is around.
+    Raises CompileError if Yosys is missing.
+    """
+    core = board.core
+    outline = Module(core.name, directive="(* blackbox *)")
+    add_stream_ports(outline, core.results.bits, core.tasks.bits)
+    return synthesised(sources({core.name: outline, **board.modules}), board.name)
 
 
 def rows(args):

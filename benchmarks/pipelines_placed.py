@@ -17,6 +17,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import options
+import placement
+import synthesis
 
 from featherlane.api.fixed import fixed_function, input_ranges
 from featherlane.backends.fixed.assign import fitted
@@ -24,7 +26,6 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.report import module_tiles
-from featherlane.backends.fpga.verify import place, synthesis
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_call, pipelined
@@ -96,7 +97,7 @@ def figures(job: Job) -> Row:
     """What is placed, at the next interval if it is never routed."""
     modules = synthesis.modules_of_unit(job.design, job.module)
     try:
-        found = place.placed(modules, job.module, 1e3 / CLOCK)
+        found = placement.placed(modules, job.module, 1e3 / CLOCK)
     except CompileError as error:
         print(f"{job.module} at {job.interval}: {error}", file=sys.stderr, flush=True)
         if job.interval == LONGEST:

