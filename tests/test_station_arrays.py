@@ -15,7 +15,7 @@ from repetition import full, repeated
 import featherlane as fl
 from featherlane.accelerators.designers import Designer
 from featherlane.accelerators.organise.array_stations import station_arrays
-from featherlane.accelerators.organise.functions_organisation import split_columns
+from featherlane.accelerators.organise.columns import split_columns
 from featherlane.accelerators.organise.pass_graph import SHARES, STATIONS, all_functions_graph
 from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.evaluate import Evaluator, quantised

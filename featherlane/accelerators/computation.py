@@ -14,9 +14,14 @@ from typing import Any
 import numpy as np
 
 from featherlane.accelerators.choices import COLUMNS, LIMBS, DesignSpec, with_wrenches
+from featherlane.accelerators.organise.array_stations import StationArrays
 from featherlane.accelerators.organise.arrays import Arrays
-from featherlane.accelerators.organise.functions_organisation import FunctionsOrganiser
-from featherlane.accelerators.organise.organisation import Organisation, Organiser
+from featherlane.accelerators.organise.organisation import (
+    Organisation,
+    Organiser,
+    function_organiser,
+    functions_organiser,
+)
 from featherlane.accelerators.organise.pass_graph import (
     METHODS,
     NO_WRENCHES,
@@ -175,14 +180,14 @@ class FunctionComputation(Computation):
         return organisation.design, organisation
 
     @cached_property
-    def _limbs(self) -> Organiser:
+    def _limbs(self) -> Organiser[Arrays]:
         model, name = self.model, self.variant.name
         self._check_arrays()
         if name not in SHARES:
             raise HasNoArrays(
                 f"arrays is {LIMBS!r}, but function is {name!r}: {one_of(name, SHARES)}"
             )
-        return Organiser(
+        return function_organiser(
             model,
             name,
             root=model.bodies[0].name,  # it stays where it is
@@ -268,7 +273,7 @@ class PassComputation(Computation):
         return organisation.design, organisation
 
     @cached_property
-    def _arrays(self) -> FunctionsOrganiser:
+    def _arrays(self) -> Organiser[StationArrays]:
         model, spec = self.model, self.spec
         assign = pass_formats(model, spec.format, self.given)
         if spec.algorithm != FACTOR:
@@ -282,7 +287,7 @@ class PassComputation(Computation):
                 f"joints of {model.name!r} share coordinates, which arrays do not take: "
                 "wanted arrays=None"
             )
-        return FunctionsOrganiser(model, spec.functions, spec.target, assign)
+        return functions_organiser(model, spec.functions, spec.target, assign)
 
 
 def flat_of(whole: Whole) -> Datapath:

@@ -8,7 +8,7 @@ graph has as calls of one step, comes behind the sweeps of the station that has 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from featherlane.accelerators.organise.arrays import (
@@ -38,7 +38,6 @@ from featherlane.accelerators.organise.streams import (
     without_calls,
 )
 from featherlane.algorithms.all_functions import all_functions
-from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.cut import parted
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.prepare import rewritten
@@ -72,21 +71,7 @@ class StationKernels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StationArrays(Arrays):
-    """Functions of a robot as kernels of stations. kernels: of the sweeps; columns: of the product
-    with M^-1, by kind.
-    """
-
-    columns: Mapping[Turn, SlotKernel] = field(default_factory=dict)
-
-    def changed(self, change: Callable[[Datapath], Datapath]) -> StationArrays:
-        """Returns the arrays with other formats, or fused products, in their kernels. change: gives
-        a datapath of the same graph.
-        """
-        every: dict[Any, SlotKernel] = {**self.kernels, **self.columns}
-        flat, made = slots.changed(self.datapath, every, change)
-        kernels = {part: made[part] for part in self.kernels}
-        columns = {turn: made[turn] for turn in self.columns}
-        return replace(self, datapath=flat, kernels=kernels, columns=columns)
+    """Functions of a robot as kernels of stations."""
 
     @property
     def of_stations(self) -> dict[str, list[SlotKernel]]:

@@ -8,10 +8,10 @@ that carry it, its backward part what depends on the chains that it carries; at 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -99,6 +99,7 @@ class Arrays:
 
     datapath: the flat definition, whose inputs named in `constants` are numbers of the robot.
     kernels: in an order in which none needs a later one, by part; the ground's group is WORLD.
+    columns: the kernels of the product with M^-1, by kind, of several functions.
     """
 
     model: Robot
@@ -108,6 +109,7 @@ class Arrays:
     datapath: Datapath
     constants: Mapping[str, np.ndarray]
     kernels: Mapping[ArrayPart, SlotKernel]
+    columns: Mapping[Any, SlotKernel] = field(default_factory=dict)
 
     @cached_property
     def whole(self) -> Datapath:
@@ -126,12 +128,15 @@ class Arrays:
         """The products that are computed with their sums."""
         return self.datapath.fused
 
-    def changed(self, change: Callable[[Datapath], Datapath]) -> Arrays:
+    def changed(self, change: Callable[[Datapath], Datapath]) -> Self:
         """Returns the arrays with other formats, or fused products, in their kernels. change: gives
         a datapath of the same graph.
         """
-        flat, kernels = slots.changed(self.datapath, self.kernels, change)
-        return replace(self, datapath=flat, kernels=kernels)
+        every: dict[Any, SlotKernel] = {**self.kernels, **self.columns}
+        flat, changed = slots.changed(self.datapath, every, change)
+        kernels = {part: changed[part] for part in self.kernels}
+        columns = {turn: changed[turn] for turn in self.columns}
+        return replace(self, datapath=flat, kernels=kernels, columns=columns)
 
     @property
     def carriers(self) -> tuple[int, ...]:

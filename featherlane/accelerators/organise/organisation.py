@@ -7,13 +7,12 @@ separate arrays by the DSPs and LUTs that an estimate gives for them at the inte
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import ceil
 from typing import Generic, NamedTuple, TypeVar
 
+from featherlane.accelerators.organise.array_stations import StationArrays, station_arrays
 from featherlane.accelerators.organise.arrays import (
     COMPUTED,
     PRESCRIBED,
@@ -23,13 +22,13 @@ from featherlane.accelerators.organise.arrays import (
     arrays,
     in_q16,
 )
+from featherlane.accelerators.organise.columns import columns_in_turn, split_columns
+from featherlane.accelerators.organise.estimates import kernel_estimate, share
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.organise.roots import MODES, RootChoice, rooted
-from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.schedule import turns
-from featherlane.backends.fpga.cost import multiplexer
-from featherlane.backends.fpga.devices import Device, load, operators, width
+from featherlane.backends.fpga.devices import Device, load
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.errors import one_of, shown
 from featherlane.robot.chains import Alike, Chain
@@ -142,7 +141,7 @@ def organise(
     ValueError for unknown arguments.
     """
     target = load(device, clock=1e3 / clock)
-    return Organiser(model, function, target, root, mode, algorithm, assign).at(interval)
+    return function_organiser(model, function, target, root, mode, algorithm, assign).at(interval)
 
 
 class KeptCuts(Generic[Cut]):
@@ -180,49 +179,94 @@ class KeptCuts(Generic[Cut]):
         return self._some[key]
 
 
-class Organiser:
-    """Makes the organisations of a function at several intervals, which share their cuts. Other
-    arguments are those of `organise`.
+class Organiser(Generic[Cut]):
+    """Makes the organisations of a design at several intervals, which share their cuts.
+
+    model: the robot at the root of the circuits; before: as it came, if that differs. label: of the
+    functions. mode: of the root; roots: the bodies that were compared. reasons: of decisions that
+    hold at all intervals.
     """
 
     def __init__(
         self,
         model: Robot,
-        function: str,
+        label: str,
         device: Device,
-        root: str | None = None,
+        cuts: KeptCuts[Cut],
+        *,
+        before: Robot | None = None,
         mode: str = COMPUTED,
-        algorithm: str | None = None,
-        assign: Assign = in_q16,
+        roots: tuple[RootChoice, ...] = (),
+        reasons: Sequence[str] = (),
     ) -> None:
-        if not isinstance(model, Robot):
-            raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
-        if mode not in MODES:
-            raise ValueError(f"mode is {shown(mode)}: {one_of(mode, MODES)}")
-        wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
-        if function not in wanted:
-            raise ValueError(f"function is {shown(function)}: {one_of(function, wanted)}")
-        self.function, self.mode, self.before = function, mode, model
-        self.device = device
-        self.reasons = list[str]()
-        model = _without_friction(model, self.reasons)
-        found = rooted(model, root, mode, self.device, self.reasons)
-        self.model, self.roots = found
-        prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
-        cut = partial(arrays, self.model, function, algorithm, prescribed, assign=assign)
-        self._cuts = KeptCuts[Arrays](cut)
+        self.model, self.before = model, model if before is None else before
+        self.label, self.device, self.mode, self.roots = label, device, mode, roots
+        self._cuts, self._reasons = cuts, reasons
 
     def at(self, interval: int) -> Organisation:
-        """Returns the organisation at an interval."""
+        """Returns the organisation at an interval, cycles from one task to the next. The products
+        of an array are those of both stations' sweeps together.
+        """
         if not isinstance(interval, int) or interval < 1:
             raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
-        apart, together, reasons = self._cuts.apart, self._cuts.together, [*self.reasons]
-        given = together, apart, interval, self.device, reasons
-        kept = groups_in_turn(*given)
-        made = self._cuts.shared(frozenset(together.groups[number] for number in kept))
-        found = tuple(array_choices(made, apart, kept, interval))
-        asked = self.function, interval, self.mode, self.roots
-        return Organisation(self.model, self.before, *asked, found, made, tuple(reasons))
+        apart, together, reasons = self._cuts.apart, self._cuts.together, [*self._reasons]
+        options = interval, self.device, reasons
+        kept = groups_in_turn(together, apart, *options)
+        members = frozenset(together.groups[number] for number in kept)
+        if not together.columns:
+            made = self._cuts.shared(members)
+        else:
+            in_turn = columns_in_turn(together.columns, *options)
+            made = self._cuts.shared(members, in_turn=in_turn)
+            if in_turn:
+                made = replace(made, columns=split_columns(made.columns, *options))
+        choices = tuple(array_choices(made, apart, kept, interval))
+        head = self.model, self.before, self.label, interval, self.mode, self.roots
+        return Organisation(*head, choices, made, tuple(reasons))
+
+
+def function_organiser(
+    model: Robot,
+    function: str,
+    device: Device,
+    root: str | None = None,
+    mode: str = COMPUTED,
+    algorithm: str | None = None,
+    assign: Assign = in_q16,
+) -> Organiser[Arrays]:
+    """Returns the organiser of one function. The arguments are those of `organise`."""
+    if not isinstance(model, Robot):
+        raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
+    if mode not in MODES:
+        raise ValueError(f"mode is {shown(mode)}: {one_of(mode, MODES)}")
+    wanted = SWEEPS if mode == PRESCRIBED else tuple(SHARES)
+    if function not in wanted:
+        raise ValueError(f"function is {shown(function)}: {one_of(function, wanted)}")
+    reasons = list[str]()
+    plain = _without_friction(model, reasons)
+    rooted_model, roots = rooted(plain, root, mode, device, reasons)
+    prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
+    cut = partial(arrays, rooted_model, function, algorithm, prescribed, assign=assign)
+    return Organiser(
+        rooted_model,
+        function,
+        device,
+        KeptCuts(cut),
+        before=model,
+        mode=mode,
+        roots=roots,
+        reasons=reasons,
+    )
+
+
+def functions_organiser(
+    model: Robot, functions: Collection[str], device: Device, assign: Assign = in_q16
+) -> Organiser[StationArrays]:
+    """Returns the organiser of several functions in one design, some of those of
+    `fl.multifunction`; M^-1 is by the factor of M. assign: gives the formats.
+    """
+    cuts = KeptCuts(partial(station_arrays, model, functions, assign=assign), in_turn=False)
+    return Organiser(model, f"{len(functions)} functions", device, cuts)
 
 
 def _without_friction(model: Robot, reasons: list[str]) -> Robot:
@@ -287,32 +331,6 @@ def _is_cheaper(
     told += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
     reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {told}.")
     return takes < instead
-
-
-def share(x: Resources, device: Device) -> float:
-    return x.dsps / device.dsps + x.luts / device.luts
-
-
-def kernel_estimate(kernel: SlotKernel, interval: int, device: Device) -> Resources:
-    """What the operations of a kernel take, without a schedule: each kind of multiplier as often as
-    the interval asks for, with a multiplexer of so many sources for both operands; all adders.
-    """
-    datapath = kernel.datapath
-    own = Counter(operator for operator in operators(datapath, device) if operator)
-    dsps = luts = 0.0
-    for operator, count in own.items():
-        if operator.shared and operator.kind.startswith("multiply"):
-            multiplier = next(m for m in device.multipliers if m.kind == operator.kind)
-            units, sources = ceil(count / interval), min(count, interval)
-            choice = multiplexer(device, {*map(str, range(sources))}, (interval - 1).bit_length())
-            dsps += units * multiplier.dsps
-            luts += units * choice * sum(multiplier.widths)
-    return Resources(dsps, luts + _adders(datapath))
-
-
-def _adders(datapath: Datapath) -> float:
-    graph = datapath.graph
-    return sum(width(datapath, k) for k, op in enumerate(graph.op) if op in ("add", "sub", "neg"))
 
 
 # Arrays

@@ -1,73 +1,24 @@
-"""The organisation of several functions of a robot in one design by the robot's structure: limbs
-that are alike in turn in the sweeps of both stations, and columns in turn in the product with M^-1.
+"""Columns of the product with M^-1 in a design of several functions: time-multiplexed or each on a
+circuit, by what takes less of the device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 
-from featherlane.accelerators.organise.array_stations import StationArrays, station_arrays
-from featherlane.accelerators.organise.arrays import COMPUTED, Assign, in_q16
-from featherlane.accelerators.organise.organisation import (
-    KeptCuts,
-    Organisation,
-    array_choices,
-    groups_in_turn,
-    kernel_estimate,
-    share,
-)
+from featherlane.accelerators.organise.estimates import kernel_estimate, share
 from featherlane.accelerators.organise.streams import Turn
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.schedule import turns
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.resources import NOTHING, Resources
-from featherlane.robot.model import Robot
 
 
-class FunctionsOrganiser:
-    """Makes the organisations of functions of a robot at several intervals, which share their cuts;
-    M^-1 is by the factor of M.
-
-    functions: some of those of `fl.multifunction`; assign: gives the formats.
-    """
-
-    def __init__(
-        self,
-        model: Robot,
-        functions: Collection[str],
-        device: Device,
-        assign: Assign = in_q16,
-    ) -> None:
-        self.model, self.functions = model, functions
-        self.device = device
-        cut = partial(station_arrays, model, functions, assign=assign)
-        self._cuts = KeptCuts[StationArrays](cut, in_turn=False)
-
-    def at(self, interval: int) -> Organisation:
-        """Returns the organisation at an interval, cycles from one task to the next. Its `design`
-        is a StationArrays; what the arrays have of products is of both stations' sweeps together.
-        """
-        apart, together, reasons = self._cuts.apart, self._cuts.together, list[str]()
-        given = interval, self.device, reasons
-        kept = groups_in_turn(together, apart, *given)
-        in_turn = _columns_in_turn(together, *given)
-        members = frozenset(together.groups[number] for number in kept)
-        columns = {"in_turn": in_turn} if together.columns else {}
-        made = self._cuts.shared(members, **columns)
-        if in_turn:
-            made = replace(made, columns=split_columns(made.columns, *given))
-        found = tuple(array_choices(made, apart, kept, interval))
-        head = self.model, self.model, f"{len(self.functions)} functions", interval, COMPUTED, ()
-        return Organisation(*head, found, made, tuple(reasons))
-
-
-def _columns_in_turn(
-    together: StationArrays, interval: int, device: Device, reasons: list[str]
+def columns_in_turn(
+    columns: Mapping[Turn, SlotKernel], interval: int, device: Device, reasons: list[str]
 ) -> bool:
     """Tells whether columns of the product with M^-1 take less of the device in turn."""
-    kernels = [*together.columns.values()]
+    kernels = [*columns.values()]
     if not kernels:
         return False
     if all(turns(len(kernel.members), interval).slots == 1 for kernel in kernels):
