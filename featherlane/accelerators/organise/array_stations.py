@@ -95,7 +95,7 @@ class StationArrays(Arrays):
                         part[k] = station
         return {
             name: StationKernels(
-                made.datapath, tuple(_placed(kernel, made.place) for kernel in kernels[name])
+                made.datapath, tuple(_placed(kernel, made.node_map) for kernel in kernels[name])
             )
             for name, made in parted(whole, part).items()
         }

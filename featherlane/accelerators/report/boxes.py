@@ -121,7 +121,7 @@ def _places(design: Design) -> Iterator[_Place]:
     for circuit, array in zip(design.circuits, design.arrays, strict=False):
         for slot, member in enumerate(array.kernel.members):
             tags: list[object] = [None] * len(array.datapath.graph)
-            for own, k in zip(array.kernel.places, member.nodes, strict=True):
+            for own, k in zip(array.kernel.node_map, member.nodes, strict=True):
                 tags[own] = whole.tag[k] if whole.args[k] else None
             yield _Place(circuit, tags, partial(array.cycle, slot))
 

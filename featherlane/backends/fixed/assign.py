@@ -1,4 +1,4 @@
-"""Formats for the signals of a graph: one for all, by sampled ranges, or proved by intervals.
+"""Formats for the signals of a graph: uniform, by sampled ranges, or proved by intervals.
 
 Some formats are the same in all three: exponents have 8 bits; a mantissa has two bits before the
 point (its sign and 1), and its reciprocal one. Unless all signals have one format, sines and
@@ -25,28 +25,28 @@ from featherlane.program.rewrite import simplify
 
 EXPONENT = Format(8, 0)
 FINEST = 48  # the largest fraction
-APART = 28  # binary places that a result may be finer than an operand of its sum
-NEARLY = 0.5  # of stated bounds: rounding may go so far beyond them without a clamp
-SAMPLES = 3000  # states from which ranges are found: fewer miss the tails
+APART = 28  # binary places by which a result may be finer than an operand of its sum
+NEARLY = 0.5  # share of stated bounds by which rounding may exceed them without a clamp
+SAMPLES = 3000  # the fewest states for sampled ranges: fewer miss the tails
 
 
 def uniform(graph: Graph, text: str) -> Datapath:
-    """Returns a datapath whose signals all have one format, such as "q16.16": so many bits before
-    and after the point. Raises CompileError for a constant beyond it.
+    """Returns a datapath whose signals all have the same format, such as "q16.16": the bits before
+    and after the point. Raises CompileError for a constant that it does not hold.
     """
-    found = re.fullmatch(r"q(-?\d+)\.(-?\d+)", text)
-    if found is None or not 2 <= int(found[1]) + int(found[2]) <= 32:
+    match = re.fullmatch(r"q(-?\d+)\.(-?\d+)", text)
+    if match is None or not 2 <= int(match[1]) + int(match[2]) <= 32:
         raise ValueError(f"format is {text!r}: wanted 'q16.16' or alike, of 2 to 32 bits in all")
-    form = Format(int(found[1]) + int(found[2]), int(found[2]))
+    form = Format(int(match[1]) + int(match[2]), int(match[2]))
     formats = [_special(graph, k, form.width) or form for k in range(len(graph))]
     constants = [graph.value[k] for k in graph.nodes_of("constant")]
     beyond = [x for x in constants if not form.least <= round(x / form.step) <= form.most]
     if beyond:
         most = max(beyond, key=abs)
         bits = _bits_before(abs(most))
-        alike = f", as q{bits}.{form.width - bits} has" if bits <= form.width else ""
+        other = f", as q{bits}.{form.width - bits} has" if bits <= form.width else ""
         raise CompileError(
-            f"the constant {most:.6g} is beyond {form}: wanted {bits} bits before the point{alike}"
+            f"the constant {most:.6g} is beyond {form}: wanted {bits} bits before the point{other}"
         )
     trigonometric = {"sin", "cos"} & set(graph.op)
     if trigonometric and form.fraction >= form.width:
@@ -66,7 +66,7 @@ def _datapath(graph: Graph, formats: list[Format]) -> Datapath:
 
 
 def _special(graph: Graph, k: int, width: int) -> Format | None:
-    """Returns the format of a node whose range is known from what it is."""
+    """Returns the format of a node whose operation determines its range, else None."""
     op, args = graph.op[k], graph.args[k]
     if op in ("exponent", "power_of_two") or (op == "neg" and graph.op[args[0]] == "exponent"):
         return EXPONENT
@@ -78,8 +78,8 @@ def _special(graph: Graph, k: int, width: int) -> Format | None:
 
 
 def holding(interval: Interval, width: int) -> Format:
-    """Returns the format of this width with the smallest step that holds an interval, rounded to
-    its step outwards. Raises CompileError for an interval without bounds.
+    """Returns the format of this width with the smallest step that holds an interval, rounded
+    outwards to the step. Raises CompileError for an interval without bounds.
     """
     if not math.isfinite(interval.largest):
         raise CompileError(
@@ -106,7 +106,7 @@ def constant_format(value: float, width: int) -> Format:
 
 
 def _exact_fraction(graph: Graph, k: int, formats: list[Format]) -> int:
-    """Returns the fraction beyond which a node's result has no further places."""
+    """Returns the fraction at which a node's result is exact."""
     f = [formats[a].fraction for a in graph.args[k] if graph.op[a] not in CONDITIONS]
     return sum(f) if graph.op[k] == "mul" else max(f, default=FINEST)
 
@@ -137,16 +137,16 @@ def fitted(
     guard: int = 2,
     inputs: Bounds | None = None,
 ) -> Datapath:
-    """Returns a datapath with a format for each signal, by its range over sampled states.
+    """Returns a datapath in which each signal has the format of its range over sampled states.
 
     samples: inputs in float64, of shape (states, *shape), 3,000 states or more. data: bits of
-    signals; small: bits of constants, sines and cosines; guard: bits that signals have before the
-    point beyond what samples need. inputs: bounds of entries of inputs, which need no guard bits,
+    signals; small: bits of constants, sines and cosines; guard: further bits before the point
+    beyond those that samples need. inputs: bounds of entries of inputs, which need no guard bits,
     since inputs saturate.
 
-    The range of a signal is the larger one of what it is in float64 and of what it is in fixed
-    point, after the rounding of all signals before it: a signal that cancels, such as sin^2 + cos^2
-    - 1, consists of rounding.
+    The range of a signal is the larger of its ranges in float64 and in fixed point, after the
+    rounding of all signals before it: a signal that cancels, such as sin^2 + cos^2 - 1, consists of
+    rounding errors.
     """
     states = {len(np.asarray(samples[name])) for name in graph.inputs}
     if len(states) != 1 or min(states) < SAMPLES:
@@ -158,8 +158,8 @@ def fitted(
 
 
 class _Sampled:
-    """The nodes so far over sampled states: their formats, their values in float64, and their
-    values with everything rounded to its format.
+    """The nodes entered so far, over sampled states: their formats, their values in float64, and
+    their values with every signal rounded to its format.
     """
 
     def __init__(
@@ -235,8 +235,8 @@ def _rounded(x: Any, form: Format, op: str) -> Any:
 
 
 def counts(graph: Graph) -> dict[int, int]:
-    """Returns the largest value of each node that counts: `select` between 0 and 1, and sums of
-    such nodes. Samples do not tell it.
+    """Returns the largest value of each counting node, a `select` between 0 and 1 or a sum of such
+    nodes: samples seldom reach it.
     """
     most: dict[int, int] = {}
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
@@ -252,11 +252,11 @@ def counts(graph: Graph) -> dict[int, int]:
 
 def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = None) -> Datapath:
     """Returns a datapath in which no signal can overflow while inputs are within their bounds: each
-    format holds the interval of its signal, with all rounding before it. Where rounding may take a
-    signal beyond the bounds that the algorithm states of it, it is clamped to them.
+    format holds the interval of its signal, with all rounding before it. A signal that rounding may
+    take beyond the bounds that the algorithm states is clamped to them.
 
-    width: bits of all signals; small: of constants, sines and cosines, if fewer. Raises
-    CompileError that names a divisor without bounds.
+    width: bits of all signals; small: of constants, sines and cosines, by default `width`. Raises
+    CompileError, with its name, for a divisor without bounds.
     """
     beyond: list[int] = []
     _proved_formats(graph, inputs, width, small or width, beyond)
@@ -267,8 +267,8 @@ def proved(graph: Graph, inputs: Bounds, width: int = 32, small: int | None = No
 def _proved_formats(
     graph: Graph, inputs: Bounds, width: int, small: int, beyond: list[int] | None = None
 ) -> list[Format]:
-    """Returns the format of each node. beyond: is given the nodes that go beyond their stated
-    bounds, whose users then read them as if they were clamped.
+    """Returns the format of each node. beyond: a list to which the nodes are appended that exceed
+    their stated bounds; their users then read them as if they were clamped.
     """
     formats: list[Format] = []
 
@@ -289,18 +289,20 @@ def _proved_formats(
 
 
 def _beyond(x: Interval, least: float, most: float) -> bool:
-    """Tells whether a signal goes beyond stated bounds by so much that its format, or what it
-    divides, would feel it.
+    """Tells whether a signal exceeds stated bounds by so much that its format, or a quotient with
+    it, would change.
     """
     low, high, _ = x.hull
-    room = NEARLY * min([most - least, *[abs(end) for end in (least, most) if least * most > 0]])
-    return low < least - room or high > most + room
+    tolerance = NEARLY * min(
+        [most - least, *[abs(end) for end in (least, most) if least * most > 0]]
+    )
+    return low < least - tolerance or high > most + tolerance
 
 
 def _proved(
     graph: Graph, k: int, interval: Interval, width: int, small: int, formats: list[Format]
 ) -> Format:
-    """Returns the format of a node, by those of the nodes before it."""
+    """Returns the format of a node, from its interval and the formats of the nodes before it."""
     op = graph.op[k]
     if op == "constant":
         return constant_format(interval.low, small)
@@ -326,21 +328,21 @@ def error_bounds(datapath: Datapath, inputs: Bounds) -> dict[str, float]:
         return _as_computed(graph, k, interval, formats, nearest)
 
     nearest = frozenset(k for k in range(len(graph)) if datapath.fused and datapath.half(k))
-    found = intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats, nearest))
+    bounds = intervals(graph, inputs, seen, lambda k: _unit_error(graph, k, formats, nearest))
     errors = {
-        name: max((x.error for k in out.nodes if (x := found[k]) is not None), default=0.0)
+        name: max((x.error for k in out.nodes if (x := bounds[k]) is not None), default=0.0)
         for name, out in graph.outputs.items()
     }
     return dict.fromkeys(errors, math.inf) if overflows else errors
 
 
-SATURATE = {"sin", "cos", "div", "input"}  # their results are the nearest that the format holds
+SATURATE = {"sin", "cos", "div", "input"}  # results are clamped to the format: no overflow
 UNITS = {"sin", "cos", "div"}
 UNIT_ERROR = 3  # last places of sines, cosines and reciprocals, see `units`
 
 
 def _unit_error(graph: Graph, k: int, formats: list[Format], nearest: Container[int] = ()) -> float:
-    """Returns how far the result of a node is from the exact result for its operands. nearest: sums
+    """Returns the error of a node's result against the exact result for its operands. nearest: sums
     that are rounded to nearest.
     """
     op, step = graph.op[k], formats[k].step

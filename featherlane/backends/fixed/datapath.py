@@ -1,4 +1,4 @@
-"""What a circuit computes: a graph with a format for each of its values.
+"""The computation of a circuit: a graph with a format for each of its values.
 
 The integers of a node follow from those of its operands. Let an operand be A / 2^fa, and the node's
 format (w, f). Then "fit Y at g" is Y 2^(f - g), rounded down (an arithmetic shift), of which the
@@ -10,7 +10,7 @@ last w bits are kept in two's complement; an overflow is where that changes the 
     add, sub      fit A 2^(g - fa) +- B 2^(g - fb) at g = max(fa, fb)
     mul           fit A B + half at fa + fb, where half is 2^(fa + fb - f - 1), or 0 if f >= fa + fb
     less, ...     of A 2^(g - fa) and B 2^(g - fb): a condition has no format
-    select        fit A or B at its own fraction
+    select        fit A or B at the fraction of A or B
     sin, cos      see `units.sine_cosine`
     exponent      floor(log2 |A|) - fa; -fa - 1 where A is 0. Its format has no fraction
     power_of_two  its integer is the exponent k, not 2^k: its format has no fraction
@@ -46,8 +46,8 @@ OPERATIONS = frozenset(
 
 
 class Codes(NamedTuple):
-    """The steps and the ends of the formats of an input's entries, each (entries,) in float64. Of
-    entries that no node reads the step is infinite and the ends are 0, so that their integer is 0.
+    """The steps and the limits of the formats of an input's entries, each (entries,) in float64.
+    Entries that no node reads have an infinite step and limits 0, so that their integer is 0.
     """
 
     step: np.ndarray
@@ -67,16 +67,16 @@ class Datapath:
 
     def format(self, k: int) -> Format:
         """The format of a node that is a number."""
-        found = self.formats[k]
-        assert found is not None, f"node {k} is a condition"
-        return found
+        form = self.formats[k]
+        assert form is not None, f"node {k} is a condition"
+        return form
 
     def fused_operand(self, k: int) -> int | None:
         """The position of the operand of a sum that is a fused product, if there is one."""
         return next((n for n, a in enumerate(self.graph.args[k]) if a in self.fused), None)
 
     def half(self, k: int) -> int:
-        """What is added to the sum of a fused product and another number before it is cut."""
+        """The rounding constant of the sum of a fused product and another number."""
         args, n = self.graph.args[k], self.fused_operand(k)
         if n is None or self.format(args[1 - n]).fraction > self.format(k).fraction:
             return 0

@@ -1,7 +1,7 @@
 """The golden model: a datapath evaluated over many states in integers, to the bit.
 
-`datapath.Datapath` defines what each operation gives. All intermediate results fit into int64:
-formats have 32 bits at most, and a number whose last places cannot matter is shifted before it is
+`datapath` defines the result of each operation. All intermediate results fit into int64: formats
+have 32 bits at most, and a number whose last places have no influence is shifted before it is
 added.
 """
 
@@ -20,19 +20,19 @@ from featherlane.errors import CompileError
 from featherlane.program.op import CONDITIONS
 from featherlane.program.passes.clamps import clamps
 
-CHUNK = 4096  # states at a time: the values alive, a few hundred, stay in the cache
+CHUNK = 4096  # states at a time: the live values, a few hundred, stay in the cache
 WIDEST = 32  # bits of a format
 Array = Any
 Computed = Callable[..., Array]  # of operands as integers, to the integer before the last w bits
 
 
 class Results(NamedTuple):
-    """What a datapath gives for `states` states.
+    """The results of a datapath for `states` states.
 
-    integers: the outputs by name, of shape (..., *shape). overflows: in how many states each node
-    overflowed, without those that never did. clamped: in how many states each clamp gave its bound,
-    likewise. saturated: how many entries of each input were beyond their format, without inputs
-    where none was.
+    integers: the outputs by name, of shape (..., *shape). overflows: the number of states in which
+    each node overflowed. clamped: the number of states in which each clamp returned its bound.
+    saturated: the number of entries of each input that exceeded their format. Counts of 0 are left
+    out.
     """
 
     integers: dict[str, Array]
@@ -55,8 +55,8 @@ def evaluate(datapath: Datapath, inputs: Mapping[str, Any]) -> Results:
 def quantised(
     datapath: Datapath, inputs: Mapping[str, Any]
 ) -> tuple[dict[str, Array], Counter[str]]:
-    """Returns inputs as integers, and how many entries of each were beyond their format. Entries
-    that no node reads are 0, and so is NaN.
+    """Returns inputs as integers, and the number of entries of each that exceeded their format.
+    Entries that no node reads, and NaN, become 0.
     """
     integers, saturated = dict[str, Array](), Counter[str]()
     for name, (step, least, most) in datapath.input_codes.items():
@@ -95,7 +95,7 @@ class Evaluator:
                 self.dropped[k].append(a)
 
     def __call__(self, integers: Mapping[str, Array]) -> Results:
-        """Returns the outputs for inputs that are integers of their formats already."""
+        """Returns the outputs for inputs as integers of their formats."""
         graph = self.datapath.graph
         shapes = [x.shape[: x.ndim - len(graph.inputs[name])] for name, x in integers.items()]
         lead = shapes[0] if shapes else ()
@@ -104,7 +104,7 @@ class Evaluator:
             name: integers[name].reshape(states, math.prod(shape))
             for name, shape in graph.inputs.items()
         }
-        made = {
+        results = {
             name: np.empty((states, len(out.nodes)), np.int64)
             for name, out in graph.outputs.items()
         }
@@ -115,8 +115,8 @@ class Evaluator:
             known = self._last_known(inside, overflows, clamped)
             for name, out in graph.outputs.items():
                 for i, k in enumerate(out.nodes):
-                    made[name][part, i] = known[k]
-        shaped = {name: x.reshape(lead + graph.outputs[name].shape) for name, x in made.items()}
+                    results[name][part, i] = known[k]
+        shaped = {name: x.reshape(lead + graph.outputs[name].shape) for name, x in results.items()}
         return Results(shaped, +overflows, +clamped, Counter(), states)
 
     def _last_known(
@@ -134,13 +134,14 @@ class Evaluator:
     def values(
         self, rows: Mapping[str, Array], overflows: Counter[int]
     ) -> Iterator[tuple[int, list[Array]]]:
-        """Yields each node's number with the values so far, of which the user may drop some.
+        """Yields each node's number with the list of values so far, which the caller may drop
+        entries of.
 
         rows: the entries of each input, (states, entries). overflows: counted up.
         """
         datapath, graph = self.datapath, self.datapath.graph
         states = len(next(iter(rows.values()))) if rows else 1
-        pairs: dict[Any, Array] = {}  # sine and cosine of an angle, until both are read
+        pairs: dict[Any, Array] = {}  # the sine and the cosine of an angle, until both are read
         known: list[Array] = []
         for k, (op, args, value) in enumerate(zip(graph.op, graph.args, graph.value, strict=True)):
             if op == "constant":
@@ -175,7 +176,7 @@ class Evaluator:
 
 
 def last_bits(x: Array, width: int) -> Array:
-    """The last bits of integers in two's complement; x itself where that changes none."""
+    """The last bits of integers in two's complement; x itself if all integers have so few bits."""
     half = 1 << width - 1
     if np.min(x, initial=0) >= -half and np.max(x, initial=0) < half:
         return x
@@ -183,7 +184,7 @@ def last_bits(x: Array, width: int) -> Array:
 
 
 def _check(datapath: Datapath) -> None:
-    """Raises CompileError for what no circuit computes."""
+    """Raises CompileError for a datapath that no circuit computes."""
     graph = datapath.graph
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         where = f"node {k} ({op})"
@@ -214,7 +215,7 @@ def _check_constant(datapath: Datapath, k: int) -> None:
         raise CompileError(f"node {k} is the constant {value}: {form} does not hold it")
 
 
-# The rules: what a node of a datapath computes of integers
+# The rules of operations on integers
 
 
 def _shifted(x: Array, left: int) -> Array:
@@ -222,7 +223,7 @@ def _shifted(x: Array, left: int) -> Array:
     return x << left if left > 0 else x >> min(-left, 63) if left < 0 else x
 
 
-def _room(datapath: Datapath, k: int, bits: int) -> None:
+def _check_width(datapath: Datapath, k: int, bits: int) -> None:
     """Raises CompileError for intermediate results that int64 does not hold."""
     if bits > 63:
         formats = [datapath.formats[a] for a in datapath.graph.args[k]]
@@ -237,7 +238,7 @@ def _of_one(change: Callable[[Array], Array]) -> Callable[[Datapath, int], Compu
     def rule(datapath: Datapath, k: int) -> Computed:
         (a,) = datapath.graph.args[k]
         left = datapath.format(k).fraction - datapath.format(a).fraction
-        _room(datapath, k, datapath.format(a).width + 1 + max(left, 0))
+        _check_width(datapath, k, datapath.format(a).width + 1 + max(left, 0))
         return lambda x: _shifted(change(x), left)
 
     return rule
@@ -249,12 +250,12 @@ def _sum(sign: int) -> Callable[[Datapath, int], Computed]:
         g = max(a.fraction, b.fraction)
         left = datapath.format(k).fraction - g
         half = datapath.half(k)
-        # Of the finer operand, places beyond the other's and the result's last one are cut first,
-        # and those below half
+        # The finer operand is cut first: by the places beyond the other operand's last place, the
+        # result's last place and the place of half, which have no influence
         cut = min(-left - bool(half), g - min(a.fraction, b.fraction)) if left < 0 else 0
         left_a, left_b = g - a.fraction - cut, g - b.fraction - cut
         bits = max(a.width + left_a, b.width + left_b, 0) + 1
-        _room(datapath, k, bits + max(left, 0))
+        _check_width(datapath, k, bits + max(left, 0))
         return lambda x, y: _shifted(
             _shifted(x, left_a) + _shifted(y if sign > 0 else -y, left_b) + (half >> cut),
             left + cut,
@@ -270,24 +271,22 @@ def _product(datapath: Datapath, k: int) -> Computed:
             return _scaled(datapath.format(args[1 - n]).fraction, f, n)
     a, b = (datapath.format(x) for x in args)
     right = a.fraction + b.fraction - f
-    _room(datapath, k, a.width + b.width + max(-right, 0) - 1)
+    _check_width(datapath, k, a.width + b.width + max(-right, 0) - 1)
     if right <= 0:
         return lambda x, y: x * y << -right
     # (x y + 2^(right - 1)) >> right, without the sum's carry
     return lambda x, y: (x * y >> min(right - 1, 63)) + 1 >> 1
 
 
-def _scaled(given: int, f: int, position: int) -> Computed:
-    """x 2^power at a fraction f, for x at the fraction `given`; the power stands first or second,
-    by its position.
-    """
+def _scaled(fraction: int, f: int, position: int) -> Computed:
+    """x 2^power at a fraction f, for x at `fraction`. position: of the power among the operands."""
 
     def computed(*operands: Array) -> Array:
         power, x = operands[position], operands[1 - position]
-        left = power + (f - given)
+        left = power + (f - fraction)
         right = np.minimum(np.maximum(-left, 0), 63)
         wide = (x << np.clip(left, 0, WIDEST - 1)) >> right
-        # What is shifted by 32 bits or more leaves none of the last 32, but is an overflow
+        # A shift by 32 bits or more clears the last 32 bits, but is an overflow unless x is 0
         return np.where((left >= WIDEST) & (x != 0), 1 << 62, wide)
 
     return computed
@@ -324,9 +323,9 @@ def _compared(strictly: bool) -> Callable[[Datapath, int], Computed]:
 
 
 def _reciprocal(datapath: Datapath, k: int) -> Computed:
-    given, out = datapath.format(datapath.graph.args[k][1]), datapath.format(k)
-    units.Reciprocal.of(given, out)
-    return lambda one, x: units.reciprocal(x, given, out)
+    operand, out = datapath.format(datapath.graph.args[k][1]), datapath.format(k)
+    units.Reciprocal.of(operand, out)
+    return lambda one, x: units.reciprocal(x, operand, out)
 
 
 RULES: dict[str, Callable[[Datapath, int], Computed]] = {

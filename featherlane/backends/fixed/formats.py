@@ -1,4 +1,4 @@
-"""Numbers in fixed point: integers of a given width that count fractions of one."""
+"""Numbers in fixed point: integers of a fixed width that count fractions of one."""
 
 from __future__ import annotations
 

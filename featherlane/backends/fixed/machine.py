@@ -1,8 +1,8 @@
 """The golden model in machine code: the integers of `evaluate.Evaluator`, for vectors of states.
 
-The nodes of a datapath become LLVM IR on vectors of int64, one state a lane, by one table of rules
-that says what those of `evaluate` say; integers and counts are equal to the last one. A function
-holds BLOCK nodes, and what later blocks read waits in a workspace.
+The nodes of a datapath become LLVM IR on vectors of int64, one state a lane, by a table of rules
+equivalent to that of `evaluate`: all integers and counts are equal. A function has BLOCK nodes, and
+the values that later blocks read are in a workspace.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from featherlane.program.graph import graph_key
 from featherlane.program.op import CONDITIONS
 
 BLOCK = 128  # nodes: LLVM takes 1.3 times as long with 256, 2.7 times with 512
-SECONDS = 6e-4  # to compile a node, about
+SECONDS = 6e-4  # the approximate time to compile a node
 Array = Any
 
 
 class MachineEvaluator:
-    """A datapath as machine code, called as an `Evaluator` is. It may be called by several threads
-    at once.
+    """A datapath as machine code, with the interface of `Evaluator`. Several threads may call it at
+    once.
     """
 
     def __init__(self, golden: Evaluator) -> None:
         """golden: the evaluator of the datapath, which has checked it."""
         self.datapath = datapath = golden.datapath
         if ctypes.sizeof(ctypes.c_void_p) != 8:
-            raise CompileError("this Python is a 32-bit program: machine code is made for 64 bits")
+            raise CompileError("this Python is a 32-bit program: machine code is for 64 bits")
         graph, self.clamps = datapath.graph, golden.clamps
         self.width = jit.widest(np.dtype(np.int64))
         self._plan = plan = _Plan(datapath)
@@ -52,7 +52,7 @@ class MachineEvaluator:
         self._loop = ctypes.CFUNCTYPE(None, *arguments)(self._code.address)
 
     def __call__(self, integers: Mapping[str, Array]) -> Results:
-        """Returns the outputs for inputs that are integers of their formats already."""
+        """Returns the outputs for inputs as integers of their formats."""
         graph, width = self.datapath.graph, self.width
         shapes = [x.shape[: x.ndim - len(graph.inputs[name])] for name, x in integers.items()]
         lead = shapes[0] if shapes else ()
@@ -64,13 +64,13 @@ class MachineEvaluator:
             count = math.prod(graph.inputs[name])
             rows[:states, first : first + count] = integers[name].reshape(states, count)
         lanes = np.ascontiguousarray(rows.reshape(groups, width, entries).swapaxes(1, 2))
-        made = np.empty((groups, len(self._plan.ends), width), np.int64)
+        results = np.empty((groups, len(self._plan.ends), width), np.int64)
         counts = np.zeros((2, len(graph)), np.int64)
         workspace = np.empty((self._plan.slots, width), np.int64)
         last = (1 << width - (groups * width - states)) - 1
-        arrays = lanes, made, counts, workspace
+        arrays = lanes, results, counts, workspace
         self._loop(groups, last, *[x.ctypes.data for x in arrays])
-        flat = made.swapaxes(1, 2).reshape(groups * width, len(self._plan.ends))[:states]
+        flat = results.swapaxes(1, 2).reshape(groups * width, len(self._plan.ends))[:states]
         outputs, first = {}, 0
         for name, out in graph.outputs.items():
             part = flat[:, first : first + len(out.nodes)]
@@ -83,8 +83,8 @@ class MachineEvaluator:
 
 
 class _Plan:
-    """Where the values of a datapath are: entries of inputs and results, the block of each node,
-    and the slot of the workspace of each node that another block reads.
+    """The layout of the values of a datapath: the first entry of each input, the nodes of results,
+    the blocks, and the slot of the workspace of each node that another block reads.
     """
 
     def __init__(self, datapath: Datapath) -> None:
@@ -114,11 +114,13 @@ class _Plan:
             free += ending[number]
 
 
-# From here on LLVM IR
+# LLVM IR
 
 
 class _Lines:
-    """Instructions on vectors of int64, one for each call; each call returns the result's name."""
+    """Instructions on vectors of int64. Each method adds some and returns the name of the
+    result.
+    """
 
     def __init__(self, width: int) -> None:
         self.width, self.lines = width, list[str]()
@@ -184,10 +186,10 @@ class _Lines:
     def entry(self, table: str, index: str) -> str:
         """The entries of a global table."""
         w = self.width
-        places = self.put(f"getelementptr i64, ptr @{table}, {self.vector} {index}")
+        addresses = self.put(f"getelementptr i64, ptr @{table}, {self.vector} {index}")
         ones = "<" + ", ".join(["i1 true"] * w) + ">"
         return self.put(
-            f"call {self.vector} @llvm.masked.gather.v{w}i64.v{w}p0(<{w} x ptr> {places}, "
+            f"call {self.vector} @llvm.masked.gather.v{w}i64.v{w}p0(<{w} x ptr> {addresses}, "
             f"i32 8, {self.mask} {ones}, {self.vector} zeroinitializer)"
         )
 
@@ -249,8 +251,8 @@ def _product(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str
     args, f = datapath.graph.args[k], datapath.format(k).fraction
     for n, operand in enumerate(args):
         if datapath.graph.op[operand] == "power_of_two":
-            given = datapath.format(args[1 - n]).fraction
-            return _scaled(t, names[n], names[1 - n], f - given)
+            fraction = datapath.format(args[1 - n]).fraction
+            return _scaled(t, names[n], names[1 - n], f - fraction)
     fa, fb = (datapath.format(a).fraction for a in args)
     product, right = t.mul(*names), fa + fb - f
     if right <= 0:
@@ -302,8 +304,8 @@ def _compared(how: str, strictly: bool) -> Rule:
 
 def _reciprocal(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
     """`units.reciprocal`, line by line."""
-    given, out = datapath.format(datapath.graph.args[k][1]), datapath.format(k)
-    h, f, a = units.Reciprocal.of(given, out).h, given.fraction, names[1]
+    operand, out = datapath.format(datapath.graph.args[k][1]), datapath.format(k)
+    h, f, a = units.Reciprocal.of(operand, out).h, operand.fraction, names[1]
     m, ones = t.magnitude(a), (1 << f) - 1
     beyond = t.compared("ne", t.shifted(m, -(f + 1)), 0)
     j = t.where(beyond, t.splat(ones), t.bits(m, ones))
@@ -317,9 +319,9 @@ def _reciprocal(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> 
     return t.least(t.where(t.compared("slt", a, 0), t.minus(y), y), out.most)
 
 
-def _sine_cosine(t: _Lines, a: str, given: Format, out: Format) -> tuple[str, str]:
+def _sine_cosine(t: _Lines, a: str, angle: Format, out: Format) -> tuple[str, str]:
     """`units.sine_cosine`, line by line."""
-    n = units.SineCosine.of(given, out)
+    n = units.SineCosine.of(angle, out)
     if n.shift < 16:
         u = t.near(t.mul(a, n.turn), n.shift)
     else:
@@ -365,8 +367,8 @@ RULES: dict[str, Rule] = {
 
 
 def _source(golden: Evaluator, plan: _Plan, width: int) -> str:
-    """The LLVM IR of `void loop(groups, last, inputs, results, counts, workspace)`: groups of
-    `width` states, of which `last`, a bit a lane, says which are states in the last group.
+    """The LLVM IR of `void loop(groups, last, inputs, results, counts, workspace)`, over groups of
+    `width` states. last: a mask of the lanes that are states in the last group.
     """
     calls, functions = list[str](), list[str]()
     parameters = f"ptr %in, ptr %counts, ptr %w, i{width} %valid"
@@ -411,8 +413,8 @@ def _source(golden: Evaluator, plan: _Plan, width: int) -> str:
 
 
 def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str]:
-    """The instructions of some nodes: reads what earlier blocks left, and leaves what later ones
-    read.
+    """The instructions of some nodes, which read values of earlier blocks from the workspace, and
+    store the values that later blocks read.
     """
     datapath, graph = golden.datapath, golden.datapath.graph
     t, names, pairs = _Lines(width), dict[int, str](), dict[Any, tuple[str, str]]()
@@ -450,25 +452,25 @@ def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str
 
 
 def _read(t: _Lines, datapath: Datapath, plan: _Plan, k: int) -> str:
-    """A value from where it is: an input, a constant, or the workspace."""
+    """Reads a value: an input, a constant, or a slot of the workspace."""
     graph, value = datapath.graph, datapath.graph.value[k]
     if graph.op[k] == "constant":
         return t.splat(round(value / datapath.format(k).step))
     if graph.op[k] == "input":
         return t.load("%in", (plan.inputs[value[0]] + value[1]) * t.width)
-    found = t.load("%w", plan.slot[k] * t.width)
-    return t.compared("ne", found, 0) if graph.op[k] in CONDITIONS else found
+    value = t.load("%w", plan.slot[k] * t.width)
+    return t.compared("ne", value, 0) if graph.op[k] in CONDITIONS else value
 
 
 def _tables(datapath: Datapath) -> list[str]:
-    """The tables of the units that a datapath has."""
-    graph, found = datapath.graph, {"reciprocals": units.reciprocal_table()}
+    """The tables of the units of a datapath."""
+    graph, tables = datapath.graph, {"reciprocals": units.reciprocal_table()}
     for k in (*graph.nodes_of("sin"), *graph.nodes_of("cos")):
         g = units.SineCosine.of(datapath.format(graph.args[k][0]), datapath.format(k)).g
-        found[f"sines{g}"] = units.sine_table(g)
+        tables[f"sines{g}"] = units.sine_table(g)
     return [
         f"@{name} = internal constant [{len(table)} x i64] [{', '.join(f'i64 {x}' for x in table)}]"
-        for name, table in found.items()
+        for name, table in tables.items()
     ]
 
 

@@ -1,8 +1,8 @@
-"""Formats with only those bits that the integers of a datapath take.
+"""Formats narrowed to the bits that the integers of a datapath use.
 
-A sine in Q16.16 lies between -2^16 and 2^16: 18 bits hold it, and the 14 bits above them repeat its
-sign. A circuit that carries them wastes registers and multipliers, and synthesis drops some of
-them, so that it takes less than was counted.
+A sine in Q16.16 is between -2^16 and 2^16: 18 bits hold it, and the 14 bits above them repeat its
+sign. A circuit with these bits wastes registers and multipliers, and synthesis drops some of them,
+so that it uses fewer resources than were counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def narrowed(datapath: Datapath) -> Datapath:
     constants, operands and results of units, and exponents keep their formats.
     """
     graph = datapath.graph
-    kept = {
+    fixed = {
         a
         for op, args in zip(graph.op, graph.args, strict=True)
         for a in args
@@ -45,24 +45,24 @@ def narrowed(datapath: Datapath) -> Datapath:
     }
     spans: list[IntegerSpan] = []
     formats: list[Format | None] = []
-    for k, (op, args, own) in enumerate(zip(graph.op, graph.args, datapath.formats, strict=True)):
-        if own is None or op in CONDITIONS:
+    for k, (op, args, form) in enumerate(zip(graph.op, graph.args, datapath.formats, strict=True)):
+        if form is None or op in CONDITIONS:
             spans.append(IntegerSpan(0, 1))
             formats.append(None)
             continue
-        whole = IntegerSpan(own.least, own.most)
+        whole = IntegerSpan(form.least, form.most)
         if op == "constant":
-            spans.append(_constant(graph.value[k], own))
-            formats.append(own)
+            spans.append(_constant(graph.value[k], form))
+            formats.append(form)
             continue
-        found = whole
+        span = whole
         if op in RULES and not any(graph.op[a] == "power_of_two" for a in args):
             operands = [_operand(datapath, spans, a) for a in args]
             half = [datapath.half(k)] if op in ("add", "sub") else []
-            found = _within(RULES[op](own, *operands, *half), whole)
-        narrow = op in RULES and k not in kept
-        spans.append(found)
-        formats.append(Format(max(found.width, LEAST), own.fraction) if narrow else own)
+            span = _within(RULES[op](form, *operands, *half), whole)
+        narrow = op in RULES and k not in fixed
+        spans.append(span)
+        formats.append(Format(max(span.width, LEAST), form.fraction) if narrow else form)
     return Datapath(graph, tuple(formats), datapath.fused)
 
 
@@ -79,17 +79,17 @@ def _constant(value: float, form: Format) -> IntegerSpan:
     return IntegerSpan(integer, integer)
 
 
-def _within(found: IntegerSpan, whole: IntegerSpan) -> IntegerSpan:
-    """The span, or that of the whole format where an overflow is possible."""
-    return found if whole.low <= found.low and found.high <= whole.high else whole
+def _within(span: IntegerSpan, whole: IntegerSpan) -> IntegerSpan:
+    """The span, or the span of the whole format where an overflow is possible."""
+    return span if whole.low <= span.low and span.high <= whole.high else whole
 
 
-def _moved(x: int, places: int) -> int:
+def _shifted(x: int, places: int) -> int:
     return x << places if places >= 0 else x >> -places
 
 
 def _fitted(span: IntegerSpan, fraction: int, to: Format) -> IntegerSpan:
-    return IntegerSpan(*(_moved(x, to.fraction - fraction) for x in span))
+    return IntegerSpan(*(_shifted(x, to.fraction - fraction) for x in span))
 
 
 def _sum(sign: int) -> Callable[..., IntegerSpan]:

@@ -1,4 +1,4 @@
-"""Graphs of functions made ready for circuits: nothing in them but operations of a datapath."""
+"""Graphs of functions prepared for circuits: lowered to the operations of a datapath."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from featherlane.program.passes.guards import flagged
 from featherlane.program.passes.reciprocals import normalised
 from featherlane.program.rewrite import simplify
 
-# Cycles at which sums are balanced. Sums in another order round otherwise: to have one meaning on
-# all devices, a function has one order.
+# The delays in cycles with which sums are balanced. Sums in another order round differently, so the
+# order of a function does not depend on the device.
 DELAYS = {
     **dict.fromkeys(("add", "sub", "less", "less_equal"), 0.5),
     **dict.fromkeys(("sin", "cos"), 8.0),
     "mul": 3.0,
     "div": 10.0,
 }
-UNTAGGED = {"input", "constant", *CONDITIONS}  # what `passes.outline` needs no call for
+UNTAGGED = {"input", "constant", *CONDITIONS}  # nodes that `passes.outline` assigns to no call
 
 
 def prepared(graph: Graph) -> Graph:
-    """Returns a flat graph as a datapath takes it: live nodes of OPERATIONS, each tagged by its
+    """Returns a flat graph lowered for a datapath: live nodes of OPERATIONS, each tagged by its
     call; NaN guards count as "lost", divisions are by numbers from 1 to 2.
 
-    Raises CompileError with the operation and its tag for what a datapath does not compute, and for
-    an operation that no call computed.
+    Raises CompileError, with the operation and its tag, for an operation that datapaths lack, and
+    for an operation that no call computed.
     """
     return balanced(rewritten(graph), DELAYS)
 
 
 def rewritten(graph: Graph) -> Graph:
-    """Returns a flat graph as `prepared` does, with sums as they were traced."""
-    made = simplify(normalised(flagged(graph)))
-    _check(made)
-    return made
+    """Returns a flat graph lowered as by `prepared`, with sums in the order of the trace."""
+    lowered = simplify(normalised(flagged(graph)))
+    _check(lowered)
+    return lowered
 
 
 def _check(graph: Graph) -> None:
@@ -49,8 +49,8 @@ def _check(graph: Graph) -> None:
                 if op == "sqrt"
                 else ""
             )
-            told = f"there is no circuit for {op}, only for {_known()}{friction}"
-            raise CompileError(f"{where}: {told}")
+            reason = f"there is no circuit for {op}, only for {_known()}{friction}"
+            raise CompileError(f"{where}: {reason}")
         if op not in UNTAGGED and not getattr(tag, "call", 0):
             raise CompileError(f"{where} was computed outside of all calls")
         if op == "constant" and graph.number(k) in (None, float("inf"), float("-inf")):

@@ -1,12 +1,12 @@
 """Interval arithmetic over a graph: bounds of each node for inputs within bounds.
 
-The ranges of angles are cut into pieces, and each combination of pieces is a box with bounds of its
-own, since sines and cosines vary little in it. Bounds are rounded outwards. Products of a node with
-itself are squares; x cos q + y sin q is at most the length of (x, y); a reciprocal made of mantissa
-and exponent (`passes.reciprocals`) has the bounds of 1 / b.
+The ranges of angles are cut into pieces, and each combination of pieces is a box with separate
+bounds, since sines and cosines vary little in it. Bounds are rounded outwards. Products of a node
+with itself are squares; x cos q + y sin q is at most the length of (x, y); a reciprocal from
+mantissa and exponent (`passes.reciprocals`) has the bounds of 1 / b.
 
-Each interval has a bound of the error too: of the difference between what is computed, with its
-rounding, and the exact value.
+Each interval has a bound of the error too: of the difference between the computed, rounded value
+and the exact value.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Array = Any
 
 
 class Interval(NamedTuple):
-    """The numbers from low to high, in all boxes or (arrays) in each; each of them differs from the
-    exact value by at most `error`.
+    """The numbers from low to high, in all boxes or (arrays) in each box. The computed value
+    differs from the exact value by at most `error`.
     """
 
     low: Array
@@ -51,8 +51,8 @@ class Interval(NamedTuple):
 
 
 Bounds = Mapping[tuple[str, int], Interval]  # of entries of inputs, by name and position
-Seen = Callable[[int, Interval], Interval]  # of a node: its bounds, changed by what rounds them
-Error = Callable[[int], float]  # of a node: how far a circuit's result is from the exact one
+Rounding = Callable[[int, Interval], Interval]  # from a node and its bounds to its rounded bounds
+Error = Callable[[int], float]  # of a node: the error of a circuit's result
 
 
 def outwards(low: Array, high: Array, error: Array = 0.0) -> Interval:
@@ -64,35 +64,37 @@ def outwards(low: Array, high: Array, error: Array = 0.0) -> Interval:
 def intervals(
     graph: Graph,
     inputs: Bounds,
-    seen: Seen = lambda k, x: x,
+    rounding: Rounding = lambda k, x: x,
     error: Error = lambda k: 0.0,
     boxes: int = BOXES,
 ) -> list[Interval | None]:
     """Returns the bounds of each node; None for conditions and powers of two.
 
-    seen: is told the bounds of each node in each box, and returns those that its users read. error:
-    of nodes that were seen. boxes: at most so many. Raises CompileError for a division by what may
-    be 0.
+    rounding: called with the bounds of each node in each box; returns the bounds that its users
+    read. error: of nodes after their rounding. boxes: the most boxes. Raises CompileError for a
+    division by a number that may be 0.
     """
-    found: list[Interval | None] = []
+    bounds: list[Interval | None] = []
     hulls: list[Interval | None] = []
     boxed = _boxes(graph, inputs, boxes)
     last_use = {a: k for k, args in enumerate(graph.args) for a in args}
     keep = _read_later(graph)
     for k, op in enumerate(graph.op):
         if op in CONDITIONS or op == "power_of_two":
-            found.append(None)
+            bounds.append(None)
         else:
-            found.append(seen(k, _stated(graph, k, _bounds(graph, k, found, boxed, error))))
-        hulls.append(x.hull if (x := found[k]) is not None else None)
+            bounds.append(rounding(k, _stated(graph, k, _bounds(graph, k, bounds, boxed, error))))
+        hulls.append(x.hull if (x := bounds[k]) is not None else None)
         for a in graph.args[k]:
             if last_use[a] == k and a not in keep:
-                found[a] = None
+                bounds[a] = None
     return hulls
 
 
 def _stated(graph: Graph, k: int, x: Interval) -> Interval:
-    """Returns the bounds of a node within those that the algorithm states of its exact value."""
+    """Returns the bounds of a node, narrowed to those that the algorithm states for the exact
+    value.
+    """
     if k not in graph.facts:
         return x
     least, most = graph.facts[k]
@@ -106,33 +108,33 @@ def _stated(graph: Graph, k: int, x: Interval) -> Interval:
 
 
 def _read_later(graph: Graph) -> set[int]:
-    """Returns the divisors, and the factors of products, which are read where they are not
-    operands.
+    """Returns the divisors, and the factors of rotated vectors, whose bounds are read by nodes that
+    they are no operands of.
     """
-    found = {graph.args[k][0] for k in graph.nodes_of("exponent")}
+    nodes = {graph.args[k][0] for k in graph.nodes_of("exponent")}
     for op in ("add", "sub"):
         for k in graph.nodes_of(op):
-            found.update(_turned(graph, k) or ())
-    return found
+            nodes.update(_rotation(graph, k) or ())
+    return nodes
 
 
 def _boxes(graph: Graph, inputs: Bounds, most: int) -> Bounds:
-    """Returns the bounds of inputs in each box: those of angles are cut into equal pieces."""
+    """Returns the bounds of inputs in each box. The ranges of angles are cut into equal pieces."""
     read = {graph.args[k][0] for op in ("sin", "cos") for k in graph.nodes_of(op)}
     angles = sorted(graph.value[k] for k in read if graph.op[k] == "input")
     pieces = int(most ** (1 / len(angles)) + 1e-9) if angles else 1
     if pieces < 2:
         return inputs
     grid = np.indices((pieces,) * len(angles)).reshape(len(angles), -1)
-    found = dict(inputs)
+    boxed = dict(inputs)
     for at, n in zip(angles, grid, strict=True):
         edges = np.linspace(inputs[at].low, inputs[at].high, pieces + 1)
-        found[at] = Interval(edges[n], edges[n + 1])
-    return found
+        boxed[at] = Interval(edges[n], edges[n + 1])
+    return boxed
 
 
 def _bounds(
-    graph: Graph, k: int, found: list[Interval | None], inputs: Bounds, error: Error
+    graph: Graph, k: int, by_node: list[Interval | None], inputs: Bounds, error: Error
 ) -> Interval:
     op, args, value = graph.op[k], graph.args[k], graph.value[k]
     if op == "input":
@@ -140,8 +142,8 @@ def _bounds(
     if op == "constant":
         return Interval(value, value)
     if op == "mul" and (pair := _with_power(graph, k)):
-        return _scaled(graph, k, *pair, found, error)
-    operands = [x for a in args if (x := found[a]) is not None]
+        return _scaled(graph, k, *pair, by_node, error)
+    operands = [x for a in args if (x := by_node[a]) is not None]
     if op == "exponent":
         return _exponent(graph, k, operands[0])
     if op == "mul" and args[0] == args[1]:
@@ -149,15 +151,15 @@ def _bounds(
     if op == "select" and (extremum := _extremum(graph, k)) is not None:
         return extremum(*operands)
     bounds = RULES[op](*operands)
-    if op in ("add", "sub") and (turned := _turned(graph, k)) is not None:
-        length = _length(turned, found, error) + sum(map(error, args))
+    if op in ("add", "sub") and (rotation := _rotation(graph, k)) is not None:
+        length = _length(rotation, by_node, error) + sum(map(error, args))
         low, high = np.maximum(bounds.low, -length), np.minimum(bounds.high, length)
         return Interval(low, high, bounds.error)
     return bounds
 
 
 def _extremum(graph: Graph, k: int) -> Callable[..., Interval] | None:
-    """Returns what gives the bounds of a select that is a maximum or minimum of its operands."""
+    """Returns the rule of a select that is a maximum or minimum of its operands, else None."""
     condition, a, b = graph.args[k]
     if graph.op[condition] in CONDITIONS and {*graph.args[condition]} == {a, b}:
         return _maximum if graph.args[condition] == (b, a) else _minimum
@@ -174,7 +176,7 @@ def _minimum(a: Interval, b: Interval) -> Interval:
     return Interval(low, high, np.maximum(a.error, b.error))
 
 
-class _Turned(NamedTuple):
+class _Rotation(NamedTuple):
     """The nodes of x cos q +- y sin q."""
 
     cosine: int
@@ -183,26 +185,26 @@ class _Turned(NamedTuple):
     y: int
 
 
-def _turned(graph: Graph, k: int) -> _Turned | None:
-    """Returns the parts of a sum or difference if it is one of a vector that is turned."""
+def _rotation(graph: Graph, k: int) -> _Rotation | None:
+    """Returns the nodes of a sum or difference if it is a component of a rotated vector."""
     a, b = graph.args[k]
     if graph.op[a] != "mul" or graph.op[b] != "mul":
         return None
     for c, x in (graph.args[a], graph.args[a][::-1]):
         for s, y in (graph.args[b], graph.args[b][::-1]):
             if {graph.op[c], graph.op[s]} == {"cos", "sin"} and graph.args[c] == graph.args[s]:
-                return _Turned(c, s, x, y)
+                return _Rotation(c, s, x, y)
     return None
 
 
-def _length(turned: _Turned, found: list[Interval | None], error: Error) -> Array:
+def _length(rotation: _Rotation, bounds: list[Interval | None], error: Error) -> Array:
     """Returns a bound of |x cos q + y sin q|: the length of (x, y). Sine and cosine with errors up
     to e have a length of 1 + sqrt(2) e.
     """
-    x, y = found[turned.x], found[turned.y]
+    x, y = bounds[rotation.x], bounds[rotation.y]
     assert x is not None
     assert y is not None
-    longer = 1.5 * max(error(turned.cosine), error(turned.sine))
+    longer = 1.5 * max(error(rotation.cosine), error(rotation.sine))
     return np.hypot(x.largest, y.largest) * (1.0 + longer + 1e-15)
 
 
@@ -231,11 +233,11 @@ def mantissa_of(graph: Graph, k: int) -> int | None:
 
 
 def _scaled(
-    graph: Graph, k: int, power: int, x: int, found: list[Interval | None], error: Error
+    graph: Graph, k: int, power: int, x: int, by_node: list[Interval | None], error: Error
 ) -> Interval:
-    """Bounds of a product with 2^-exponent(b): the mantissa of b, 1 / b, or another one."""
+    """Bounds of a product with 2^-exponent(b): the mantissa of b, 1 / b, or another product."""
     b = normalised_by(graph, power)
-    bounds = found[b] if b is not None else None
+    bounds = by_node[b] if b is not None else None
     if bounds is None or b is None:
         raise CompileError(f"{place(graph, k)}: bounds of powers of two are known in 1 / b only")
     low, high, _ = bounds
@@ -247,14 +249,14 @@ def _scaled(
         with np.errstate(divide="ignore"):
             rounding = np.where(exact > 0, bounds.error / (bounds.least * exact), np.inf)
         return outwards(1.0 / high - more, 1.0 / low + more, rounding + more)
-    numbers = found[x]
+    numbers = by_node[x]
     assert numbers is not None
     return _product(numbers, outwards(0.0, 2.0 / bounds.least, np.inf))
 
 
 def place(graph: Graph, k: int) -> str:
-    """A node in a message: by its module and joint, which a user knows from the report, or by its
-    number in a graph without them.
+    """The name of a node in a message: its module and joint, which a user knows from the report, or
+    its number in a graph without tags.
     """
     op, tag = graph.op[k], graph.tag[k]
     return f"node {k} ({op})" if tag is None else f"{op} in module {tag} (joint {tag.joint + 1})"
@@ -291,7 +293,7 @@ def _reciprocal(one: Interval, m: Interval) -> Interval:
 
 
 def _cosine(x: Interval) -> Interval:
-    """Bounds of cos x: 1 at even multiples of pi, -1 at odd ones, or those at the ends."""
+    """Bounds of cos x: 1 at even multiples of pi, -1 at odd ones, else its values at the ends."""
 
     def has(phase: float) -> Array:
         low, high = ((end - phase) / (2 * np.pi) for end in x[:2])
@@ -308,7 +310,7 @@ def _sine(x: Interval) -> Interval:
 
 
 def _select(a: Interval, b: Interval) -> Interval:
-    """Bounds of one of two: rounding may change which."""
+    """Bounds of a selected operand: rounding may change which one is selected."""
     low, high = np.minimum(a.low, b.low), np.maximum(a.high, b.high)
     return Interval(low, high, np.maximum(a.error, b.error) + (high - low))
 

@@ -1,8 +1,9 @@
-"""Alike segments of a datapath on one kernel, in turn: of k graphs that are equal up to constants
-one graph, whose differing constants are read from a table by the number of the slot.
+"""Time-multiplexing: isomorphic segments of a datapath on one kernel. Graphs that are equal except
+for constants become one graph, which reads the constants that differ from a table, by the number of
+the time slot.
 
-Each slot computes the same integers as its segment alone. To this end formats are united: what the
-members compute at one place of the kernel has the hull of their formats, in the flat datapath too.
+Each slot computes the same integers as its segment alone. To this end formats are united:
+corresponding nodes of the members have the hull of their formats, in the flat datapath too.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class KernelPort(NamedTuple):
-    """An entry of a kernel's input. nodes: of the flat datapath, what each member reads; table: of
-    constants, the integer of each member.
+    """An entry of a kernel's input. nodes: the node of the flat datapath that each member reads;
+    table: for a constant, the integer of each member.
     """
 
     nodes: tuple[int, ...]
@@ -37,23 +38,23 @@ class KernelPort(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """Whether all members read one value."""
+        """Whether all members read the same value."""
         return not self.table and len(set(self.nodes)) == 1
 
 
 @dataclass(frozen=True, eq=False)
 class SlotKernel:
-    """One graph for alike segments.
+    """One graph for isomorphic segments.
 
     members: the segments. datapath: of the kernel, with an entry of the input X for each port, and
-    Y for what a member gives; formats are those of the first member. ports: in the order of X.
-    places: of each node of a member's graph, the kernel's node.
+    the results of a member as output Y; its formats are those of the first member. ports: in the
+    order of X. node_map: from nodes of a member's graph to nodes of the kernel.
     """
 
     members: tuple[GraphSegment, ...]
     datapath: Datapath
     ports: tuple[KernelPort, ...]
-    places: tuple[int, ...]
+    node_map: tuple[int, ...]
 
     def of(self, members: Sequence[int]) -> SlotKernel:
         """Returns the kernel of some members, by their numbers, in this order."""
@@ -63,7 +64,7 @@ class SlotKernel:
 
     @property
     def gives(self) -> list[tuple[int, ...]]:
-        """The nodes of the flat datapath that each entry of Y stands for, by member."""
+        """For each entry of Y the node of the flat datapath that each member computes."""
         return list(zip(*(member.gives for member in self.members), strict=True))
 
     @cached_property
@@ -71,8 +72,8 @@ class SlotKernel:
         return Evaluator(self.datapath)
 
     def __call__(self, known: Mapping[int, Array]) -> dict[int, Array]:
-        """Returns the integers (states,) that the members give, by nodes of the flat datapath, from
-        those of the nodes that they read.
+        """Returns the integers (states,) of the members' results, by node of the flat datapath,
+        from the integers of the nodes that they read.
         """
         states = len(next(iter(known.values())))
         x = np.empty((len(self.members), states, len(self.ports)), np.int64)
@@ -91,7 +92,7 @@ class SlotKernel:
 
 
 def are_alike(segments: Sequence[GraphSegment]) -> bool:
-    """Tells whether segments are equal up to constants, node by node in their order."""
+    """Tells whether segments are equal except for constants, node by node in their order."""
     return not any(_differences(segments))
 
 
@@ -102,20 +103,19 @@ def _differences(segments: Sequence[GraphSegment]) -> Iterator[str]:
             yield f"{len(first)} and {len(other)} nodes"
             continue
         for k in range(len(first)):
-            args, own = (
+            args, other_args = (
                 tuple(sorted(g.args[k])) if g.op[k] in COMMUTES else g.args[k]
                 for g in (first, other)
             )
-            if first.op[k] != other.op[k] or args != own:
+            if first.op[k] != other.op[k] or args != other_args:
                 yield f"node {k} ({first.op[k]} and {other.op[k]})"
         if first.outputs[Y].nodes != other.outputs[Y].nodes:
-            yield "what they give"
+            yield "their results"
 
 
 def united(datapath: Datapath, alike: Sequence[Sequence[GraphSegment]]) -> Datapath:
-    """Returns the datapath in which the nodes that correspond in alike segments have one format:
-    the least that holds what the format of each holds, with the finest step that all have, in no
-    more bits than the widest.
+    """Returns the datapath in which corresponding nodes of isomorphic segments have one format, the
+    `hull` of their formats.
     """
     root = list(range(len(datapath.graph)))
 
@@ -132,7 +132,7 @@ def united(datapath: Datapath, alike: Sequence[Sequence[GraphSegment]]) -> Datap
     for k, form in enumerate(datapath.formats):
         if form is not None:
             sets.setdefault(find(k), set()).add(form)
-    hulls = {k: hull(found) for k, found in sets.items()}
+    hulls = {k: hull(forms) for k, forms in sets.items()}
     formats = tuple(
         None if form is None else hulls[find(k)] for k, form in enumerate(datapath.formats)
     )
@@ -140,7 +140,7 @@ def united(datapath: Datapath, alike: Sequence[Sequence[GraphSegment]]) -> Datap
 
 
 def hull(formats: set[Format]) -> Format:
-    """Returns the format that has the integer places of all, in the bits of the widest."""
+    """Returns the format with the most integer places and the coarsest step of all."""
     before = max(f.width - f.fraction for f in formats)
     fraction = min(f.fraction for f in formats)
     return Format(before + fraction, fraction) if len(formats) > 1 else next(iter(formats))
@@ -149,7 +149,7 @@ def hull(formats: set[Format]) -> Format:
 def slot_kernel(
     datapath: Datapath, segments: Sequence[GraphSegment], tables: Mapping[int, int] | None = None
 ) -> SlotKernel:
-    """Returns the kernel of alike segments of a datapath with `united` formats.
+    """Returns the kernel of isomorphic segments of a datapath with `united` formats.
 
     tables: the integers of inputs that are constant. Raises CompileError for segments that are not
     alike, with the first difference.
@@ -158,28 +158,28 @@ def slot_kernel(
         names = ", ".join(str(s.name) for s in segments)
         raise CompileError(f"segments {names} are not alike: they differ in {difference}")
     ports = [_port(nodes, tables or {}) for nodes in zip(*(s.reads for s in segments), strict=True)]
-    first, place = segments[0].graph, dict[int, int]()
+    first, node_map = segments[0].graph, dict[int, int]()
     new, formats = Graph(), list[Format | None]()
     varying = _varying(datapath, segments)
     entries = new.declare(X, (len(ports) + len(varying),))
     for k in first.nodes_of("input"):
-        place[k] = entries[first.value[k][1]]
+        node_map[k] = entries[first.value[k][1]]
     for i, k in enumerate(varying):
-        place[k] = entries[len(ports) + i]
+        node_map[k] = entries[len(ports) + i]
         ports.append(KernelPort(tuple(s.nodes[k] for s in segments), varying[k]))
-    own = {n: k for k, n in place.items()}
-    formats += [datapath.formats[segments[0].nodes[own[n]]] for n in entries]
+    member_node = {n: k for k, n in node_map.items()}
+    formats += [datapath.formats[segments[0].nodes[member_node[n]]] for n in entries]
     for k, (op, args, value) in enumerate(zip(first.op, first.args, first.value, strict=True)):
-        if k not in place:
+        if k not in node_map:
             new.current_tag = first.tag[k]
-            place[k] = new.node(op, *[place[a] for a in args], value=value)
-            if place[k] == len(formats):
+            node_map[k] = new.node(op, *[node_map[a] for a in args], value=value)
+            if node_map[k] == len(formats):
                 formats.append(datapath.formats[segments[0].nodes[k]])
     out = first.outputs[Y]
-    new.outputs[Y] = Output(out.shape, tuple(place[k] for k in out.nodes))
+    new.outputs[Y] = Output(out.shape, tuple(node_map[k] for k in out.nodes))
     kernel = Datapath(new, tuple(formats))
     return SlotKernel(
-        tuple(segments), kernel, tuple(ports), tuple(place[k] for k in range(len(first)))
+        tuple(segments), kernel, tuple(ports), tuple(node_map[k] for k in range(len(first)))
     )
 
 
@@ -188,20 +188,20 @@ def changed(
     kernels: Mapping[Name, SlotKernel],
     change: Callable[[Datapath], Datapath],
 ) -> tuple[Datapath, dict[Name, SlotKernel]]:
-    """Returns a datapath and its kernels with other formats, or fused products. change: of the
-    datapath of a kernel, one of the same graph.
+    """Returns a datapath and its kernels with other formats, or fused products. change: from the
+    datapath of a kernel to a datapath of the same graph.
     """
     formats, fused = list(datapath.formats), set[int]()
-    found = dict[Name, SlotKernel]()
+    new_kernels = dict[Name, SlotKernel]()
     for name, kernel in kernels.items():
         new = change(kernel.datapath)
-        found[name] = replace(kernel, datapath=new)
+        new_kernels[name] = replace(kernel, datapath=new)
         for member in kernel.members:
-            for own, k in zip(kernel.places, member.nodes, strict=True):
-                formats[k] = new.formats[own]
-                if own in new.fused:
+            for kernel_node, k in zip(kernel.node_map, member.nodes, strict=True):
+                formats[k] = new.formats[kernel_node]
+                if kernel_node in new.fused:
                     fused.add(k)
-    return Datapath(datapath.graph, tuple(formats), frozenset(fused)), found
+    return Datapath(datapath.graph, tuple(formats), frozenset(fused)), new_kernels
 
 
 def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> KernelPort:
@@ -211,14 +211,14 @@ def _port(nodes: tuple[int, ...], tables: Mapping[int, int]) -> KernelPort:
 
 
 def _varying(datapath: Datapath, segments: Sequence[GraphSegment]) -> dict[int, tuple[int, ...]]:
-    """Returns the integers of the constants that differ, by their nodes in the first segment."""
-    found = {}
+    """Returns the integers of the constants that differ, by the nodes of the first segment."""
+    integers = {}
     for k in segments[0].graph.nodes_of("constant"):
         values = [s.graph.value[k] for s in segments]
         if len(set(values)) > 1:
             step = datapath.format(segments[0].nodes[k]).step
-            found[k] = tuple(round(x / step) for x in values)
-    return found
+            integers[k] = tuple(round(x / step) for x in values)
+    return integers
 
 
 # Evaluation

@@ -1,4 +1,4 @@
-"""What the units for sine, cosine and reciprocals compute, in integers, to the bit.
+"""The units for sine, cosine and reciprocals, defined in integers, to the bit.
 
 A unit is a small table with a few multiplications. Below, "a at g" is an integer that stands for
 a / 2^g, >> is an arithmetic shift, and near(x, s) = (x + 2^(s - 1)) >> s, or x if s is 0. Widths
@@ -29,8 +29,8 @@ and with the second-order term, if SECOND,
 Reciprocal of A at f to a result at F, by a table and y0 (1 + e + e^2), where e = 1 - m y0
 (`Reciprocal` has H):
 
-    M = |A|                       m at f: its leading one at f is taken for granted
-    j = the last f bits of M; all of them ones if M >= 2^(f + 1)
+    M = |A|                       m at f: its leading one at f is implied
+    j = the last f bits of M; all ones if M >= 2^(f + 1)
     m = 2^f + j                   unsigned, f + 1 bits at f
     i = the first 9 bits of j     (with zeros behind, if f < 9)
     Y = table[i]                  unsigned, 17 bits at 17
@@ -42,9 +42,9 @@ Reciprocal of A at f to a result at F, by a table and y0 (1 + e + e^2), where e 
     result = y or -y, by the sign of A; 1 is the largest number of `out`, if it does not hold 1.
 
 A rounded down to the power of two below its range (-2 at f) is why M may be 2^(f + 1). For A = 0
-the result is 1 (or that largest number). The largest errors, in last places of the result and
-against the exact result for the operand as it is given: sine and cosine 0.95 for F up to 26, 1.6
-for F up to 30, 2.1 for 31; reciprocals 0.75, 1.6 and 2.6.
+the result is 1 (or that largest number). The largest errors, in last places of the result, against
+the exact result for the rounded operand: sine and cosine 0.95 for F up to 26, 1.6 for F up to 30,
+2.1 for 31; reciprocals 0.75, 1.6 and 2.6.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from featherlane.scalar import sine_cosine as exact_sine_cosine
 INDEX = 9  # bits of the index of both tables
 SEED = 17  # bits of the entries of the reciprocals' table, after the point
 LINEAR = 17  # up to so many bits after the point a sine needs no second-order term: 2^-19.7
-TURN_BITS = 48  # the largest factor that turns radians into quarter turns
+TURN_BITS = 48  # bits of the largest factor that converts radians to quarter turns
 Integers = Any  # an array of int64
 
 
@@ -84,7 +84,7 @@ def reciprocal_table() -> tuple[int, ...]:
 
 
 class SineCosine(NamedTuple):
-    """The numbers of a unit for sine and cosine; the docstring of the module says where they stand.
+    """The numbers of a unit for sine and cosine, in capitals in the docstring of the module.
 
     turn_fraction: turn is 2 / pi at so many bits after the point.
     """
@@ -99,22 +99,22 @@ class SineCosine(NamedTuple):
     second: bool
 
     @classmethod
-    def of(cls, given: Format, out: Format) -> SineCosine:
+    def of(cls, angle: Format, out: Format) -> SineCosine:
         """Returns the numbers for these formats. Raises CompileError for a result that cannot be
         -1 or almost 1, and for angles too large for their precision.
         """
         _check_result("sine and cosine", out)
         basis = max(out.fraction, 10)
         phase, g = basis + 3, basis + 3
-        fraction = max(given.width - given.fraction + phase - 1, 2)
+        fraction = max(angle.width - angle.fraction + phase - 1, 2)
         if fraction > TURN_BITS:
             most = 1 << max(TURN_BITS - phase, 0)
             raise CompileError(
-                f"sine of {given} to {out}: 2/pi needs {fraction} bits, wanted {TURN_BITS} at "
+                f"sine of {angle} to {out}: 2/pi needs {fraction} bits, wanted {TURN_BITS} at "
                 f"most; give joints ranges of angles below {most:,} rad"
             )
         turn = round(2 / math.pi * 2**fraction)
-        shift = given.fraction + fraction - phase
+        shift = angle.fraction + fraction - phase
         arc_fraction = g - 8
         arc = round(math.pi / 2 * 2**arc_fraction)
         second = out.fraction > LINEAR
@@ -122,19 +122,21 @@ class SineCosine(NamedTuple):
 
 
 class Reciprocal(NamedTuple):
-    """The number of a unit for reciprocals; the docstring of the module says where it stands."""
+    """The number of a unit for reciprocals, H in the docstring of the module."""
 
     h: int
 
     @classmethod
-    def of(cls, given: Format, out: Format) -> Reciprocal:
+    def of(cls, operand: Format, out: Format) -> Reciprocal:
         """Returns the number for these formats. Raises CompileError for an operand that cannot be
         1 to almost 2, and a result that cannot be almost 1.
         """
         _check_result("a reciprocal", out)
-        if not 0 <= given.fraction <= given.width - 2:
-            raise CompileError(f"reciprocal of {given}: the format cannot hold numbers from 1 to 2")
-        return cls(min(max(out.fraction, 14) + 3, given.fraction + SEED))
+        if not 0 <= operand.fraction <= operand.width - 2:
+            raise CompileError(
+                f"reciprocal of {operand}: the format cannot hold numbers from 1 to 2"
+            )
+        return cls(min(max(out.fraction, 14) + 3, operand.fraction + SEED))
 
 
 def _check_result(what: str, out: Format) -> None:
@@ -148,8 +150,8 @@ def near(x: Integers, shift: int) -> Integers:
 
 
 def _near_product(a: Integers, b: int, shift: int) -> Integers:
-    """near(a b, shift) for a of 32 bits and b of 48 bits or less: the product has 80 bits, so that
-    int64 takes it in two parts.
+    """near(a b, shift) for a of 32 bits and b of 48 bits or less: the product has 80 bits, so it is
+    computed in two parts of int64.
     """
     if shift < 16:
         return near(a * b, shift)
@@ -157,12 +159,12 @@ def _near_product(a: Integers, b: int, shift: int) -> Integers:
     return (a * (b >> 16) + low) >> shift - 16
 
 
-def sine_cosine(a: Integers, given: Format, out: Format) -> tuple[Integers, Integers]:
+def sine_cosine(a: Integers, angle: Format, out: Format) -> tuple[Integers, Integers]:
     """The sine and cosine of angles in radians, as integers of the format `out`.
 
-    a: integers of the format `given`.
+    a: integers of the format `angle`.
     """
-    n = SineCosine.of(given, out)
+    n = SineCosine.of(angle, out)
     u = _near_product(np.asarray(a, np.int64), n.turn, n.shift)
     rest = n.phase - INDEX
     k, i = u >> n.phase & 3, u >> rest & (1 << INDEX) - 1
@@ -184,12 +186,12 @@ def sine_cosine(a: Integers, given: Format, out: Format) -> tuple[Integers, Inte
     return np.minimum(first, out.most), np.minimum(second, out.most)
 
 
-def reciprocal(a: Integers, given: Format, out: Format) -> Integers:
+def reciprocal(a: Integers, operand: Format, out: Format) -> Integers:
     """1 / a for normalised a, 1 <= |a| < 2, as integers of the format `out`.
 
-    a: integers of the format `given`.
+    a: integers of the format `operand`.
     """
-    h, f = Reciprocal.of(given, out).h, given.fraction
+    h, f = Reciprocal.of(operand, out).h, operand.fraction
     a = np.asarray(a, np.int64)
     m, ones = np.abs(a), (1 << f) - 1
     j = np.where(m >> f + 1 != 0, ones, m & ones)
