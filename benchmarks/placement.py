@@ -106,19 +106,19 @@ def frame(module: Module) -> Module:
             ports[name] = f"{word}[{first + width - 1}:{first}]"
             offsets[word] += width
     given, results = (max(bits, 2) for bits in offsets.values())
-    made = Module("framed", f"{module.name} with its ports behind shift registers")
-    made.input("clock", "bit_in")
-    made.output("bit_out")
-    made.declare("given", bits=given)
-    made.declare("results", "taken", bits=results)
-    made.declare("load")
-    made.declare("count", bits=10)
-    made.clocked(f"""
+    around = Module("framed", f"{module.name} with its ports behind shift registers")
+    around.input("clock", "bit_in")
+    around.output("bit_out")
+    around.declare("given", bits=given)
+    around.declare("results", "taken", bits=results)
+    around.declare("load")
+    around.declare("count", bits=10)
+    around.clocked(f"""
         given <= {{given, bit_in}};
         count <= count + 1'b1;
         load <= count == 0;
         taken <= load ? results : taken << 1;
         bit_out <= taken[{results - 1}];
     """)
-    made.instance(module.name, "device", ports)
-    return made
+    around.instance(module.name, "device", ports)
+    return around

@@ -1,4 +1,4 @@
-"""What a design needs of a device: DSPs counted, LUTs and flip-flops estimated from its structure.
+"""The cost of a design on a device: DSPs counted, LUTs and flip-flops estimated from its structure.
 
 DSPs are those of the multipliers that the modules consist of. LUTs are those of adders, bit by bit
 where both operands have bits, of multiplexers in front of shared units, by the different signals
@@ -42,8 +42,8 @@ PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
 
 
 class DesignCost(NamedTuple):
-    """What a design needs. parts: by module and by what needs it; packed: flip-flops that fit into
-    DSPs.
+    """The resources that a design takes. parts: by module and kind of unit; packed: flip-flops that
+    fit into DSPs.
     """
 
     device: Device
@@ -56,12 +56,12 @@ class DesignCost(NamedTuple):
 
     @property
     def modules(self) -> dict[str, Resources]:
-        """What each module needs."""
+        """The resources of each module."""
         return self._sums(0)
 
     @property
     def kinds(self) -> dict[str, Resources]:
-        """What units of each kind, multiplexers, results that wait, and control need."""
+        """The resources of units of each kind, of multiplexers, waiting results and control."""
         return self._sums(1)
 
     def _sums(self, n: int) -> dict[str, Resources]:
@@ -293,8 +293,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
 
 
 def _chained(unit: ProductUnit, device: Device) -> Resources:
-    """What a multiplier takes that adds in DSPs: registers of bits that only one of them gives, the
-    piece of its product that is outside, and what turns the sign of the highest bits of its addend.
+    """The resources of a multiplier that adds in DSPs: registers of bits that only one of them
+    gives, the piece of its product that is outside, and the negation of its addend's highest bits.
     """
     m = unit.multiplier
     found = post_adder.chain(m, device.tile)
@@ -323,7 +323,7 @@ def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:
 
 
 def _function(unit: FunctionUnit, device: Device) -> Resources:
-    """What a unit for sine and cosine, or for reciprocals, takes."""
+    """The resources of a unit for sine and cosine, or for reciprocals."""
     dsps, luts, chains = _inside(unit, device.tile)
     ffs = 0
     for bits, read in chains:

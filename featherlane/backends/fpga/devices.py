@@ -74,8 +74,8 @@ class Device(NamedTuple):
 
     @property
     def tile(self) -> Tile:
-        """What one multiplier takes: products are cut into pieces of it. Its post-adder is used
-        where the model says how long that takes.
+        """The operands of one multiplier: products are cut into pieces of this size. Its post-adder
+        is used where the model says how long that takes.
         """
         bits = self.post_adder if "post_add" in self.delays else 0
         return Tile(*self.multipliers[0].widths, post_adder=bits)

@@ -152,8 +152,8 @@ def _product(p: NodeOperands) -> Wiring:
 
 
 def power_operand(datapath: Datapath, k: int) -> int | None:
-    """Which operand of a product is a power of two that depends on data. Raises CompileError if
-    both are.
+    """The operand of a product that is a power of two that depends on data, by its position; None
+    if there is none. Raises CompileError if both are.
     """
     ops = [datapath.graph.op[a] for a in datapath.graph.args[k]]
     if ops.count("power_of_two") == 2:
@@ -203,7 +203,7 @@ def factor(datapath: Datapath, k: int) -> tuple[int, OddFactor] | None:
 
 
 def half(shift: int) -> int:
-    """What is added to a product before that many of its last bits are dropped."""
+    """The half that is added to a product before that many of its last bits are dropped."""
     return 1 << shift - 1 if shift > 0 else 0
 
 

@@ -160,7 +160,7 @@ def constants(design: Design) -> list[dict[str, Any]]:
 
 
 def stream_facts(design: Design) -> dict[str, Any]:
-    """What a program that simulates the folder, or drives the streams, must know."""
+    """The facts that a program needs to simulate the folder, or to drive the streams."""
     graph = design.datapath.graph
     where: dict[int, list[list[Any]]] = {}
     for name, out in graph.outputs.items():

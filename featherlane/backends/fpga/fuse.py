@@ -1,4 +1,4 @@
-"""Which sums are computed with one of their products, in the post-adder of a device.
+"""Fusion of sums with one of their products, in the post-adder of a device.
 
 A sum in a DSP takes a cycle, and no LUTs. Two sums in LUTs fit into that cycle, so that a chain of
 fused ones may be a longer path: where it is, the sums that wait for their other operand stay in

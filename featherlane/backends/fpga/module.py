@@ -122,7 +122,7 @@ class Module:
         return name
 
     def clocked(self, *statements: str, when: str = "", clock: str = "clock") -> None:
-        """What registers take at each edge of the clock. statements: lines, or blocks of them."""
+        """Registers at each edge of a clock. statements: lines, or blocks of them, that set them."""
         self.body.append(Registers(clock, statements, when))
 
     def process(self, head: str, *statements: str, end: str = "") -> None:

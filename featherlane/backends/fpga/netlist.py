@@ -84,7 +84,7 @@ class Netlist:
         return self.pipeline.operators[k] is None and bool(self.graph.args[k])
 
     def read(self, k: int, cycle: int) -> Signal:
-        """What a cycle reads as the result of a node."""
+        """The signal that a cycle reads as the result of a node."""
         if self.is_constant(k):
             to = self.datapath.format(k)
             return constant(constant_integer(self.datapath, k), to.width)
@@ -125,8 +125,8 @@ class Netlist:
 
     @cached_property
     def unread(self) -> list[int]:
-        """How many of the last bits of each node nothing reads: those below the other operand of a
-        sum, and below what the sum keeps.
+        """The number of last bits of each node that nothing reads: those below the other operand of
+        a sum, and below what the sum keeps.
         """
         least = [set[int]() for _ in self.graph.op]
         for out in self.graph.outputs.values():

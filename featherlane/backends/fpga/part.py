@@ -38,7 +38,7 @@ class Part:
     # What is computed
 
     def read(self, k: int, cycle: int) -> Signal:
-        """What a cycle reads as the result of a node, here."""
+        """The signal that a cycle reads as the result of a node; notes that this part reads it."""
         signal = self.netlist.read(k, cycle)
         if not self.netlist.is_constant(k):
             self.reads[signal.name] = signal
@@ -90,7 +90,7 @@ class Part:
 
     @property
     def needs(self) -> list[Signal]:
-        """What other modules drive."""
+        """The signals that other modules drive."""
         return [s for name, s in self.reads.items() if name not in self.drives]
 
     @property
@@ -104,21 +104,21 @@ class Part:
 
     def module(self, gives: list[Signal], comment: str) -> Module:
         """The module. gives: the signals that others read."""
-        made = Module(self.name, comment)
-        made.input("clock")
+        module = Module(self.name, comment)
+        module.input("clock")
         if self.has_phases:
-            made.input("phase_next", bits=self.phase_bits)
+            module.input("phase_next", bits=self.phase_bits)
         for signal in self.needs:
-            made.declare_signal(signal, "input logic")
+            module.declare_signal(signal, "input logic")
         for signal in gives:
-            made.declare_signal(signal, "output logic")
+            module.declare_signal(signal, "output logic")
         for name, signal in self.drives.items():
-            made.declare_signal(signal, comment=self._comments.get(name, ""))
+            module.declare_signal(signal, comment=self._comments.get(name, ""))
         if self.has_phases:
-            self._add_phases(made)
-        made.body += self._statements
-        self._add_registers(made)
-        return made
+            self._add_phases(module)
+        module.body += self._statements
+        self._add_registers(module)
+        return module
 
     @property
     def control(self) -> int:
@@ -127,19 +127,19 @@ class Part:
             return 0
         return self.phase_bits * self._reads_phase + len(self._captured)
 
-    def _add_phases(self, made: Module) -> None:
+    def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control."""
         steps = list[str]()
         if self._reads_phase:
-            made.declare("phase", bits=self.phase_bits)
+            module.declare("phase", bits=self.phase_bits)
             steps.append("phase <= phase_next;")
         for phase in sorted(self._captured):
-            flag = made.declare(f"in_phase_{phase}")
+            flag = module.declare(f"in_phase_{phase}")
             steps.append(f"{flag} <= phase_next == {self.phase_bits}'d{phase};")
-        made.clocked(*steps)
+        module.clocked(*steps)
 
-    def _add_registers(self, made: Module) -> None:
+    def _add_registers(self, module: Module) -> None:
         if self._each_cycle:
-            made.clocked(*self._each_cycle)
+            module.clocked(*self._each_cycle)
         for phase, rows in sorted(self._captured.items()):
-            made.clocked(*rows, when=f"in_phase_{phase}" if self.interval > 1 else "")
+            module.clocked(*rows, when=f"in_phase_{phase}" if self.interval > 1 else "")

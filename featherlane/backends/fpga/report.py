@@ -1,4 +1,4 @@
-"""What a design is: latency, interval, units, registers and formats, as data and as text."""
+"""The report of a design: latency, interval, units, registers and formats, as data and text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def facts(design: Design) -> dict[str, Any]:
 
 
 def _multipliers(found: Mapping[Multiplier, int]) -> dict[str, int]:
-    """How many there are by their operands' widths."""
+    """The number of multipliers by their operands' widths."""
     count = Counter[str]()
     for m, n in found.items():
         by = " by constants" if m.constant is not None else ""

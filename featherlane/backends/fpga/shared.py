@@ -150,7 +150,7 @@ class Units:
         return m
 
     def _half(self, part: Part, k: int, product: Product, m: Multiplier) -> Signal:
-        """What a unit adds to a product, or subtracts it from: half, and the addend of a sum."""
+        """The number that a unit adds to a product, or subtracts it from: half and the addend."""
         datapath, total = self.netlist.datapath, self.netlist.result_of(k)
         if total == k:
             return constant(half(product.shift), m.result)

@@ -1,5 +1,5 @@
-"""What a module of SystemVerilog consists of: wires, registers, processes, instances, as data that
-prints its own lines. Expressions are text, and so are the statements inside a process.
+"""Statements of a module of SystemVerilog as data: wires, registers, processes and instances, each
+of which prints its own lines. Expressions are text, and so are the statements inside a process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Assign(NamedTuple):
 
 
 class Registers(NamedTuple):
-    """What registers take at an edge of the clock. when: a condition on all of it."""
+    """Registers at an edge of the clock, by the statements that set them. when: their enable."""
 
     clock: str
     statements: tuple[str, ...]

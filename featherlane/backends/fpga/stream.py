@@ -39,32 +39,32 @@ def modules(netlist: Netlist, depth: int) -> dict[str, Module]:
 
 def _control(name: str) -> Module:
     """Credits, phases and the FIFO of results."""
-    made = Module(f"{name}_stream", ABOUT)
-    made.parameter("INTERVAL", 1, "cycles from one state to the next")
-    made.parameter("LATENCY", 1, "the cycle of a state in which its results are there")
-    made.parameter("DEPTH", 4, "states in the datapath and the FIFO together")
-    made.parameter("PHASE_BITS", 1)
-    made.parameter("COUNT_BITS", 3)
-    made.parameter("WIDTH", 8, "bits of the results")
-    add_stream_ports(made, "WIDTH")
-    made.output("phase_next", bits="PHASE_BITS")
-    made.input("results", bits="WIDTH")
-    made.constant("CYCLES", "LATENCY + 1")
-    made.constant("LAST_PHASE", "INTERVAL - 1", bits="PHASE_BITS")
-    made.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
-    made.declare("phase", bits="PHASE_BITS")
-    made.declare("credits", "count", "first", "last", bits="COUNT_BITS")
-    made.declare("travelling", bits="CYCLES", comment="bit n: a state is in its cycle n")
-    made.declare("accepted", "arrived", "emitted")
-    made.declare("fifo", bits="WIDTH", size="DEPTH")
-    made.assign("phase_next", "reset || phase == LAST_PHASE ? '0 : phase + 1'b1")
-    made.assign("in_ready", "!reset && phase == LAST_PHASE && credits != 0")
-    made.assign("accepted", "in_valid && in_ready")
-    made.assign("arrived", "travelling[LATENCY]")
-    made.assign("out_valid", "count != 0")
-    made.assign("out_data", "fifo[first]")
-    made.assign("emitted", "out_valid && out_ready")
-    made.clocked("""
+    module = Module(f"{name}_stream", ABOUT)
+    module.parameter("INTERVAL", 1, "cycles from one state to the next")
+    module.parameter("LATENCY", 1, "the cycle of a state in which its results are there")
+    module.parameter("DEPTH", 4, "states in the datapath and the FIFO together")
+    module.parameter("PHASE_BITS", 1)
+    module.parameter("COUNT_BITS", 3)
+    module.parameter("WIDTH", 8, "bits of the results")
+    add_stream_ports(module, "WIDTH")
+    module.output("phase_next", bits="PHASE_BITS")
+    module.input("results", bits="WIDTH")
+    module.constant("CYCLES", "LATENCY + 1")
+    module.constant("LAST_PHASE", "INTERVAL - 1", bits="PHASE_BITS")
+    module.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
+    module.declare("phase", bits="PHASE_BITS")
+    module.declare("credits", "count", "first", "last", bits="COUNT_BITS")
+    module.declare("travelling", bits="CYCLES", comment="bit n: a state is in its cycle n")
+    module.declare("accepted", "arrived", "emitted")
+    module.declare("fifo", bits="WIDTH", size="DEPTH")
+    module.assign("phase_next", "reset || phase == LAST_PHASE ? '0 : phase + 1'b1")
+    module.assign("in_ready", "!reset && phase == LAST_PHASE && credits != 0")
+    module.assign("accepted", "in_valid && in_ready")
+    module.assign("arrived", "travelling[LATENCY]")
+    module.assign("out_valid", "count != 0")
+    module.assign("out_data", "fifo[first]")
+    module.assign("emitted", "out_valid && out_ready")
+    module.clocked("""
         phase <= phase_next;
         if (reset) begin
           travelling <= '0;
@@ -81,7 +81,7 @@ def _control(name: str) -> Module:
         end
         if (arrived) fifo[last] <= results;
     """)
-    return made
+    return module
 
 
 ABOUT = (
@@ -90,27 +90,27 @@ ABOUT = (
 )
 
 
-def add_stream_ports(made: Module, results: Bits, inputs: Bits = None) -> None:
+def add_stream_ports(module: Module, results: Bits, inputs: Bits = None) -> None:
     """The ports of a module between two streams. results: bits of a word of results; inputs: of a
     word of inputs, without which the module only counts them.
     """
-    made.input("clock", "reset", "in_valid")
-    made.output("in_ready")
+    module.input("clock", "reset", "in_valid")
+    module.output("in_ready")
     if inputs is not None:
-        made.input("in_data", bits=inputs)
-    made.output("out_valid")
-    made.input("out_ready")
-    made.output("out_data", bits=results)
+        module.input("in_data", bits=inputs)
+    module.output("out_valid")
+    module.input("out_ready")
+    module.output("out_data", bits=results)
 
 
 def datapath(netlist: Netlist, phase_bits: int, comment: str) -> Module:
     """The module of a datapath, with its ports alone."""
-    made = Module(f"{netlist.name}_datapath", comment)
-    made.input("clock")
-    made.input("phase_next", bits=phase_bits)
-    made.input("given", bits=bits(netlist.inputs))
-    made.output("results", bits=bits(netlist.outputs))
-    return made
+    module = Module(f"{netlist.name}_datapath", comment)
+    module.input("clock")
+    module.input("phase_next", bits=phase_bits)
+    module.input("given", bits=bits(netlist.inputs))
+    module.output("results", bits=bits(netlist.outputs))
+    return module
 
 
 def _top(netlist: Netlist, depth: int) -> Module:
@@ -122,17 +122,17 @@ def _top(netlist: Netlist, depth: int) -> Module:
         f"results in cycle {pipeline.latency}. A word is taken where valid and ready are both 1. "
         "reset is synchronous."
     )
-    made = Module(netlist.name, comment)
-    add_stream_ports(made, width, bits(netlist.inputs))
-    made.declare("phase_next", bits=phase_bits)
-    made.declare("given", bits=bits(netlist.inputs))
-    made.declare("results", bits=width)
-    made.clocked("given <= in_data;", when="in_valid && in_ready")
-    made.instance(f"{netlist.name}_datapath", "datapath", same(DATAPATH))
+    module = Module(netlist.name, comment)
+    add_stream_ports(module, width, bits(netlist.inputs))
+    module.declare("phase_next", bits=phase_bits)
+    module.declare("given", bits=bits(netlist.inputs))
+    module.declare("results", bits=width)
+    module.clocked("given <= in_data;", when="in_valid && in_ready")
+    module.instance(f"{netlist.name}_datapath", "datapath", same(DATAPATH))
     parameters = {
         "INTERVAL": pipeline.interval, "LATENCY": pipeline.latency, "DEPTH": depth,
         "PHASE_BITS": phase_bits, "COUNT_BITS": depth.bit_length(), "WIDTH": width,
     }  # fmt: skip
     ports = same((*STREAM, "phase_next", "results"))
-    made.instance(f"{netlist.name}_stream", "stream", ports, parameters)
-    return made
+    module.instance(f"{netlist.name}_stream", "stream", ports, parameters)
+    return module

@@ -28,8 +28,8 @@ from featherlane.program.analysis.pipeline import Pipeline
 
 
 class ModuleUnits(NamedTuple):
-    """What a module consists of, beside expressions and registers of results. choices: by the name
-    of the result; control: registers of the phase.
+    """The units and multiplexers of a module. choices: by the name of the result; control:
+    registers of the phase.
     """
 
     products: list[ProductUnit]
@@ -90,7 +90,7 @@ class Design:
 
     @property
     def multipliers(self) -> Counter[Multiplier]:
-        """How often each multiplier is there."""
+        """The number of each multiplier."""
         return Counter(m for own in self.units.values() for m in own.multipliers)
 
     @property

@@ -34,7 +34,7 @@ class _Product(NamedTuple):
     turns: bool
 
     def ports(self, turned: bool) -> tuple[Source, Source]:
-        """What each port reads."""
+        """The operands at both ports."""
         first, second = self.operands
         return (second, first) if turned else (first, second)
 

@@ -20,7 +20,7 @@ from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name, w
 
 @dataclass(frozen=True)
 class LinkDesign(Design):
-    """What lies between arrays, as a design of one module."""
+    """The registers and multiplexers between arrays, as a design of one module."""
 
     links: Links | None = None
 
@@ -61,13 +61,13 @@ def array_design(
     """
     check_name(name)
     links = Links(name, datapath, arrays, interval)
-    made = arrays_without_stream(links, tile)
+    design = arrays_without_stream(links, tile)
     depth = stream.full_depth(links.pipeline)
-    return replace(made, modules=made.modules | stream.modules(links, depth), depth=depth)
+    return replace(design, modules=design.modules | stream.modules(links, depth), depth=depth)
 
 
 def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
-    """Returns the arrays and what lies between them alone, as `verilog.without_stream`."""
+    """Returns arrays and the links between them, without a stream, as `verilog.without_stream`."""
     name, arrays = links.name, links.arrays
     of_arrays = [
         without_stream(f"{name}_{array.name}", array.datapath, array.pipeline, tile)
@@ -84,10 +84,10 @@ def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
     circuits = (*of_arrays, between)
     modules = {
         key: module.with_enable() if array is not None and array.clock.pause else module
-        for array, made in zip((*arrays, None), circuits, strict=True)
-        for key, module in made.modules.items()
+        for array, circuit in zip((*arrays, None), circuits, strict=True)
+        for key, module in circuit.modules.items()
     } | named(_top(links, of_arrays))
-    units = {key: own for made in circuits for key, own in made.units.items()}
+    units = {key: own for circuit in circuits for key, own in circuit.units.items()}
     return ArrayDesign(name, modules, *common, 0, tile, units, links=links, circuits=circuits)
 
 
@@ -103,65 +103,65 @@ def cost(design: ArrayDesign, device: Device) -> DesignCost:
 def _top(links: Links, circuits: Sequence[Design]) -> Module:
     """The module of arrays, links, and the phases of arrays."""
     comment = f"The arrays of {links.name}, and what lies between them"
-    made = stream.datapath(links, _bits(links.pipeline.interval), comment)
+    module = stream.datapath(links, _bits(links.pipeline.interval), comment)
     for signal in links.gives:
-        made.declare_signal(signal)
+        module.declare_signal(signal)
     for field in links.inputs:
-        made.declare_signal(field.signal)
-        made.assign(field.signal.name, field.of("given"))
+        module.declare_signal(field.signal)
+        module.assign(field.signal.name, field.of("given"))
     for array, circuit in zip(links.arrays, circuits, strict=True):
-        _add_phase(made, links, array)
-        _add_array(made, links, array, circuit)
-    made.remark("What waits between them")
+        _add_phase(module, links, array)
+        _add_array(module, links, array, circuit)
+    module.remark("What waits between them")
     signals = [*links.part.needs, *links.gives]
     names = [*(["phase_next"] if links.part.has_phases else []), *(s.name for s in signals)]
-    made.instance(links.part.name, "links", same(["clock", *names]))
+    module.instance(links.part.name, "links", same(["clock", *names]))
     for field in links.outputs:
-        made.assign(field.of("results"), field.signal.name)
-    return made
+        module.assign(field.of("results"), field.signal.name)
+    return module
 
 
-def _add_phase(made: Module, links: Links, array: ScheduledArray) -> None:
+def _add_phase(module: Module, links: Links, array: ScheduledArray) -> None:
     """The phase of an array, which stands still in its pause."""
     name, turn = array.name, array.pipeline.interval
     bits = _bits(turn)
     pause, period = array.clock.pause, links.pipeline.interval
     still = f", and a pause of {pause}" if pause else ""
     told = f"{array.slots} in turn, one every {turn} cycles{still}"
-    made.remark(f"{name}: from cycle {array.begin} on, {told}")
-    made.declare(f"{name}_phase", f"{name}_phase_next", bits=bits)
+    module.remark(f"{name}: from cycle {array.begin} on, {told}")
+    module.declare(f"{name}_phase", f"{name}_phase_next", bits=bits)
     phase_is = lambda cycle: f"phase_next == {_bits(period)}'d{cycle % period}"
     first = phase_is(array.begin)
     after = f"{name}_phase == {bits}'d{turn - 1} ? '0 : {name}_phase + 1'b1"
-    made.assign(f"{name}_phase_next", f"{first} ? '0 : {after}")
+    module.assign(f"{name}_phase_next", f"{first} ? '0 : {after}")
     if pause:
         stands = " || ".join(phase_is(array.begin - n) for n in range(pause, 0, -1))
-        made.declare(f"{name}_runs")
-        made.clocked(f"{name}_runs <= !({stands});")
+        module.declare(f"{name}_runs")
+        module.clocked(f"{name}_runs <= !({stands});")
     runs = f"{name}_runs || {first}" if pause else ""
-    made.clocked(f"{name}_phase <= {name}_phase_next;", when=runs)
+    module.clocked(f"{name}_phase <= {name}_phase_next;", when=runs)
 
 
-def _add_array(made: Module, links: Links, array: ScheduledArray, circuit: Design) -> None:
+def _add_array(module: Module, links: Links, array: ScheduledArray, circuit: Design) -> None:
     """An array, what it reads and gives."""
     name, netlist = array.name, circuit.netlist
-    made.declare(f"{name}_given", bits=circuit.input_bits)
-    made.declare(f"{name}_results", bits=circuit.output_bits)
+    module.declare(f"{name}_given", bits=circuit.input_bits)
+    module.declare(f"{name}_results", bits=circuit.output_bits)
     for field in circuit.inputs:
-        made.assign(field.of(f"{name}_given"), links.port(array, field.node).name)
+        module.assign(field.of(f"{name}_given"), links.port(array, field.node).name)
     fields = {(f.node, f.signal.name): f for f in circuit.outputs}
     for given in array.gives:
         read = netlist.read(given.node, given.cycle)
         field = fields[given.node, read.name]
         for k in given.targets:
             signal = links.signal(links.place[k])
-            made.declare_signal(signal)
-            made.assign(signal.name, field.of(f"{name}_results"))
+            module.declare_signal(signal)
+            module.assign(signal.name, field.of(f"{name}_results"))
     ports = {"clock": "clock", "phase_next": f"{name}_phase_next"}
     if array.clock.pause:
         ports[ENABLE] = f"{name}_runs"
     ports |= {"given": f"{name}_given", "results": f"{name}_results"}
-    made.instance(f"{circuit.name}_datapath", name, ports)
+    module.instance(f"{circuit.name}_datapath", name, ports)
 
 
 def _bits(interval: int) -> int:

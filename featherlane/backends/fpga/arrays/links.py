@@ -1,5 +1,5 @@
-"""What lies between arrays: registers in which values wait for the turns that read them, and the
-choice of what each slot reads.
+"""The links between arrays: registers in which values wait for the slots that read them, and
+multiplexers that choose what each slot reads.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Links(Netlist):
         return [self._read[k] for k in range(len(self.graph))]
 
     def port(self, array: ScheduledArray, k: int) -> Signal:
-        """What an input of an array reads."""
+        """The signal at an input of an array."""
         name, _ = array.datapath.graph.value[k]
         return Signal(f"{array.name}_{name}", array.datapath.format(k).width)
 
@@ -127,7 +127,7 @@ class Links(Netlist):
 
     @property
     def gives(self) -> list[Signal]:
-        """What the module gives: what arrays read, and what leaves from registers."""
+        """The outputs of the module: inputs of arrays, and results in registers."""
         drives = self.part.drives
         ports = {self.port(array, read.node).name for array in self.arrays for read in array.reads}
         ports |= {field.signal.name for field in self.outputs}

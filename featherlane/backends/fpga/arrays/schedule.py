@@ -48,8 +48,8 @@ def turns(members: int, interval: int) -> Turns:
 
 
 class Read(NamedTuple):
-    """What an array reads: an input of its datapath, and the node of the whole that it is in each
-    slot.
+    """A value that an array reads: an input of its datapath, and the node of the whole datapath
+    that it is in each slot.
     """
 
     node: int
@@ -57,8 +57,8 @@ class Read(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What an array gives: a node of its datapath, the cycle of a slot in which it is read, and the
-    node of the whole that it is in each slot.
+    """A value that an array sends: a node of its datapath, the cycle of a slot in which it is
+    read, and the node of the whole datapath that it is in each slot.
     """
 
     node: int
@@ -90,7 +90,7 @@ class ArrayClock(NamedTuple):
         return periods * self.period + rest
 
     def run(self, cycle: int) -> int:
-        """How many cycles it runs before the first one from `cycle` on in which it runs."""
+        """The cycles in which it runs before the first one from `cycle` on in which it runs."""
         periods, rest = divmod(cycle, self.period)
         return periods * self.running + min(rest, self.running)
 
@@ -125,7 +125,7 @@ class ScheduledArray:
 
     @property
     def gives(self) -> list[Given]:
-        """What leaves."""
+        """The values that this array sends, with the cycle of a slot and their destinations."""
         outputs = self.datapath.graph.outputs
         return [
             Given(outputs[name].nodes[0], self.pipeline.read_in(name), targets)
@@ -248,7 +248,7 @@ class _Scheduler:
 
 
 def _reads(kernel: SlotKernel, datapath: Datapath) -> tuple[Read, ...]:
-    """What the inputs of an array are in each slot."""
+    """The inputs of an array, with the nodes that they are in each slot."""
     graph = datapath.graph
     entry = {k: int(graph.value[k][0].removeprefix("x")) for k in graph.nodes_of("input")}
     return tuple(Read(k, kernel.ports[i].nodes) for k, i in entry.items())

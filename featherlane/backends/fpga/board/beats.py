@@ -15,41 +15,41 @@ def receiver(name: str, tasks: PacketLayout) -> Module:
     with a packet and what follows from it.
     """
     width, one = tasks.width, tasks.beats == 1
-    made = Module(name, (
+    module = Module(name, (
         "Beats of packets to words of tasks; see the documentation of the board for what is wrong "
         "with a packet and what follows from it."
     ))  # fmt: skip
-    _add_receiver_ports(made, width, tasks.beats * width)
+    _add_receiver_ports(module, width, tasks.beats * width)
     count = max((tasks.beats - 1).bit_length(), 1)
-    made.constant("FINAL", tasks.beats - 1, bits=count)
-    made.constant("NEEDED", "'1", bits=width // 8)
+    module.constant("FINAL", tasks.beats - 1, bits=count)
+    module.constant("NEEDED", "'1", bits=width // 8)
     last_keep = (1 << tasks.last_bytes) - 1
-    made.constant("NEEDED_LAST", f"{width // 8}'h{last_keep:x}", bits=width // 8)
-    made.declare("beat", bits=count)
-    made.declare("tasks", bits=32, comment="of the packet, before this one")
+    module.constant("NEEDED_LAST", f"{width // 8}'h{last_keep:x}", bits=width // 8)
+    module.declare("beat", bits=count)
+    module.declare("tasks", bits=32, comment="of the packet, before this one")
     zeros = "TLAST came inside a task: zeros in the place of what is missing"
-    made.declare("padding", comment=zeros)
-    made.declare("dropping", comment="what comes is dropped, up to TLAST")
-    made.declare("final_beat", "free", "taken", "step", "complete", "ended", "wanted_end")
-    made.declare("data", bits=width)
-    made.declare("missing", bits=width // 8)
+    module.declare("padding", comment=zeros)
+    module.declare("dropping", comment="what comes is dropped, up to TLAST")
+    module.declare("final_beat", "free", "taken", "step", "complete", "ended", "wanted_end")
+    module.declare("data", bits=width)
+    module.declare("missing", bits=width // 8)
     if not one:
-        _add_parts(made, width, (tasks.beats - 1) * width)
-    made.assign("final_beat", "beat == FINAL")
-    made.assign("free", "!final_beat || !word_valid || word_ready")
-    made.assign("tready", "!reset && (dropping || (!flushing && !padding && free))")
-    made.assign("taken", "tvalid && tready && !dropping")
-    made.assign("step", "taken || (padding && free)")
-    made.assign("data", "padding ? '0 : tdata")
-    made.assign("complete", "step && final_beat")
-    made.assign("ended", "padding || tlast")
-    made.assign("wanted_end", "packet_tasks != 0 && tasks + 1'b1 == packet_tasks")
-    made.assign("missing", "~tkeep & (final_beat ? NEEDED_LAST : NEEDED)")
-    made.assign("raise_cut", "taken && tlast && !final_beat")
-    made.assign("raise_early", "complete && ended && packet_tasks != 0 && !wanted_end")
-    made.assign("raise_late", "complete && !ended && wanted_end")
-    made.assign("raise_keep", "taken && missing != 0")
-    made.clocked(f"""
+        _add_parts(module, width, (tasks.beats - 1) * width)
+    module.assign("final_beat", "beat == FINAL")
+    module.assign("free", "!final_beat || !word_valid || word_ready")
+    module.assign("tready", "!reset && (dropping || (!flushing && !padding && free))")
+    module.assign("taken", "tvalid && tready && !dropping")
+    module.assign("step", "taken || (padding && free)")
+    module.assign("data", "padding ? '0 : tdata")
+    module.assign("complete", "step && final_beat")
+    module.assign("ended", "padding || tlast")
+    module.assign("wanted_end", "packet_tasks != 0 && tasks + 1'b1 == packet_tasks")
+    module.assign("missing", "~tkeep & (final_beat ? NEEDED_LAST : NEEDED)")
+    module.assign("raise_cut", "taken && tlast && !final_beat")
+    module.assign("raise_early", "complete && ended && packet_tasks != 0 && !wanted_end")
+    module.assign("raise_late", "complete && !ended && wanted_end")
+    module.assign("raise_keep", "taken && missing != 0")
+    module.clocked(f"""
         if (reset) begin
           receiving <= 1'b0;
           dropping <= 1'b0;
@@ -79,59 +79,59 @@ def receiver(name: str, tasks: PacketLayout) -> Module:
           word_last <= ended || wanted_end;
         end
     """)
-    return made
+    return module
 
 
-def _add_receiver_ports(made: Module, width: int, bits: int) -> None:
+def _add_receiver_ports(module: Module, width: int, bits: int) -> None:
     """The ports of a receiver. width: bits of a beat; bits: of a word."""
-    made.input("clock", "reset")
-    made.input("flush", comment="begins to drop the packet that comes in")
-    made.input("flushing")
-    made.input("packet_tasks", bits=32)
-    made.input("tdata", bits=width)
-    made.input("tkeep", bits=width // 8)
-    made.input("tlast", "tvalid")
-    made.output("tready")
-    made.output("word", bits=bits)
-    made.output("word_last", comment="of the packet")
-    made.output("word_valid")
-    made.input("word_ready")
-    made.output("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
+    module.input("clock", "reset")
+    module.input("flush", comment="begins to drop the packet that comes in")
+    module.input("flushing")
+    module.input("packet_tasks", bits=32)
+    module.input("tdata", bits=width)
+    module.input("tkeep", bits=width // 8)
+    module.input("tlast", "tvalid")
+    module.output("tready")
+    module.output("word", bits=bits)
+    module.output("word_last", comment="of the packet")
+    module.output("word_valid")
+    module.input("word_ready")
+    module.output("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
 
 
-def _add_parts(made: Module, width: int, bits: int) -> None:
+def _add_parts(module: Module, width: int, bits: int) -> None:
     """The register of the beats before the last one of a task."""
-    made.declare("parts", bits=bits, comment="the beats before the last one of a task")
+    module.declare("parts", bits=bits, comment="the beats before the last one of a task")
     shifted = "data" if bits == width else f"{{data, parts[{bits - 1}:{width}]}}"
-    made.clocked(f"parts <= {shifted};", when="step && !final_beat")
+    module.clocked(f"parts <= {shifted};", when="step && !final_beat")
 
 
 def sender(name: str, results: PacketLayout, owed_bits: int) -> Module:
     """The module that makes beats of words of results. owed_bits: of the count of packets."""
     width, bits = results.width, results.beats * results.width
     count = max((results.beats - 1).bit_length(), 1)
-    made = Module(name, "Words of results to beats of packets.")
-    made.input("clock", "reset")
-    made.input("flushing", comment="a beat of zeros ends each packet that is owed")
-    made.input("owed", bits=owed_bits)
-    made.input("word", bits=bits)
-    made.input("word_last", comment="of the packet")
-    made.input("word_valid")
-    made.output("word_ready")
-    made.output("tdata", bits=width)
-    made.output("tkeep", bits=width // 8)
-    made.output("tlast", "tvalid")
-    made.input("tready")
-    made.constant("FINAL", results.beats - 1, bits=count)
-    made.declare("rest", bits=bits)
-    made.declare("left", bits=count, comment="beats after this one")
-    made.declare("last", "free")
-    made.assign("free", "!tvalid || (tready && left == 0)")
-    made.assign("word_ready", "!reset && !flushing && free")
-    made.assign("tdata", f"rest[{width - 1}:0]")
-    made.assign("tkeep", "'1")
-    made.assign("tlast", "last && left == 0")
-    made.clocked(f"""
+    module = Module(name, "Words of results to beats of packets.")
+    module.input("clock", "reset")
+    module.input("flushing", comment="a beat of zeros ends each packet that is owed")
+    module.input("owed", bits=owed_bits)
+    module.input("word", bits=bits)
+    module.input("word_last", comment="of the packet")
+    module.input("word_valid")
+    module.output("word_ready")
+    module.output("tdata", bits=width)
+    module.output("tkeep", bits=width // 8)
+    module.output("tlast", "tvalid")
+    module.input("tready")
+    module.constant("FINAL", results.beats - 1, bits=count)
+    module.declare("rest", bits=bits)
+    module.declare("left", bits=count, comment="beats after this one")
+    module.declare("last", "free")
+    module.assign("free", "!tvalid || (tready && left == 0)")
+    module.assign("word_ready", "!reset && !flushing && free")
+    module.assign("tdata", f"rest[{width - 1}:0]")
+    module.assign("tkeep", "'1")
+    module.assign("tlast", "last && left == 0")
+    module.clocked(f"""
         if (tvalid && tready) begin
           rest <= rest >> {width};
           left <= left - 1'b1;
@@ -150,4 +150,4 @@ def sender(name: str, results: PacketLayout, owed_bits: int) -> Module:
         end
         if (reset) tvalid <= 1'b0;
     """)
-    return made
+    return module

@@ -15,29 +15,29 @@ SLOWEST = 64  # cycles of the test bench to each one that a design without stall
 
 def bench(board: WrappedCore, tasks: int) -> Module:
     """The module of the test bench. tasks: how many stand in the files."""
-    made = Module(f"{board.name}_bench", _about(board.name, tasks), "`timescale 1ns/1ps")
-    _add_parameters(made, board, tasks)
-    _add_signals(made, board.width)
-    made.instance(board.name, "device", {
+    module = Module(f"{board.name}_bench", _about(board.name, tasks), "`timescale 1ns/1ps")
+    _add_parameters(module, board, tasks)
+    _add_signals(module, board.width)
+    module.instance(board.name, "device", {
         **same(["aclk", "aresetn", *STREAM_PORTS, *(name for _, name, _ in AXI_PORTS)]),
         "s_axi_wstrb": "4'hf", "s_axi_awprot": "3'b000", "s_axi_arprot": "3'b000",
     })  # fmt: skip
-    made.process(f"always #{board.core.clock / 2:g}", "aclk = !aclk;")
-    made.remark("Packets in: a beat stays on offer until it is taken")
-    made.process("always @(posedge aclk) if (aresetn)", SEND)
-    made.remark("Packets out: results, TLAST at the last task of each packet, TKEEP")
+    module.process(f"always #{board.core.clock / 2:g}", "aclk = !aclk;")
+    module.remark("Packets in: a beat stays on offer until it is taken")
+    module.process("always @(posedge aclk) if (aresetn)", SEND)
+    module.remark("Packets out: results, TLAST at the last task of each packet, TKEEP")
     ends = "taken % (PACKET * RESULT_BEATS) == PACKET * RESULT_BEATS - 1 || taken == WANTED - 1"
-    made.wire("last", None, ends)
+    module.wire("last", None, ends)
     taken = "aresetn && comparing && m_axis_tvalid && m_axis_tready"
-    made.process(f"always @(posedge aclk) if ({taken})", _compare(board.width))
-    made.remark("What is on offer stays as it is until it is taken")
-    made.process("always @(posedge aclk)", KEEP)
-    made.process("task write(input [7:0] address, input [31:0] value);", WRITE, end="endtask")
-    made.process("task read(input [7:0] address);", READ, end="endtask")
+    module.process(f"always @(posedge aclk) if ({taken})", _compare(board.width))
+    module.remark("What is on offer stays as it is until it is taken")
+    module.process("always @(posedge aclk)", KEEP)
+    module.process("task write(input [7:0] address, input [31:0] value);", WRITE, end="endtask")
+    module.process("task read(input [7:0] address);", READ, end="endtask")
     head = "task expect_register(input [7:0] address, input [31:0] value);"
-    made.process(head, EXPECT, end="endtask")
-    made.process("initial", _run(board.constants))
-    return made
+    module.process(head, EXPECT, end="endtask")
+    module.process("initial", _run(board.constants))
+    return module
 
 
 STREAM_PORTS = tuple(
@@ -56,44 +56,44 @@ def _about(name: str, tasks: int) -> str:
     )
 
 
-def _add_parameters(made: Module, board: WrappedCore, tasks: int) -> None:
+def _add_parameters(module: Module, board: WrappedCore, tasks: int) -> None:
     cycles = 2 * tasks * board.rate.cycles + 8 * board.core.under_way * board.core.interval
-    made.parameter("PACKET", max(-(-tasks // 3), 1))
-    made.parameter("STALLS", 64)
-    made.parameter("SEED", 1)
-    made.parameter("LIMIT", SLOWEST * (cycles + 1000), "cycles")
-    made.constant("TASKS", tasks)
-    made.constant("TASK_BEATS", board.tasks.beats)
-    made.constant("RESULT_BEATS", board.results.beats)
-    made.constant("GIVEN", "TASKS * TASK_BEATS")
-    made.constant("WANTED", "TASKS * RESULT_BEATS")
+    module.parameter("PACKET", max(-(-tasks // 3), 1))
+    module.parameter("STALLS", 64)
+    module.parameter("SEED", 1)
+    module.parameter("LIMIT", SLOWEST * (cycles + 1000), "cycles")
+    module.constant("TASKS", tasks)
+    module.constant("TASK_BEATS", board.tasks.beats)
+    module.constant("RESULT_BEATS", board.results.beats)
+    module.constant("GIVEN", "TASKS * TASK_BEATS")
+    module.constant("WANTED", "TASKS * RESULT_BEATS")
 
 
-def _add_signals(made: Module, width: int) -> None:
+def _add_signals(module: Module, width: int) -> None:
     """The signals at the ports of the device, which are 0 or absent at the start, and counts."""
-    made.declare("aclk", "aresetn", value=0)
-    made.declare("s_axis_tdata", bits=width, value="'0")
-    made.declare("m_axis_tdata", bits=width)
-    made.declare("s_axis_tkeep", bits=width // 8, value="'1")
-    made.declare("m_axis_tkeep", bits=width // 8)
-    made.declare("s_axis_tlast", "s_axis_tvalid", "m_axis_tready", value=0)
-    made.declare("s_axis_tready", "m_axis_tlast", "m_axis_tvalid")
+    module.declare("aclk", "aresetn", value=0)
+    module.declare("s_axis_tdata", bits=width, value="'0")
+    module.declare("m_axis_tdata", bits=width)
+    module.declare("s_axis_tkeep", bits=width // 8, value="'1")
+    module.declare("m_axis_tkeep", bits=width // 8)
+    module.declare("s_axis_tlast", "s_axis_tvalid", "m_axis_tready", value=0)
+    module.declare("s_axis_tready", "m_axis_tlast", "m_axis_tvalid")
     for kind, name, bits in AXI_PORTS:
         if name != "s_axi_wstrb":
-            made.declare(name, bits=bits, value="'0" if kind == "input logic" else None)
-    made.declare("inputs", bits=width, size="GIVEN")
-    made.declare("wanted", bits=width, size="WANTED")
+            module.declare(name, bits=bits, value="'0" if kind == "input logic" else None)
+    module.declare("inputs", bits=width, size="GIVEN")
+    module.declare("wanted", bits=width, size="WANTED")
     counts = ("sent", "taken", "passed", "failed", "broken", "cycle")
-    made.declare(*counts, kind="integer", value=0)
-    made.declare("state", kind="integer", value="SEED")
-    made.declare("running", value=0)
-    made.declare("stopping", value=0, comment="at the end of a packet")
-    made.declare("comparing", value=1)
-    made.declare("offered", "answered", "given", value=0)
-    made.declare("beat", bits=width + 1)
-    made.declare("data", bits=34)
-    made.declare("response", bits=2)
-    made.declare("found", bits=32)
+    module.declare(*counts, kind="integer", value=0)
+    module.declare("state", kind="integer", value="SEED")
+    module.declare("running", value=0)
+    module.declare("stopping", value=0, comment="at the end of a packet")
+    module.declare("comparing", value=1)
+    module.declare("offered", "answered", "given", value=0)
+    module.declare("beat", bits=width + 1)
+    module.declare("data", bits=34)
+    module.declare("response", bits=2)
+    module.declare("found", bits=32)
 
 
 SEND = """

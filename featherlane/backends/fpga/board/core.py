@@ -1,5 +1,5 @@
-"""What a wrapper is put around: any module between two streams of words, and a table of what the
-bits of these words are.
+"""The core of a wrapper: any module between two streams of words, with a table of the fields of
+these words.
 
 The module has the ports clock, reset (synchronous), in_valid, in_ready, in_data, out_valid,
 out_ready and out_data. A word is taken where valid and ready are both 1: a task in, its result out.

@@ -20,7 +20,7 @@ from featherlane.backends.fpga.folder import BOARD_FACTS, VECTORS, WANTED, write
 
 
 def facts_of(board: WrappedCore) -> BoardFacts:
-    """What a host must know."""
+    """The layouts and the hash that a host needs to drive a board."""
     return BoardFacts(board.name, board.hash, board.tasks, board.results)
 
 

@@ -30,7 +30,7 @@ COUNTERS = [register.name for register in REGISTERS if register.kind == "counter
 
 
 class BoardFacts(NamedTuple):
-    """What a host must know of a board: the layouts of both streams and the design's hash."""
+    """The facts of a board that a host needs: layouts of both streams, and the design's hash."""
 
     name: str
     hash: int
@@ -72,9 +72,9 @@ class BoardFacts(NamedTuple):
 
 
 class BoardRun(NamedTuple):
-    """What a board gave. results: numbers (..., *shape) by name; saturated: entries of each input
-    beyond its format; lost: results that mean nothing, because a pivot was lost; counters: by how
-    much those of the board went on, modulo 2^32.
+    """The results of a batch on a board. results: numbers (..., *shape) by name; saturated: entries
+    of each input beyond its format; lost: results that mean nothing, because a pivot was lost;
+    counters: by how much those of the board went on, modulo 2^32.
     """
 
     results: dict[str, Array]
@@ -222,7 +222,7 @@ class BoardDriver:
         return results, saturated
 
     def _errors(self) -> str:
-        """What the board reports, as the end of a message."""
+        """The errors that the board reports, as the end of a message."""
         found = set_bits("errors", self.read("errors"))
         meanings = {bit.name: bit.meaning for bit in REGISTER["errors"].bits}
         return "".join(f"; error {name!r}: {meanings[name].rstrip('.')}" for name in found)

@@ -27,7 +27,7 @@ Array = Any
 
 
 class PacketLayout(NamedTuple):
-    """Where fields lie in the beats of a task, or of a result.
+    """The positions of fields in the beats of a task, or of a result.
 
     places: the first bit and the bits of each field. lane: bits of each word of memory; 0 where
     fields are packed. width: bits of a beat.
@@ -154,7 +154,7 @@ def _extract(memory: Array, first: int, count: int, signed: bool, rows: Array) -
 
 
 class Rate(NamedTuple):
-    """What limits a stream of tasks: cycles that a task takes in the module, in its beats and in
+    """The limits of a stream of tasks: cycles that a task takes in the module, in its beats and in
     those of its result; bytes moved, and the share of their bits that mean something.
     """
 
@@ -179,7 +179,7 @@ class Rate(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """What the cycles are of."""
+        """The part that takes the most cycles: the pipeline, the beats of tasks or of results."""
         if self.cycles == self.interval:
             return "the pipeline"
         return "beats of tasks" if self.cycles == self.task_beats else "beats of results"

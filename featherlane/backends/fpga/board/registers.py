@@ -161,10 +161,10 @@ AXI_PORTS = (
 )  # of AXI4-Lite, but for the protection that nothing reads
 
 
-def add_axi_ports(made: Module) -> None:
+def add_axi_ports(module: Module) -> None:
     """The ports of AXI4-Lite."""
     for kind, name, bits in AXI_PORTS:
-        made.declare(name, bits=bits, kind=kind)
+        module.declare(name, bits=bits, kind=kind)
 
 
 def module(name: str, constants: Mapping[str, int]) -> Module:
@@ -173,31 +173,31 @@ def module(name: str, constants: Mapping[str, int]) -> Module:
     Its further ports are `count_NAME` of each counter, `is_NAME` of each bit of the status,
     `raise_NAME` of each flag, `do_NAME` of each command, and each value by its name.
     """
-    made = Module(name, ABOUT)
-    made.input("clock", "reset")
-    add_axi_ports(made)
-    _add_ports(made)
-    made.constant("OKAY", "2'b00", bits=2)
-    made.constant("SLVERR", "2'b10", bits=2)
+    module = Module(name, ABOUT)
+    module.input("clock", "reset")
+    add_axi_ports(module)
+    _add_ports(module)
+    module.constant("OKAY", "2'b00", bits=2)
+    module.constant("SLVERR", "2'b10", bits=2)
     for register in _of_kind("counter"):
-        made.declare(register.name, bits=32)
+        module.declare(register.name, bits=32)
     for register in _of_kind("flags"):
-        made.declare(register.name, bits=len(register.bits))
-    made.declare("value", bits=32)
-    made.declare("read_at", "write_at", bits=ADDRESS_BITS - 2, comment="words")
-    made.declare("written", "changed", "readable", "writable")
-    made.assign("written", "s_axi_awvalid && s_axi_wvalid && !s_axi_bvalid && !reset")
-    made.assign("s_axi_awready", "written")
-    made.assign("s_axi_wready", "written")
-    made.assign("s_axi_arready", "!s_axi_rvalid && !reset")
-    made.assign("read_at", f"s_axi_araddr[{ADDRESS_BITS - 1}:2]")
-    made.assign("write_at", f"s_axi_awaddr[{ADDRESS_BITS - 1}:2]")
-    made.assign("changed", "written && writable")
-    _add_commands(made)
-    _add_read(made, constants)
-    _add_write(made)
-    made.clocked(ANSWERS, *_kept())
-    return made
+        module.declare(register.name, bits=len(register.bits))
+    module.declare("value", bits=32)
+    module.declare("read_at", "write_at", bits=ADDRESS_BITS - 2, comment="words")
+    module.declare("written", "changed", "readable", "writable")
+    module.assign("written", "s_axi_awvalid && s_axi_wvalid && !s_axi_bvalid && !reset")
+    module.assign("s_axi_awready", "written")
+    module.assign("s_axi_wready", "written")
+    module.assign("s_axi_arready", "!s_axi_rvalid && !reset")
+    module.assign("read_at", f"s_axi_araddr[{ADDRESS_BITS - 1}:2]")
+    module.assign("write_at", f"s_axi_awaddr[{ADDRESS_BITS - 1}:2]")
+    module.assign("changed", "written && writable")
+    _add_commands(module)
+    _add_read(module, constants)
+    _add_write(module)
+    module.clocked(ANSWERS, *_kept())
+    return module
 
 
 ABOUT = (
@@ -223,33 +223,33 @@ ANSWERS = """
 """
 
 
-def _add_ports(made: Module) -> None:
+def _add_ports(module: Module) -> None:
     for register in REGISTERS:
         bits = [bit.name for bit in register.bits]
         if register.kind == "counter" and register.name != "cycles":
-            made.input(f"count_{register.name}")
+            module.input(f"count_{register.name}")
         elif register.kind == "status":
-            made.input(*(f"is_{bit}" for bit in bits))
+            module.input(*(f"is_{bit}" for bit in bits))
         elif register.kind == "flags":
-            made.input(*(f"raise_{bit}" for bit in bits))
+            module.input(*(f"raise_{bit}" for bit in bits))
         elif register.kind == "value":
-            made.output(register.name, bits=32)
+            module.output(register.name, bits=32)
         elif register.kind == "command":
-            made.output(*(f"do_{bit}" for bit in bits))
+            module.output(*(f"do_{bit}" for bit in bits))
 
 
-def _add_commands(made: Module) -> None:
+def _add_commands(module: Module) -> None:
     for register in _of_kind("command"):
         for n, bit in enumerate(register.bits):
             at = f"write_at == {_case(register)}"
-            made.assign(f"do_{bit.name}", f"changed && {at} && s_axi_wdata[{n}]")
+            module.assign(f"do_{bit.name}", f"changed && {at} && s_axi_wdata[{n}]")
 
 
 def _case(register: BoardRegister) -> str:
     return f"{ADDRESS_BITS - 2}'h{register.address >> 2:02x}"
 
 
-def _add_read(made: Module, constants: Mapping[str, int]) -> None:
+def _add_read(module: Module, constants: Mapping[str, int]) -> None:
     """The value of the register that is read, and whether there is one."""
     rows = []
     for register in REGISTERS:
@@ -263,12 +263,12 @@ def _add_read(made: Module, constants: Mapping[str, int]) -> None:
         rows.append(f"  {_case(register)}: value = {text};  // {register.name}")
     rows.append("  default: readable = 1'b0;")
     lines = ["value = '0;", "readable = 1'b1;", "case (read_at)", *rows, "endcase"]
-    made.process("always_comb", "\n".join(lines))
+    module.process("always_comb", "\n".join(lines))
 
 
-def _add_write(made: Module) -> None:
+def _add_write(module: Module) -> None:
     at = ", ".join(_case(register) for register in _of_kind("command", "flags", "value"))
-    made.process("always_comb", f"""
+    module.process("always_comb", f"""
         case (write_at)
           {at}: writable = s_axi_wstrb == 4'hf;
           default: writable = 1'b0;
@@ -277,7 +277,7 @@ def _add_write(made: Module) -> None:
 
 
 def _kept() -> Iterator[str]:
-    """What registers take that are written, raised or counted."""
+    """Statements for the registers that are written, raised or counted."""
     for register in _of_kind("value"):
         yield f"""
             if (reset) {register.name} <= '0;

@@ -20,53 +20,53 @@ def owed_bits(under_way: int) -> int:
 
 def top(name: str, core: StreamCore, tasks: PacketLayout, results: PacketLayout) -> Module:
     """The top module."""
-    made = Module(name, f"{core.name} between AXI4-Stream and AXI4-Lite: see board.md.")
-    _add_ports(made, tasks.width)
-    made.declare("packet_tasks", bits=32)
-    made.declare("task_word", bits=tasks.beats * tasks.width)
-    made.declare("result_word", bits=results.beats * results.width)
-    made.declare("task_last", "task_valid", "task_ready")
-    made.declare("result_last", "result_valid", "result_ready")
-    made.declare("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
-    made.declare("in_data", bits=core.tasks.bits)
-    made.declare("out_data", bits=core.results.bits)
-    made.declare("in_ready")
-    _add_resets(made)
-    _add_owed(made, owed_bits(core.under_way))
-    _add_ends(made, core.under_way)
-    made.remark("Bits of the fields")
-    _add_task_fields(made, tasks)
-    _add_result_fields(made, results)
-    made.wire("beyond", None, " || ".join(_beyond(tasks)) or "1'b0")
-    made.wire("lost", None, " || ".join(_lost(core.results)) or "1'b0")
-    made.remark("The core, both ends and the registers")
-    _add_instances(made, core.name)
-    return made
+    module = Module(name, f"{core.name} between AXI4-Stream and AXI4-Lite: see board.md.")
+    _add_ports(module, tasks.width)
+    module.declare("packet_tasks", bits=32)
+    module.declare("task_word", bits=tasks.beats * tasks.width)
+    module.declare("result_word", bits=results.beats * results.width)
+    module.declare("task_last", "task_valid", "task_ready")
+    module.declare("result_last", "result_valid", "result_ready")
+    module.declare("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
+    module.declare("in_data", bits=core.tasks.bits)
+    module.declare("out_data", bits=core.results.bits)
+    module.declare("in_ready")
+    _add_resets(module)
+    _add_owed(module, owed_bits(core.under_way))
+    _add_ends(module, core.under_way)
+    module.remark("Bits of the fields")
+    _add_task_fields(module, tasks)
+    _add_result_fields(module, results)
+    module.wire("beyond", None, " || ".join(_beyond(tasks)) or "1'b0")
+    module.wire("lost", None, " || ".join(_lost(core.results)) or "1'b0")
+    module.remark("The core, both ends and the registers")
+    _add_instances(module, core.name)
+    return module
 
 
-def _add_ports(made: Module, width: int) -> None:
-    made.input("aclk", "aresetn")
-    made.input("s_axis_tdata", bits=width)
-    made.input("s_axis_tkeep", bits=width // 8)
-    made.input("s_axis_tlast", "s_axis_tvalid")
-    made.output("s_axis_tready")
-    made.output("m_axis_tdata", bits=width)
-    made.output("m_axis_tkeep", bits=width // 8)
-    made.output("m_axis_tlast", "m_axis_tvalid")
-    made.input("m_axis_tready")
-    add_axi_ports(made)
-    made.input("s_axi_awprot", "s_axi_arprot", bits=3)
+def _add_ports(module: Module, width: int) -> None:
+    module.input("aclk", "aresetn")
+    module.input("s_axis_tdata", bits=width)
+    module.input("s_axis_tkeep", bits=width // 8)
+    module.input("s_axis_tlast", "s_axis_tvalid")
+    module.output("s_axis_tready")
+    module.output("m_axis_tdata", bits=width)
+    module.output("m_axis_tkeep", bits=width // 8)
+    module.output("m_axis_tlast", "m_axis_tvalid")
+    module.input("m_axis_tready")
+    add_axi_ports(module)
+    module.input("s_axi_awprot", "s_axi_arprot", bits=3)
 
 
-def _add_resets(made: Module) -> None:
-    """Which parts are reset, and until when."""
-    made.remark("Resets")
-    made.constant("HOLD", 7, bits=3, comment="cycles that the pipeline is reset, at least")
-    made.declare("do_reset", "do_flush", "do_clear", "aborting", "flushing")
-    made.declare("hold", bits=3)
-    made.wire("stopped", None, "!aresetn || aborting")
-    made.wire("core_reset", None, "stopped || flushing")
-    made.clocked(
+def _add_resets(module: Module) -> None:
+    """The resets, which hold until all parts have seen them."""
+    module.remark("Resets")
+    module.constant("HOLD", 7, bits=3, comment="cycles that the pipeline is reset, at least")
+    module.declare("do_reset", "do_flush", "do_clear", "aborting", "flushing")
+    module.declare("hold", bits=3)
+    module.wire("stopped", None, "!aresetn || aborting")
+    module.wire("core_reset", None, "stopped || flushing")
+    module.clocked(
         """
         if (!aresetn) begin
           aborting <= 1'b0;
@@ -86,13 +86,13 @@ def _add_resets(made: Module) -> None:
     )
 
 
-def _add_owed(made: Module, bits: int) -> None:
+def _add_owed(module: Module, bits: int) -> None:
     """The count of packets of results that are owed."""
-    made.remark("Packets of results that are owed: one for each packet that has begun to come in")
-    made.declare("owed", bits=bits, comment="packets of results")
-    made.wire("begun", None, "s_axis_tvalid && s_axis_tready && !receiving")
-    made.wire("ended", None, "m_axis_tvalid && m_axis_tready && m_axis_tlast")
-    made.clocked(
+    module.remark("Packets of results that are owed: one for each packet that has begun to come in")
+    module.declare("owed", bits=bits, comment="packets of results")
+    module.wire("begun", None, "s_axis_tvalid && s_axis_tready && !receiving")
+    module.wire("ended", None, "m_axis_tvalid && m_axis_tready && m_axis_tlast")
+    module.clocked(
         """
         if (stopped) owed <= '0;
         else if (begun != ended) owed <= begun ? owed + 1'b1 : owed - 1'b1;
@@ -101,21 +101,21 @@ def _add_owed(made: Module, bits: int) -> None:
     )
 
 
-def _add_ends(made: Module, depth: int) -> None:
-    """Which tasks end a packet. depth: tasks that may be under way."""
+def _add_ends(module: Module, depth: int) -> None:
+    """The FIFO that says which tasks end a packet. depth: tasks that may be under way."""
     place = max((depth - 1).bit_length(), 1)
-    made.remark("The last task of each packet, in the order of tasks")
-    made.constant("LAST_PLACE", depth - 1, bits=place)
-    made.declare("last_of", size=depth)
-    made.declare("newest", "oldest", bits=place)
-    made.declare("under_way", bits=depth.bit_length())
-    made.wire("room", None, f"under_way != {depth}")
-    made.assign("task_ready", "in_ready && room && !core_reset")
-    made.wire("entered", None, "task_valid && task_ready")
-    made.wire("left", None, "result_valid && result_ready")
+    module.remark("The last task of each packet, in the order of tasks")
+    module.constant("LAST_PLACE", depth - 1, bits=place)
+    module.declare("last_of", size=depth)
+    module.declare("newest", "oldest", bits=place)
+    module.declare("under_way", bits=depth.bit_length())
+    module.wire("room", None, f"under_way != {depth}")
+    module.assign("task_ready", "in_ready && room && !core_reset")
+    module.wire("entered", None, "task_valid && task_ready")
+    module.wire("left", None, "result_valid && result_ready")
     ends = "under_way == 0 ? task_last : last_of[oldest]"
-    made.assign("result_last", ends, "0: in the task's cycle")
-    made.clocked(
+    module.assign("result_last", ends, "0: in the task's cycle")
+    module.clocked(
         """
         if (core_reset) begin
           newest <= '0;
@@ -135,8 +135,8 @@ def _add_ends(made: Module, depth: int) -> None:
 CORE = "core"  # the instance of what the wrapper is around
 
 
-def _add_instances(made: Module, core: str) -> None:
-    made.instance(core, CORE, {
+def _add_instances(module: Module, core: str) -> None:
+    module.instance(core, CORE, {
         "clock": "aclk", "reset": "core_reset", "in_valid": "task_valid && room",
         "in_ready": "in_ready", "in_data": "in_data", "out_valid": "result_valid",
         "out_ready": "result_ready", "out_data": "out_data",
@@ -144,15 +144,15 @@ def _add_instances(made: Module, core: str) -> None:
     stopped = {"clock": "aclk", "reset": "stopped"}
     beats = ("tdata", "tkeep", "tlast", "tvalid", "tready")
     raised = ("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
-    made.instance(f"{made.name}_receive", "receive", {
+    module.instance(f"{module.name}_receive", "receive", {
         **stopped, "flush": "do_flush", **same(("flushing", "packet_tasks")),
         **{name: f"s_axis_{name}" for name in beats}, **_word("task"), **same(raised),
     })  # fmt: skip
-    made.instance(f"{made.name}_send", "send", {
+    module.instance(f"{module.name}_send", "send", {
         **stopped, **same(("flushing", "owed")), **_word("result"),
         **{name: f"m_axis_{name}" for name in beats},
     })  # fmt: skip
-    made.instance(f"{made.name}_registers", "registers", {
+    module.instance(f"{module.name}_registers", "registers", {
         "clock": "aclk", "reset": "!aresetn", **same(name for _, name, _ in AXI_PORTS),
         "is_busy": "owed != 0", "is_resetting": "aborting || flushing",
         "is_receiving": "receiving", **same(raised[1:]), "raise_range": "entered && beyond",
@@ -176,30 +176,30 @@ def _word(kind: str) -> dict[str, str]:
     }
 
 
-def _add_task_fields(made: Module, tasks: PacketLayout) -> None:
+def _add_task_fields(module: Module, tasks: PacketLayout) -> None:
     """The core's bits from those of a task's beats."""
     if not tasks.lane:
-        made.assign("in_data", f"task_word[{tasks.bits - 1}:0]")
+        module.assign("in_data", f"task_word[{tasks.bits - 1}:0]")
         return
     for f, (first, _) in zip(tasks.words.fields, tasks.places, strict=True):
         bits = f"in_data[{f.offset + f.width - 1}:{f.offset}]"
-        made.assign(bits, f"task_word[{first + f.width - 1}:{first}]", _told(f))
+        module.assign(bits, f"task_word[{first + f.width - 1}:{first}]", _told(f))
 
 
-def _add_result_fields(made: Module, results: PacketLayout) -> None:
+def _add_result_fields(module: Module, results: PacketLayout) -> None:
     """The bits of a result's beats; those that no field has are 0."""
     end = results.bits
     if not results.lane:
-        made.assign(f"result_word[{end - 1}:0]", "out_data")
+        module.assign(f"result_word[{end - 1}:0]", "out_data")
     for f, (first, count) in zip(results.words.fields, results.places, strict=True):
         if results.lane:
             top, above = f.offset + f.width - 1, count - f.width
             sign = f"out_data[{top}]" if f.signed else "1'b0"
             text = f"{{{{{above}{{{sign}}}}}, out_data[{top}:{f.offset}]}}"
             text = text if above else f"out_data[{top}:{f.offset}]"
-            made.assign(f"result_word[{first + count - 1}:{first}]", text, _told(f))
+            module.assign(f"result_word[{first + count - 1}:{first}]", text, _told(f))
     if end < results.beats * results.width:
-        made.assign(f"result_word[{results.beats * results.width - 1}:{end}]", "'0")
+        module.assign(f"result_word[{results.beats * results.width - 1}:{end}]", "'0")
 
 
 def _beyond(tasks: PacketLayout) -> list[str]:

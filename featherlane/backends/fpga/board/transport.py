@@ -1,5 +1,5 @@
-"""How a host reaches a board: what every way there offers, and the one for hardware, which nobody
-has run.
+"""Transports between a host and a board: the interface of all, and the one for hardware, which
+nobody has run.
 """
 
 from __future__ import annotations

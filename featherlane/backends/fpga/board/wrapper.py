@@ -56,17 +56,17 @@ class WrappedCore:
 
     @cached_property
     def tasks(self) -> PacketLayout:
-        """How tasks lie in packets."""
+        """The layout of tasks in packets."""
         return layout_of(self.core.tasks, self.layout, self.width)
 
     @cached_property
     def results(self) -> PacketLayout:
-        """How results lie in packets."""
+        """The layout of results in packets."""
         return layout_of(self.core.results, self.layout, self.width)
 
     @property
     def rate(self) -> Rate:
-        """What limits it."""
+        """The cycles and bytes of a task, and the part that limits them."""
         return rate_of(self.core, self.tasks, self.results)
 
     @cached_property

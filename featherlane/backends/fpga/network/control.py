@@ -22,17 +22,17 @@ def decode(network: Network) -> ControlModule:
     """The parts of a word of inputs. Those that are wires to a station are 0 where a function has
     none, so that the acceleration of forward dynamics is. An unknown code is the first function's.
     """
-    made, plan = (
+    module, plan = (
         ControlModule(network, "decode", "Words of inputs taken apart"),
         words.layout(network),
     )
     every, (_, bits), (start, tag_bits) = [*network.codes.values()], plan.code, plan.tag
-    made.input("data", bits=plan.input_bits)
-    made.outputs_of_task("task")
-    code = made.wire("code", bits, bits_of("data", 0, bits))
+    module.input("data", bits=plan.input_bits)
+    module.outputs_of_task("task")
+    code = module.wire("code", bits, bits_of("data", 0, bits))
     known = is_one_of(code, every, range(1 << bits), bits)
-    made.assign("task_instruction", f"{known} ? {code} : {bits}'d{every[0]}")
-    made.assign("task_tag", bits_of("data", start, tag_bits))
+    module.assign("task_instruction", f"{known} ? {code} : {bits}'d{every[0]}")
+    module.assign("task_tag", bits_of("data", start, tag_bits))
     places = words.offsets(network, start + tag_bits)
     for name, own in words.decoded(network).items():
         width = own[0].bits
@@ -41,35 +41,35 @@ def decode(network: Network) -> ControlModule:
         if any(link.depth == 0 for link in own) and not used >= {*every}:
             when = is_one_of("task_instruction", used, every, bits)
             text = f"{{{width}{{{when}}}}} & {text}"
-        made.driven(name, width, text)
-    return made
+        module.driven(name, width, text)
+    return module
 
 
 # Schedule
 
 
 def schedule(network: Network) -> ControlModule:
-    """Which task each station takes, and whether one may come: only while there is a credit, which
-    stands for a place in every link.
+    """The choice of the task that each station takes, and whether one may come: only while there
+    is a credit, which stands for a place in every link.
     """
-    made = ControlModule(network, "schedule", "Credits, and the tasks that stations take")
-    made.input("clock", "reset", "in_valid", "freed")
-    made.output("in_ready")
-    made.inputs_of_task("task")
+    module = ControlModule(network, "schedule", "Credits, and the tasks that stations take")
+    module.input("clock", "reset", "in_valid", "freed")
+    module.output("in_ready")
+    module.inputs_of_task("task")
     bits = network.depth.bit_length()
-    made.declare("credits", bits=bits)
+    module.declare("credits", bits=bits)
     for station in network.stations.values():
-        made.input(f"{station.name}_ready")
-        made.output(f"{station.name}_take")
-        made.outputs_of_task(station.name)
-        _add_choice(made, station)
-        _add_takes(made, station)
-    made.clocked(f"""
+        module.input(f"{station.name}_ready")
+        module.output(f"{station.name}_take")
+        module.outputs_of_task(station.name)
+        _add_choice(module, station)
+        _add_takes(module, station)
+    module.clocked(f"""
         if (reset) credits <= {bits}'d{network.depth};
         else if ((in_valid && in_ready) != freed)
           credits <= freed ? credits + 1'b1 : credits - 1'b1;
     """)
-    return made
+    return module
 
 
 def _prompt(network: Network, station: Station) -> list[Channel]:
@@ -81,51 +81,51 @@ def _prompt(network: Network, station: Station) -> list[Channel]:
     ]
 
 
-def _add_choice(made: ControlModule, station: Station) -> None:
+def _add_choice(module: ControlModule, station: Station) -> None:
     """The first entry of a station, by priority, that has a task and all that goes with it."""
     chosen: list[tuple[str, str]] = []
     for name in station.entries:
-        goes = made.declare(f"{name}_goes")
+        goes = module.declare(f"{name}_goes")
         free = [f"{station.name}_ready", *(f"!{other}" for other, _ in chosen)]
-        if made.network.links[name].depth:
-            made.input(f"{name}_filled")
-            made.inputs_of_task(name)
-            made.assign(goes, both(*free, f"{name}_filled", *_joined(made, station, name)))
+        if module.network.links[name].depth:
+            module.input(f"{name}_filled")
+            module.inputs_of_task(name)
+            module.assign(goes, both(*free, f"{name}_filled", *_joined(module, station, name)))
             chosen.append((goes, name))
         else:
-            made.assign("in_ready", both(*free, "credits != 0"))
-            made.assign(goes, "in_valid && in_ready")
+            module.assign("in_ready", both(*free, "credits != 0"))
+            module.assign(goes, "in_valid && in_ready")
             chosen.append((goes, "task"))
-    made.assign(f"{station.name}_take", " || ".join(goes for goes, _ in chosen))
+    module.assign(f"{station.name}_take", " || ".join(goes for goes, _ in chosen))
     for part in ("instruction", "tag"):
         *first, (_, last) = chosen
         text = "".join(f"{goes} ? {source}_{part} : " for goes, source in first)
-        made.assign(f"{station.name}_{part}", f"{text}{last}_{part}")
+        module.assign(f"{station.name}_{part}", f"{text}{last}_{part}")
 
 
-def _joined(made: ControlModule, station: Station, entry: str) -> list[str]:
+def _joined(module: ControlModule, station: Station, entry: str) -> list[str]:
     """The conditions that other links have what the task of an entry takes with it."""
-    network, found = made.network, list[str]()
+    network, found = module.network, list[str]()
     own = instructions_of([network.links[entry]])
     for link in _prompt(network, station):
         if link.name != entry and link.takes & own:
-            filled = made.input(f"{link.name}_filled")
+            filled = module.input(f"{link.name}_filled")
             when = is_one_of(f"{entry}_instruction", link.takes & own, own, network.code_bits)
             found.append(both(f"(!{when} || {filled})" if when[-2:] != "b1" else filled))
     return found
 
 
-def _add_takes(made: ControlModule, station: Station) -> None:
+def _add_takes(module: ControlModule, station: Station) -> None:
     """From which links the task of a station takes."""
-    network, every = made.network, taken_by(made.network, station)
+    network, every = module.network, taken_by(module.network, station)
     for link in _prompt(network, station):
         if link.name in station.entries:
-            made.driven(f"{link.name}_take", None, f"{link.name}_goes")
+            module.driven(f"{link.name}_take", None, f"{link.name}_goes")
         elif link.takes & every:
-            made.input(f"{link.name}_filled")
+            module.input(f"{link.name}_filled")
             task = f"{station.name}_instruction"
             when = is_one_of(task, link.takes, every, network.code_bits)
-            made.driven(f"{link.name}_take", None, both(f"{station.name}_take", when))
+            module.driven(f"{link.name}_take", None, both(f"{station.name}_take", when))
 
 
 # Feedback
@@ -135,13 +135,13 @@ def feedback(network: Network) -> ControlModule:
     """The links that come back, and what waits for them. What the formats of inputs do not hold is
     the nearest number that they do.
     """
-    made = ControlModule(network, "feedback", "Results that are inputs again")
-    made.input("clock", "reset")
+    module = ControlModule(network, "feedback", "Results that are inputs again")
+    module.input("clock", "reset")
     for link in network.links.values():
         if links.is_fed_back(network, link):
-            links.connect(made, link, outside=True)
-            links.add_fifo(made, link)
-    return made
+            links.connect(module, link, outside=True)
+            links.add_fifo(module, link)
+    return module
 
 
 # Encode
@@ -151,62 +151,62 @@ def encode(network: Network) -> ControlModule:
     """Results in words, one in a register. Links that have one take turns, so that none waits for
     more than one result of each other link.
     """
-    made, plan = ControlModule(network, "encode", "Words of results"), words.layout(network)
-    made.input("clock", "reset", "out_ready")
-    made.output("out_valid")
-    made.output("out_data", bits=plan.result_bits)
-    free = made.wire("free", None, "!out_valid || out_ready")
+    module, plan = ControlModule(network, "encode", "Words of results"), words.layout(network)
+    module.input("clock", "reset", "out_ready")
+    module.output("out_valid")
+    module.output("out_data", bits=plan.result_bits)
+    free = module.wire("free", None, "!out_valid || out_ready")
     asks: list[str] = []
     sources: list[tuple[str, str]] = []
     for name in network.leading:
-        made.input(f"{name}_filled")
-        made.inputs_of_task(name)
-        made.input(f"{name}_head", bits=network.links[name].bits)
+        module.input(f"{name}_filled")
+        module.inputs_of_task(name)
+        module.input(f"{name}_head", bits=network.links[name].bits)
         own = [i for i, names in network.results.items() if names[0] == name]
         conditions = [f"{name}_filled"]
         for i in own:
             when = is_one_of(f"{name}_instruction", [i], own, network.code_bits)
-            conditions += _add_parts(made, i, when)
+            conditions += _add_parts(module, i, when)
             sources.append((both(f"{name}_goes", when), _word(network, i, plan.result_bits)))
-        asks.append(made.wire(f"{name}_asks", None, both(*conditions)))
-        made.driven(f"{name}_take", None, made.declare(f"{name}_goes"))
-    freed = made.driven("freed", None, f"{free} && ({' || '.join(asks)})")
-    _add_turns(made, free, asks)
-    made.clocked(
+        asks.append(module.wire(f"{name}_asks", None, both(*conditions)))
+        module.driven(f"{name}_take", None, module.declare(f"{name}_goes"))
+    freed = module.driven("freed", None, f"{free} && ({' || '.join(asks)})")
+    _add_turns(module, free, asks)
+    module.clocked(
         f"out_valid <= !reset && ({freed} || !{free});",
         f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
     )
-    return made
+    return module
 
 
-def _add_turns(made: ControlModule, free: str, asks: list[str]) -> None:
+def _add_turns(module: ControlModule, free: str, asks: list[str]) -> None:
     """The link whose result goes: the first that has one, behind the link that was the last."""
-    leading, n = made.network.leading, len(asks)
+    leading, n = module.network.leading, len(asks)
     if n == 1:
-        made.assign(f"{leading[0]}_goes", both(free, *asks))
+        module.assign(f"{leading[0]}_goes", both(free, *asks))
         return
-    made.wire("asks", n, f"{{{', '.join(asks[::-1])}}}")
-    made.declare("turn", bits=n)  # a bit for each link behind the one that was last
-    made.wire("chosen", n, "|(asks & turn) ? asks & turn : asks")
-    made.wire("goes", n, f"{{{n}{{{free}}}}} & chosen & -chosen")  # the lowest bit that is set
+    module.wire("asks", n, f"{{{', '.join(asks[::-1])}}}")
+    module.declare("turn", bits=n)  # a bit for each link behind the one that was last
+    module.wire("chosen", n, "|(asks & turn) ? asks & turn : asks")
+    module.wire("goes", n, f"{{{n}{{{free}}}}} & chosen & -chosen")  # the lowest bit that is set
     for k, name in enumerate(leading):
-        made.assign(f"{name}_goes", f"goes[{k}]")
-    made.clocked("""
+        module.assign(f"{name}_goes", f"goes[{k}]")
+    module.clocked("""
         if (reset) turn <= '0;
         else if (freed) turn <= ~(goes | (goes - 1'b1));
     """)
 
 
-def _add_parts(made: ControlModule, instruction: int, when: str) -> list[str]:
+def _add_parts(module: ControlModule, instruction: int, when: str) -> list[str]:
     """The links that a result has parts in, beside the one that leads: takes from them, and the
     conditions that they have one.
     """
-    first, *others = made.network.results[instruction]
+    first, *others = module.network.results[instruction]
     conditions = []
     for name in others:
-        conditions.append(f"({made.input(f'{name}_filled')} || !({when}))")
-        made.input(f"{name}_head", bits=made.network.links[name].bits)
-        made.driven(f"{name}_take", None, both(f"{first}_goes", when))
+        conditions.append(f"({module.input(f'{name}_filled')} || !({when}))")
+        module.input(f"{name}_head", bits=module.network.links[name].bits)
+        module.driven(f"{name}_take", None, both(f"{first}_goes", when))
     return conditions
 
 

@@ -1,4 +1,4 @@
-"""What a network needs of a device: its stations, and the FIFOs and control between them.
+"""The cost of a network on a device: its stations, and the FIFOs and control between them.
 
 FIFOs lie in memories of LUTs, by the device's table of these; what chooses among words, and what
 brings a number into another format, is counted bit by bit.
@@ -51,7 +51,7 @@ def _of_network(network: Network, device: Device) -> DesignCost:
 
 
 def fifo(network: Network, link: Channel, device: Device) -> Resources:
-    """What the FIFO of a link needs."""
+    """The resources of the FIFO of a link."""
     lead = network.code_bits + network.tag_bits if link.leads else 0
     bits = link.depth.bit_length()
     luts = memory_luts(link.bits + lead, link.depth, device)
@@ -87,8 +87,8 @@ def _of_station(network: Network, station: Station, device: Device) -> Resources
 
 
 def _conversions(link: Channel, device: Device) -> Resources:
-    """What brings numbers into the formats of a link's target: a choice between three, where the
-    comparisons are of a few bits.
+    """The resources that bring numbers into the formats of a link's target: a choice between
+    three, where the comparisons are of a few bits.
     """
     luts = 0.0
     for value, wanted in zip(link.values, link.wanted, strict=True):

@@ -34,7 +34,7 @@ class Taken(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """What happened to tasks, by their numbers. accepted, emitted: the cycles in which each came
+    """The course of tasks, by their numbers. accepted, emitted: the cycles in which each came
     and its result left; taken: what stations took, in the order of cycles; most: the words that
     each link held at most.
     """
@@ -70,7 +70,7 @@ class Stalls:
 
 
 class _Step(NamedTuple):
-    """What a station does with a task of one micro-instruction. late: links that it takes from, and
+    """The work of a station on a task of one micro-instruction. late: links that it takes from, and
     how many cycles later; puts: links, when, and the micro-instruction there.
     """
 

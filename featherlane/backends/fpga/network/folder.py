@@ -55,7 +55,7 @@ def write(
 
 
 def simulated(circuit: Circuit) -> Folder:
-    """What a simulation needs of a network."""
+    """A network as a simulation takes it."""
     network = circuit.network
     plan, latency = words.layout(network), _cycles(network)
     sources = {**circuit.sources, f"{network.name}_bench.sv": _bench(network, 1).text}
@@ -86,7 +86,7 @@ def _bench(network: Network, tasks: int) -> Module:
 
 
 def stream_facts(network: Network) -> dict[str, Any]:
-    """What a program that drives the streams must know: of each function, where its numbers lie."""
+    """The facts that a program needs to drive the streams: the fields of each function's words."""
     plan = words.layout(network)
     head = {"code": _bits(*plan.code), "tag": _bits(*plan.tag)}
     return {

@@ -20,21 +20,21 @@ from featherlane.backends.fpga.text import Signal, constant, fitted
 
 def fifo(network: Network) -> Module:
     """The FIFO of a link."""
-    made = Module(f"{network.name}_link", ABOUT)
-    made.parameter("WIDTH", 8)
-    made.parameter("DEPTH", 4)
-    made.parameter("COUNT_BITS", 3)
-    made.input("clock", "reset", "put")
-    made.input("word", bits="WIDTH")
-    made.input("take")
-    made.output("head", bits="WIDTH")
-    made.output("filled")
-    made.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
-    made.declare("places", bits="WIDTH", size="DEPTH", attribute='ram_style = "distributed"')
-    made.declare("count", "first", "last", bits="COUNT_BITS")
-    made.assign("filled", "count != 0")
-    made.assign("head", "places[first]")
-    made.clocked("""
+    module = Module(f"{network.name}_link", ABOUT)
+    module.parameter("WIDTH", 8)
+    module.parameter("DEPTH", 4)
+    module.parameter("COUNT_BITS", 3)
+    module.input("clock", "reset", "put")
+    module.input("word", bits="WIDTH")
+    module.input("take")
+    module.output("head", bits="WIDTH")
+    module.output("filled")
+    module.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
+    module.declare("places", bits="WIDTH", size="DEPTH", attribute='ram_style = "distributed"')
+    module.declare("count", "first", "last", bits="COUNT_BITS")
+    module.assign("filled", "count != 0")
+    module.assign("head", "places[first]")
+    module.clocked("""
         if (reset) begin
           count <= '0;
           first <= '0;
@@ -46,7 +46,7 @@ def fifo(network: Network) -> Module:
         end
         if (put) places[last] <= word;
     """)
-    return made
+    return module
 
 
 ABOUT = (
@@ -68,9 +68,9 @@ def is_fed_back(network: Network, link: Channel) -> bool:
     return order.index(link.source.station) >= order.index(link.target.station)
 
 
-def connect(made: ControlModule, link: Channel, outside: bool) -> None:
+def connect(module: ControlModule, link: Channel, outside: bool) -> None:
     """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
-    name, network = link.name, made.network
+    name, network = link.name, module.network
     puts = {f"{name}_put": None, f"{name}_take": None, f"{name}_put_word": link.bits or None}
     heads = {f"{name}_filled": None, f"{name}_head": sum(form.width for form in link.wanted)}
     if not link.bits:
@@ -78,80 +78,82 @@ def connect(made: ControlModule, link: Channel, outside: bool) -> None:
     if link.leads:
         puts |= task_wires(network, f"{name}_put")
         heads |= task_wires(network, name)
-    for wires, port in ((puts, made.input), (heads, made.output)):
+    for wires, port in ((puts, module.input), (heads, module.output)):
         for wire, bits in wires.items():
-            (port if outside else made.declare)(wire, bits=bits)
+            (port if outside else module.declare)(wire, bits=bits)
 
 
-def add_fifo(made: ControlModule, link: Channel) -> None:
+def add_fifo(module: ControlModule, link: Channel) -> None:
     """The FIFO of a link; what leads lies behind the numbers of a word."""
-    name, lead = link.name, lead_bits(made.network, link)
+    name, lead = link.name, lead_bits(module.network, link)
     width = link.bits + lead
     parts = [f"{name}_put_tag", f"{name}_put_instruction"] if link.leads else []
     parts += [f"{name}_put_word"] if link.bits else []
-    made.declare(f"{name}_all", bits=width)
+    module.declare(f"{name}_all", bits=width)
     settings = {"WIDTH": width, "DEPTH": link.depth, "COUNT_BITS": link.depth.bit_length()}
     ports = {
         "clock": "clock", "reset": "reset", "put": f"{name}_put", "word": f"{{{', '.join(parts)}}}",
         "take": f"{name}_take", "head": f"{name}_all", "filled": f"{name}_filled",
     }  # fmt: skip
-    made.instance(f"{made.network.name}_link", f"link_{name}", ports, settings)
+    module.instance(f"{module.network.name}_link", f"link_{name}", ports, settings)
     if link.leads:
-        made.assign(f"{{{name}_tag, {name}_instruction}}", bits_of(f"{name}_all", link.bits, lead))
+        module.assign(
+            f"{{{name}_tag, {name}_instruction}}", bits_of(f"{name}_all", link.bits, lead)
+        )
     if link.bits:
-        _add_head(made, link)
+        _add_head(module, link)
 
 
-def _add_head(made: ControlModule, link: Channel) -> None:
+def _add_head(module: ControlModule, link: Channel) -> None:
     """The head of a link, in the formats that its target wants."""
     name, given = link.name, bits_of(f"{link.name}_all", 0, link.bits)
     if all(value.form == wanted for value, wanted in zip(link.values, link.wanted, strict=True)):
-        made.assign(f"{name}_head", given)
+        module.assign(f"{name}_head", given)
         return
     parts, offset = list[str](), 0
     for n, (value, wanted) in enumerate(zip(link.values, link.wanted, strict=True)):
         x = Signal(f"{name}_{n}", value.form.width)
-        made.declare_signal(x)
-        made.assign(x.name, bits_of(f"{name}_all", offset, x.width))
+        module.declare_signal(x)
+        module.assign(x.name, bits_of(f"{name}_all", offset, x.width))
         offset += x.width
-        parts.append(x.name if value.form == wanted else _saturated(made, x, value.form, wanted))
-    made.assign(f"{name}_head", f"{{{', '.join(parts[::-1])}}}")
+        parts.append(x.name if value.form == wanted else _saturated(module, x, value.form, wanted))
+    module.assign(f"{name}_head", f"{{{', '.join(parts[::-1])}}}")
 
 
-def _saturated(made: ControlModule, x: Signal, form: Format, wanted: Format) -> str:
+def _saturated(module: ControlModule, x: Signal, form: Format, wanted: Format) -> str:
     """A number in another format: the nearest one that this holds, rounded down."""
     places = form.fraction - wanted.fraction
     if places >= 0:
         low, high = wanted.least << places, wanted.most << places
     else:
         low, high = -(-wanted.least >> -places), wanted.most >> -places
-    kept = made.wire(f"{x.name}_kept", wanted.width, fitted(x, form.fraction, wanted))
+    kept = module.wire(f"{x.name}_kept", wanted.width, fitted(x, form.fraction, wanted))
     text = ""
     for condition, end, limit in (("<", low, wanted.least), (">", high, wanted.most)):
         if form.least <= end <= form.most:
             test = constant(end, form.width).name
             text += f"{x.name} {condition} {test} ? {constant(limit, wanted.width).name} : "
-    return made.wire(f"{x.name}_wanted", wanted.width, text + kept)
+    return module.wire(f"{x.name}_wanted", wanted.width, text + kept)
 
 
-def add_put(made: ControlModule, link: Channel) -> None:
-    """What is put into a link, and when."""
-    name, network, bits = link.name, made.network, made.network.code_bits
+def add_put(module: ControlModule, link: Channel) -> None:
+    """The words that are put into a link, and the condition for it."""
+    name, network, bits = link.name, module.network, module.network.code_bits
     if link.source.station == DECODE:
         lead, word = "task", link.source.port
         when = is_one_of("task_instruction", link.puts, network.codes.values(), bits)
-        made.assign(f"{name}_put", both("in_valid", "in_ready", when))
+        module.assign(f"{name}_put", both("in_valid", "in_ready", when))
     else:
         station = network.stations[link.source.station]
         lead = f"{station.name}_done_{station.outputs[link.source.port].cycle}"
         word = f"{station.name}_{link.source.port}_given"
         when = is_one_of(f"{lead}_instruction", link.puts, taken_by(network, station), bits)
-        made.assign(f"{name}_put", both(lead, when))
+        module.assign(f"{name}_put", both(lead, when))
     if link.bits:
-        made.assign(f"{name}_put_word", word)
+        module.assign(f"{name}_put_word", word)
     if link.leads:
         text = f"{lead}_instruction"
         for old, new in link.becomes.items():
             text = f"{lead}_instruction == {bits}'d{old} ? {bits}'d{new} : {text}"
-        made.assign(f"{name}_put_instruction", text)
-        made.assign(f"{name}_put_tag", f"{lead}_tag")
+        module.assign(f"{name}_put_instruction", text)
+        module.assign(f"{name}_put_tag", f"{lead}_tag")

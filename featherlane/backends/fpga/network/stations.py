@@ -24,63 +24,63 @@ def station_module(network: Network, station: Station) -> ControlModule:
     `in_<input>`); the word of each output, and for each of their cycles which task is `done`.
     """
     comment = f"The station {station.name}: takes a task every {station.interval} cycles at most"
-    made = ControlModule(network, station.name, comment)
-    made.input("clock", "reset")
-    made.output("ready")
-    made.input("take")
-    made.inputs_of_task("taken")
-    _add_phase(made, station)
-    _add_tasks(made, station)
+    module = ControlModule(network, station.name, comment)
+    module.input("clock", "reset")
+    module.output("ready")
+    module.input("take")
+    module.inputs_of_task("taken")
+    _add_phase(module, station)
+    _add_tasks(module, station)
     given: dict[int, str] = {}
     for port in station.inputs.values():
-        given |= _add_input(made, port)
-    _add_datapath(made, station, given)
-    _add_outputs(made, station)
-    return made
+        given |= _add_input(module, port)
+    _add_datapath(module, station, given)
+    _add_outputs(module, station)
+    return module
 
 
-def _add_phase(made: ControlModule, station: Station) -> None:
+def _add_phase(module: ControlModule, station: Station) -> None:
     """The phase of a station, and when it can take a task."""
     bits = max((station.interval - 1).bit_length(), 1)
-    made.declare("phase_next", bits=bits)
+    module.declare("phase_next", bits=bits)
     if station.interval == 1:
-        made.assign("phase_next", "'0")
-        made.assign("ready", "!reset")
+        module.assign("phase_next", "'0")
+        module.assign("ready", "!reset")
         return
-    made.declare("phase", bits=bits)
+    module.declare("phase", bits=bits)
     last = f"phase == {bits}'d{station.interval - 1}"
     after = f"{last} ? '0 : phase + 1'b1"
-    made.assign("phase_next", f"reset ? {bits}'d{station.offset} : {after}")
-    made.clocked("phase <= phase_next;")
-    made.assign("ready", f"!reset && {last}")
+    module.assign("phase_next", f"reset ? {bits}'d{station.offset} : {after}")
+    module.clocked("phase <= phase_next;")
+    module.assign("ready", f"!reset && {last}")
 
 
-def _add_tasks(made: ControlModule, station: Station) -> None:
+def _add_tasks(module: ControlModule, station: Station) -> None:
     """The tasks inside: bit n of `valid` says whether one is in its cycle n, and `tasks` which."""
     late = [port.cycle - 1 for port in station.inputs.values() if port.cycle]
     cycles = max([0, *done_cycles(station), *late]) + 1
-    made.declare("valid", bits=cycles)
-    made.declare("tasks", bits=cycles * _lead(made))
-    made.clocked(
+    module.declare("valid", bits=cycles)
+    module.declare("tasks", bits=cycles * _lead(module))
+    module.clocked(
         "tasks <= {tasks, taken_tag, taken_instruction};",
         "valid <= reset ? '0 : {valid, take};",
     )
 
 
-def _lead(made: ControlModule) -> int:
-    return made.network.code_bits + made.network.tag_bits
+def _lead(module: ControlModule) -> int:
+    return module.network.code_bits + module.network.tag_bits
 
 
-def _add_input(made: ControlModule, port: Port) -> dict[int, str]:
+def _add_input(module: ControlModule, port: Port) -> dict[int, str]:
     """The register of an input; returns the bits of each of its nodes."""
-    name, code_bits = port.name, made.network.code_bits
-    made.input(name, bits=port.bits)
-    held, take = made.declare(f"held_{name}", bits=port.bits), "take"
+    name, code_bits = port.name, module.network.code_bits
+    module.input(name, bits=port.bits)
+    held, take = module.declare(f"held_{name}", bits=port.bits), "take"
     if port.cycle:
-        take = made.driven(f"take_{name}", None, f"valid[{port.cycle - 1}]")
-        task = bits_of("tasks", (port.cycle - 1) * _lead(made), code_bits)
-        made.driven(f"in_{name}", code_bits, task)
-    made.clocked(f"{held} <= {name};", when=take)
+        take = module.driven(f"take_{name}", None, f"valid[{port.cycle - 1}]")
+        task = bits_of("tasks", (port.cycle - 1) * _lead(module), code_bits)
+        module.driven(f"in_{name}", code_bits, task)
+    module.clocked(f"{held} <= {name};", when=take)
     given, offset = dict[int, str](), 0
     for value, k in zip(port.values, port.nodes, strict=True):
         given[k] = bits_of(held, offset, value.form.width)
@@ -88,27 +88,27 @@ def _add_input(made: ControlModule, port: Port) -> dict[int, str]:
     return given
 
 
-def _add_datapath(made: ControlModule, station: Station, given: dict[int, str]) -> None:
+def _add_datapath(module: ControlModule, station: Station, given: dict[int, str]) -> None:
     design = station.design
-    made.declare("given", bits=design.input_bits)
-    made.declare("results", bits=design.output_bits)
+    module.declare("given", bits=design.input_bits)
+    module.declare("results", bits=design.output_bits)
     for signal, k, offset in design.inputs:
-        made.assign(bits_of("given", offset, signal.width), given[k])
-    made.instance(f"{design.name}_datapath", "datapath", same(DATAPATH))
+        module.assign(bits_of("given", offset, signal.width), given[k])
+    module.instance(f"{design.name}_datapath", "datapath", same(DATAPATH))
 
 
-def _add_outputs(made: ControlModule, station: Station) -> None:
+def _add_outputs(module: ControlModule, station: Station) -> None:
     for cycle in done_cycles(station):
-        made.driven(f"done_{cycle}", None, f"valid[{cycle}]")
-        made.outputs_of_task(f"done_{cycle}")
-        task = bits_of("tasks", cycle * _lead(made), _lead(made))
-        made.assign(f"{{done_{cycle}_tag, done_{cycle}_instruction}}", task)
+        module.driven(f"done_{cycle}", None, f"valid[{cycle}]")
+        module.outputs_of_task(f"done_{cycle}")
+        task = bits_of("tasks", cycle * _lead(module), _lead(module))
+        module.assign(f"{{done_{cycle}_tag, done_{cycle}_instruction}}", task)
     fields = _fields(station)
     for port in station.outputs.values():
         if port.values:
             found = [fields[k, port.cycle] for k in port.nodes]
             parts = [bits_of("results", f.offset, f.signal.width) for f in found[::-1]]
-            made.driven(port.name, port.bits, f"{{{', '.join(parts)}}}")
+            module.driven(port.name, port.bits, f"{{{', '.join(parts)}}}")
 
 
 def _fields(station: Station) -> dict[tuple[int, int], Field]:

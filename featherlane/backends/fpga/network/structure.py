@@ -1,4 +1,4 @@
-"""What a network consists of.
+"""The structure of a network: stations, channels between them, and their ports.
 
 A task is a word of inputs with the code of a function. It passes stations, each a pipeline that
 takes a new task every `interval` cycles and never waits; what a station gives lies in links, FIFOs,

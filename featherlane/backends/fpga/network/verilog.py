@@ -58,25 +58,25 @@ def _top(
     network: Network, around: list[ControlModule], stations: dict[str, ControlModule]
 ) -> ControlModule:
     plan = words.layout(network)
-    made = ControlModule(network, "", (
+    module = ControlModule(network, "", (
         f"Tasks of {len(network.codes)} functions to their results, a pass every "
         f"{network.interval} cycles. A word is taken where valid and ready are both 1"
     ))  # fmt: skip
-    add_stream_ports(made, plan.result_bits, plan.input_bits)
+    add_stream_ports(module, plan.result_bits, plan.input_bits)
     for other in around:
-        made.inside(other, {"data": "in_data"})
+        module.inside(other, {"data": "in_data"})
     for station in network.stations.values():
-        _add_station(made, station, stations[station.name])
+        _add_station(module, station, stations[station.name])
     for link in network.links.values():
         if link.depth:
-            links.connect(made, link, outside=False)
-            links.add_put(made, link)
+            links.connect(module, link, outside=False)
+            links.add_put(module, link)
             if not links.is_fed_back(network, link):
-                links.add_fifo(made, link)
-    return made
+                links.add_fifo(module, link)
+    return module
 
 
-def _add_station(made: ControlModule, station: Station, inside: ControlModule) -> None:
+def _add_station(module: ControlModule, station: Station, inside: ControlModule) -> None:
     """A station, and what chooses the words that it takes."""
     name = station.name
     renamed = {"ready": f"{name}_ready", "take": f"{name}_take"}
@@ -90,14 +90,14 @@ def _add_station(made: ControlModule, station: Station, inside: ControlModule) -
         if port.cycle:
             renamed[f"take_{port.name}"] = f"{name}_{port.name}_take"
             renamed[f"in_{port.name}"] = f"{name}_{port.name}_in"
-    made.inside(inside, renamed)
+    module.inside(inside, renamed)
     for port in station.inputs.values():
-        _add_input(made, station, port)
+        _add_input(module, station, port)
 
 
-def _add_input(made: ControlModule, station: Station, port: Port) -> None:
+def _add_input(module: ControlModule, station: Station, port: Port) -> None:
     """The word of an input: of the links that bring it, that of the task's micro-instruction."""
-    network, signal = made.network, f"{station.name}_{port.name}"
+    network, signal = module.network, f"{station.name}_{port.name}"
     task = f"{signal}_in" if port.cycle else f"{station.name}_instruction"
     every = taken_by(network, station)
     own = [link for link in network.into(station.name) if link.target.port == port.name]
@@ -107,10 +107,10 @@ def _add_input(made: ControlModule, station: Station, port: Port) -> None:
     choices = [
         (is_one_of(task, link.takes, read, network.code_bits), _source(link)) for link in own
     ]
-    made.assign(signal, the_one(choices, port.bits))
+    module.assign(signal, the_one(choices, port.bits))
     for link in own if port.cycle else ():
         when = is_one_of(task, link.takes, every, network.code_bits)
-        made.assign(made.declare(f"{link.name}_take"), both(f"{signal}_take", when))
+        module.assign(module.declare(f"{link.name}_take"), both(f"{signal}_take", when))
 
 
 def _source(link: Channel) -> str:

@@ -21,17 +21,17 @@ def bench(
     limit: cycles after which it gives up; rest: cycles that it goes on after the last state; clock:
     nanoseconds a cycle; index: the row of the files that a result belongs to.
     """
-    made = Module(f"{name}_bench", f"Simulates {name}: {ABOUT}", "`timescale 1ns/1ps")
-    _add_parameters(made, states, limit, rest)
-    made.constant("GIVEN", given)
-    made.constant("RESULTS", results)
-    _add_signals(made)
+    module = Module(f"{name}_bench", f"Simulates {name}: {ABOUT}", "`timescale 1ns/1ps")
+    _add_parameters(module, states, limit, rest)
+    module.constant("GIVEN", given)
+    module.constant("RESULTS", results)
+    _add_signals(module)
     ports = ("clock", "reset", "in_valid", "in_ready", "in_data", *RESULTS)
-    made.instance(name, "device", same(ports))
-    made.process(f"always #{clock / 2:g}", "clock = !clock;")
-    made.process("initial", START)
-    made.process("always @(posedge clock) if (!reset)", OFFER, _compare(index), END)
-    return made
+    module.instance(name, "device", same(ports))
+    module.process(f"always #{clock / 2:g}", "clock = !clock;")
+    module.process("initial", START)
+    module.process("always @(posedge clock) if (!reset)", OFFER, _compare(index), END)
+    return module
 
 
 ABOUT = (
@@ -42,26 +42,26 @@ ABOUT = (
 RESULTS = ("out_valid", "out_ready", "out_data")
 
 
-def _add_parameters(made: Module, states: int, limit: int, rest: int) -> None:
-    made.parameter("STATES", states)
-    made.parameter("STALLS", 0)
-    made.parameter("SEED", 1)
-    made.parameter("WRITE", 0)
-    made.parameter("LIMIT", limit, "cycles")
-    made.parameter("REST", rest, "cycles after the last state, in which nothing may come")
+def _add_parameters(module: Module, states: int, limit: int, rest: int) -> None:
+    module.parameter("STATES", states)
+    module.parameter("STALLS", 0)
+    module.parameter("SEED", 1)
+    module.parameter("WRITE", 0)
+    module.parameter("LIMIT", limit, "cycles")
+    module.parameter("REST", rest, "cycles after the last state, in which nothing may come")
 
 
-def _add_signals(made: Module) -> None:
-    made.declare("clock", "in_valid", "out_ready", value=0)
-    made.declare("reset", value=1)
-    made.declare("in_ready", "out_valid")
-    made.declare("in_data", bits="GIVEN", value="'0")
-    made.declare("out_data", bits="RESULTS")
-    made.declare("inputs", bits="GIVEN", size="STATES")
-    made.declare("wanted", bits="RESULTS", size="STATES")
+def _add_signals(module: Module) -> None:
+    module.declare("clock", "in_valid", "out_ready", value=0)
+    module.declare("reset", value=1)
+    module.declare("in_ready", "out_valid")
+    module.declare("in_data", bits="GIVEN", value="'0")
+    module.declare("out_data", bits="RESULTS")
+    module.declare("inputs", bits="GIVEN", size="STATES")
+    module.declare("wanted", bits="RESULTS", size="STATES")
     counts = ("given", "taken", "passed", "failed", "cycle", "rest", "file")
-    made.declare(*counts, kind="integer", value=0)
-    made.declare("state", kind="integer", value="SEED")
+    module.declare(*counts, kind="integer", value=0)
+    module.declare("state", kind="integer", value="SEED")
 
 
 START = """

@@ -237,7 +237,7 @@ def compiled(top: str, sources: Mapping[str, str], driver: str) -> ctypes.CDLL:
 
 @cache
 def _tools() -> list[str]:
-    """What a library depends on besides its sources and options."""
+    """The tools that a library depends on besides its sources and options."""
     versions = [run([tool(name), "--version"], Path.cwd()) for name in ("verilator", "g++")]
     return [sys.platform, platform.machine(), *versions, *OPTIONS]
 

@@ -29,7 +29,7 @@ class FunctionUnit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the module is called, behind the name of the design."""
+        """The name of the module, behind that of the design."""
         kind = "reciprocal" if self.op == "div" else "sine_cosine"
         places = "_".join(f"{w}_{f}".replace("-", "m") for w, f in (self.given, self.out))
         return f"{kind}_{places}_{self.cycles}"
@@ -131,11 +131,11 @@ class _Writer(StagedUnit):
 
     def table(self, name: str, entries: tuple[int, ...], width: int) -> None:
         """A table that is read like a memory."""
-        self.made.declare(name, bits=width, size=len(entries))
+        self.circuit.declare(name, bits=width, size=len(entries))
         digits = -(-width // 4)
         rows = [f"{name}[{n}] = {width}'h{x:0{digits}x};" for n, x in enumerate(entries)]
         lines = [" ".join(rows[n : n + 4]) for n in range(0, len(rows), 4)]
-        self.made.process("initial", *lines)
+        self.circuit.process("initial", *lines)
 
     def limited(self, name: str, value: Staged, out: Format) -> Staged:
         """A value whose only number beyond a format is one above it."""

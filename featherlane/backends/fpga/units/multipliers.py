@@ -47,7 +47,7 @@ class Multiplier(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the module is called, behind the name of the design."""
+        """The name of the module, behind that of the design."""
         by = f"{self.b}" if self.constant is None else f"c{self.constant}".replace("-", "m")
         sign = f"_{self.adds}" if self.adds else ""
         return f"mul_{self.a}x{by}_{self.result}_{self.cycles}{sign}"

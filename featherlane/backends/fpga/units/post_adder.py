@@ -173,8 +173,8 @@ class _Writer(StagedUnit):
         return self.wire("rest", kept, f"{left} * {right}"), rest.offset
 
     def _addends(self, product: tuple[Staged, int] | None) -> list[str | None]:
-        """What each DSP adds at C. What the last one of several adds has the sign of its product,
-        so that the bits of half are turned: with the carry, ~x is -x.
+        """The addend of each DSP at C. That of the last of several has the sign of its product, so
+        that the bits of half are inverted: with the carry, ~x is -x.
         """
         m, count = self.m, len(self.chain.steps)
         found: list[str | None] = [None] * count
@@ -218,25 +218,25 @@ class _Writer(StagedUnit):
             "chain_in": f"chain_{n - 1}" if n else f"{BITS}'sd0", "minus": self.minus,
             "carry": carry, "p": result.name, "chain_out": f"chain_{n}",
         }  # fmt: skip
-        self.made.declare(result.name, ports["chain_out"], bits=BITS, signed=True)
-        self.made.instance(self.prefix + NAME, f"dsp_{n}", ports, parameters)
+        self.circuit.declare(result.name, ports["chain_out"], bits=BITS, signed=True)
+        self.circuit.instance(self.prefix + NAME, f"dsp_{n}", ports, parameters)
         return Staged(result, self.stage)
 
 
 def dsp(prefix: str) -> Module:
     """The module of one DSP: the device's own in synthesis, else what it computes."""
-    made = Module(prefix + NAME, ABOUT)
+    module = Module(prefix + NAME, ABOUT)
     for parameter, value in (("OPERANDS", 1), ("PRODUCT", 1), ("SUM", 1), ("Z", 0), ("W", 0)):
-        made.parameter(parameter, value)
-    made.input("clock")
-    made.input("a", bits=27, signed=True)
-    made.input("b", bits=18, signed=True)
-    made.input("c", "chain_in", bits=BITS, signed=True)
-    made.input("minus", "carry")
-    made.output("p", "chain_out", bits=BITS, signed=True)
-    _add_model(made)
-    made.body = [Alternative("SYNTHESIS", (_primitive(),), tuple(made.body))]
-    return made
+        module.parameter(parameter, value)
+    module.input("clock")
+    module.input("a", bits=27, signed=True)
+    module.input("b", bits=18, signed=True)
+    module.input("c", "chain_in", bits=BITS, signed=True)
+    module.input("minus", "carry")
+    module.output("p", "chain_out", bits=BITS, signed=True)
+    _add_model(module)
+    module.body = [Alternative("SYNTHESIS", (_primitive(),), tuple(module.body))]
+    return module
 
 
 ABOUT = (
@@ -277,22 +277,22 @@ def _primitive() -> Instance:
     return Instance("DSP48E2", "own", ports, parameters, enables)
 
 
-def _add_model(made: Module) -> None:
-    """What the DSP computes."""
-    made.declare("a_1", "a_2", bits=27, signed=True)
-    made.declare("b_1", "b_2", bits=18, signed=True)
-    made.declare("product", "product_1", bits=45, signed=True)
-    made.declare("wide", "z", "w", "total", "total_1", bits=BITS, signed=True)
-    made.clocked(
+def _add_model(module: Module) -> None:
+    """The model of the DSP for simulations."""
+    module.declare("a_1", "a_2", bits=27, signed=True)
+    module.declare("b_1", "b_2", bits=18, signed=True)
+    module.declare("product", "product_1", bits=45, signed=True)
+    module.declare("wide", "z", "w", "total", "total_1", bits=BITS, signed=True)
+    module.clocked(
         "a_1 <= a;", "a_2 <= a_1;", "b_1 <= b;", "b_2 <= b_1;", "product_1 <= product;",
         "total_1 <= total;",
     )  # fmt: skip
     a, b = (f"(OPERANDS == 0 ? {x} : OPERANDS == 1 ? {x}_1 : {x}_2)" for x in "ab")
-    made.assign("product", f"{a} * {b}")
-    made.assign("wide", "PRODUCT == 0 ? product : product_1")
-    made.assign("z", "Z == 0 ? c : Z == 1 ? chain_in : chain_in >>> 17")
-    made.assign("w", "W == 0 ? 48'sd0 : c")
+    module.assign("product", f"{a} * {b}")
+    module.assign("wide", "PRODUCT == 0 ? product : product_1")
+    module.assign("z", "Z == 0 ? c : Z == 1 ? chain_in : chain_in >>> 17")
+    module.assign("w", "W == 0 ? 48'sd0 : c")
     added = "(w + wide + {47'b0, carry})"
-    made.assign("total", f"minus ? z - {added} : z + {added}")
-    made.assign("p", "SUM == 0 ? total : total_1")
-    made.assign("chain_out", "p")
+    module.assign("total", f"minus ? z - {added} : z + {added}")
+    module.assign("p", "SUM == 0 ? total : total_1")
+    module.assign("chain_out", "p")

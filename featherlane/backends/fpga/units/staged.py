@@ -21,12 +21,12 @@ class Staged(NamedTuple):
 
 
 class StagedUnit:
-    """A unit while it is being made. luts: an estimate of what its wires take."""
+    """A unit while it is being module. luts: an estimate of what its wires take."""
 
     def __init__(self, name: str, comment: str) -> None:
         self.stage, self.luts = 0, 0.0
-        self.made = Module(name, comment)
-        self.made.input("clock")
+        self.circuit = Module(name, comment)
+        self.circuit.input("clock")
         self._registers: list[str] = []
         self._reads: dict[Signal, set[int]] = {}
         self._ignored: dict[Signal, int] = {}
@@ -34,13 +34,13 @@ class StagedUnit:
     def input(self, name: str, width: int, always: bool = False) -> Staged:
         """A port that is read. always: the reader takes it in the stage in which it reads."""
         signal = Signal(name, width)
-        self.made.declare_signal(signal, "input logic")
+        self.circuit.declare_signal(signal, "input logic")
         return Staged(signal, None if always else 0)
 
     def output(self, name: str, width: int, value: Staged) -> None:
         """A port that gives a value, which has this width, in the last stage."""
-        self.made.declare_signal(Signal(name, width), "output logic")
-        self.made.assign(name, self.read(value))
+        self.circuit.declare_signal(Signal(name, width), "output logic")
+        self.circuit.assign(name, self.read(value))
 
     def cut(self, registers: int = 1) -> None:
         """Ends a stage."""
@@ -60,8 +60,8 @@ class StagedUnit:
 
     def _register(self, signal: Signal, stage: int, source: str) -> str:
         delayed = signal._replace(name=f"{signal.name}_{stage}")
-        if delayed.name not in self.made.declarations:
-            self.made.declare_signal(delayed)
+        if delayed.name not in self.circuit.declarations:
+            self.circuit.declare_signal(delayed)
             self._registers.append(f"{delayed.name} <= {source};")
         return delayed.name
 
@@ -73,8 +73,8 @@ class StagedUnit:
         """
         signal = Signal(name, width, number)
         self.luts += luts * width
-        self.made.declare_signal(signal)
-        self.made.assign(name, text)
+        self.circuit.declare_signal(signal)
+        self.circuit.assign(name, text)
         return Staged(signal, self.stage)
 
     def ignore(self, value: Staged, bits: int) -> None:
@@ -90,5 +90,5 @@ class StagedUnit:
     def module(self) -> Module:
         """The module of the unit."""
         if self._registers:
-            self.made.clocked(*self._registers)
-        return self.made
+            self.circuit.clocked(*self._registers)
+        return self.circuit

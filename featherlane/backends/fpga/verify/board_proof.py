@@ -25,22 +25,22 @@ def core_module() -> Module:
     """The module inside: tasks in their order, two at most, each of which goes on when free inputs
     say so.
     """
-    made = Module("numbered")
-    add_stream_ports(made, 16, 16)
-    made.input(*FREE)
-    made.declare("place", bits=16, size=2)
-    made.declare("first", "last")
-    made.declare("count", bits=2)
-    made.assign("in_ready", "takes && count != 2")
-    made.assign("out_valid", "gives && count != 0")
-    made.assign("out_data", "place[first]")
-    made.clocked("""
+    module = Module("numbered")
+    add_stream_ports(module, 16, 16)
+    module.input(*FREE)
+    module.declare("place", bits=16, size=2)
+    module.declare("first", "last")
+    module.declare("count", bits=2)
+    module.assign("in_ready", "takes && count != 2")
+    module.assign("out_valid", "gives && count != 0")
+    module.assign("out_data", "place[first]")
+    module.clocked("""
         if (in_valid && in_ready) begin place[last] <= in_data; last <= !last; end
         if (out_valid && out_ready) first <= !first;
         count <= count + (in_valid && in_ready) - (out_valid && out_ready);
         if (reset) begin first <= 0; last <= 0; count <= 0; end
     """)
-    return made
+    return module
 
 
 FREE = ("takes", "gives")  # inputs
@@ -48,15 +48,15 @@ FREE = ("takes", "gives")  # inputs
 
 def harness(name: str) -> Module:
     """The module around the wrapper that counts the beats at both ends of its streams."""
-    made = Module("proof")
-    made.input("clock", "offered", "out_ready", *FREE)
-    made.output("started", "held", "out_valid", "out_last")
-    made.output("accepted", "emitted", "out_data", "pattern", bits=8)
-    made.process("initial", "started = 0;")
-    made.declare("in_valid", "in_ready", "in_last", "keep")
-    made.assign("in_last", "accepted[0] && pattern[accepted[3:1]]")
+    module = Module("proof")
+    module.input("clock", "offered", "out_ready", *FREE)
+    module.output("started", "held", "out_valid", "out_last")
+    module.output("accepted", "emitted", "out_data", "pattern", bits=8)
+    module.process("initial", "started = 0;")
+    module.declare("in_valid", "in_ready", "in_last", "keep")
+    module.assign("in_last", "accepted[0] && pattern[accepted[3:1]]")
     inputs = {name: bits or 1 for kind, name, bits in AXI_PORTS if kind == "input logic"}
-    made.instance(name, "device", {
+    module.instance(name, "device", {
         "aclk": "clock", "aresetn": "started", **same(FREE), "s_axis_tdata": "accepted",
         "s_axis_tkeep": "1'b1", "s_axis_tlast": "in_last", "s_axis_tvalid": "offered",
         "s_axis_tready": "in_ready", "m_axis_tdata": "out_data", "m_axis_tkeep": "keep",
@@ -65,14 +65,14 @@ def harness(name: str) -> Module:
         "s_axi_awprot": "3'b0", "s_axi_arprot": "3'b0", "s_axi_bready": "1'b1",
         "s_axi_rready": "1'b1",
     })  # fmt: skip
-    made.clocked("""
+    module.clocked("""
         started <= 1;
         pattern <= pattern;
         held <= started && out_valid && !out_ready;
         accepted <= started ? accepted + (offered && in_ready) : '0;
         emitted <= started ? emitted + (out_valid && out_ready) : '0;
     """)
-    return made
+    return module
 
 
 def numbered() -> WrappedCore:
@@ -96,7 +96,7 @@ def prove(wrapper: Mapping[str, Module] | None = None) -> None:
 
 
 def _invariants(s: str) -> Iterator[str]:
-    """What holds in each cycle after the reset."""
+    """The invariants of each cycle after the reset."""
     started = f"(|proof_n started| {s})"
     for claim in _claims(s):
         yield f"(=> {started} {claim})"

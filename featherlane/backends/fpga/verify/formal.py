@@ -51,20 +51,20 @@ def formulas(modules: Iterable[Module]) -> str:
 
 def harness(counted: Design) -> Module:
     """The module around a design that counts the states at both ends of its stream."""
-    made = Module("proof")
-    made.input("clock", "in_valid", "out_ready")
-    made.output("started", "in_ready", "out_valid")
-    made.output("accepted", "emitted", "out_data", bits=NUMBER)
-    made.process("initial", "started = 0;")
+    module = Module("proof")
+    module.input("clock", "in_valid", "out_ready")
+    module.output("started", "in_ready", "out_valid")
+    module.output("accepted", "emitted", "out_data", bits=NUMBER)
+    module.process("initial", "started = 0;")
     ports = {"clock": "clock", "reset": "!started", "in_data": "accepted"}
     others = ("in_valid", "in_ready", "out_valid", "out_ready", "out_data")
-    made.instance(counted.name, "device", {**ports, **same(others)})
-    made.clocked("""
+    module.instance(counted.name, "device", {**ports, **same(others)})
+    module.clocked("""
         started <= 1;
         accepted <= started ? accepted + (in_valid && in_ready) : '0;
         emitted <= started ? emitted + (out_valid && out_ready) : '0;
     """)
-    return made
+    return module
 
 
 def prove(counted: Design) -> int:
@@ -139,7 +139,7 @@ def _refute(
 
 
 def _invariants(s: str, counted: Design) -> Iterator[str]:
-    """What holds in each cycle after the reset."""
+    """The invariants of each cycle after the reset."""
     started = f"(|proof_n started| {s})"
     for claim in _claims(s, counted):
         yield f"(=> {started} {claim})"

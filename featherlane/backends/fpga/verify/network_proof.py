@@ -80,38 +80,38 @@ def _check(network: Network) -> None:
 def _any_datapath(station: Station) -> Module:
     """A datapath with any results. What is not read would be removed: they depend on all inputs."""
     design, phase_bits = station.design, max((station.interval - 1).bit_length(), 1)
-    made = datapath(design.netlist, phase_bits, "Any results")
-    made.declare("any", bits=design.output_bits, attribute="anyseq")
-    made.assign("results", f"any ^ {{{design.output_bits}{{^given}}}}")
-    return made
+    module = datapath(design.netlist, phase_bits, "Any results")
+    module.declare("any", bits=design.output_bits, attribute="anyseq")
+    module.assign("results", f"any ^ {{{design.output_bits}{{^given}}}}")
+    return module
 
 
 def harness(network: Network) -> Module:
     """The module around a network that counts the tasks of each function at both ends."""
     plan, bits, tag = words.layout(network), network.code_bits, network.tag_bits
     codes = [*network.codes.values()]
-    made = Module("proof")
-    made.input("clock", "in_valid", "out_ready")
-    made.input("code", bits=bits)
-    made.output("started", "in_ready", "out_valid", "offered")
-    made.output("out_data", "before", bits=plan.result_bits)
-    made.output(*(f"{name}_{i}" for name in ("accepted", "emitted") for i in codes), bits=tag)
-    made.process("initial", "started = 0;")
-    made.declare("number", bits=tag)
+    module = Module("proof")
+    module.input("clock", "in_valid", "out_ready")
+    module.input("code", bits=bits)
+    module.output("started", "in_ready", "out_valid", "offered")
+    module.output("out_data", "before", bits=plan.result_bits)
+    module.output(*(f"{name}_{i}" for name in ("accepted", "emitted") for i in codes), bits=tag)
+    module.process("initial", "started = 0;")
+    module.declare("number", bits=tag)
     test = " || ".join(f"code == {bits}'d{i}" for i in codes)
-    made.wire("known", bits, f"({test}) ? code : {bits}'d{codes[0]}")
-    made.wire("leaving", bits, f"out_data[{bits - 1}:0]")
+    module.wire("known", bits, f"({test}) ? code : {bits}'d{codes[0]}")
+    module.wire("leaving", bits, f"out_data[{bits - 1}:0]")
     numbers = (f"if (known == {bits}'d{i}) number = accepted_{i};" for i in codes)
-    made.process("always_comb", "number = '0;", *numbers)
+    module.process("always_comb", "number = '0;", *numbers)
     numbers_in = (plan.input_bits - bits) // tag
     ports = ("in_valid", "in_ready", "out_valid", "out_ready", "out_data")
-    made.instance(network.name, "device", {
+    module.instance(network.name, "device", {
         "clock": "clock", "reset": "!started", **same(ports),
         "in_data": f"{{{{{numbers_in}{{number}}}}, code}}",
     })  # fmt: skip
-    made.clocked("started <= 1;", "offered <= started && out_valid && !out_ready;",
+    module.clocked("started <= 1;", "offered <= started && out_valid && !out_ready;",
                  "before <= out_data;", *_counts(codes, bits))  # fmt: skip
-    return made
+    return module
 
 
 def _counts(codes: Iterable[int], bits: int) -> Iterator[str]:
@@ -235,7 +235,7 @@ def _beside(network: Network, link: Channel, code: int) -> Beside:
 
 
 def _invariants(of: _Claims) -> Iterator[str]:
-    """What holds in each cycle after the reset."""
+    """The invariants of each cycle after the reset."""
     for claim in of.claims():
         yield f"(=> {of.read('started')} {claim})"
 
@@ -318,7 +318,7 @@ class _Claims:
     # Claims
 
     def claims(self) -> Iterator[str]:
-        """What holds in each state."""
+        """The claims that hold in each state."""
         yield from self._of_tasks()
         for link in self.network.links.values():
             if link.depth:
@@ -496,7 +496,7 @@ class _Claims:
         return f"(and {parts} (not (= {credits} {_number(0, bits)})))"
 
     def before(self, k: int) -> str:
-        """How many links are in turn before a link of results, by its position in their order."""
+        """The number of links of results that go before one, by its position in their order."""
         links = len(self.network.leading)
         if links == 1:
             return _number(0)
