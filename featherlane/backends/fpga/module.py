@@ -122,7 +122,7 @@ class Module:
         return name
 
     def clocked(self, *statements: str, when: str = "", clock: str = "clock") -> None:
-        """Registers at each edge of a clock. statements: lines, or blocks of them, that set them."""
+        """Registers of a clock. statements: lines that set them, or blocks of lines."""
         self.body.append(Registers(clock, statements, when))
 
     def process(self, head: str, *statements: str, end: str = "") -> None:
