@@ -22,7 +22,7 @@ from gpu_card import Card, DeviceArray
 from gpu_cells import Bench, Cell, Row
 from gpu_packed import Facts, Resident
 
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, entry
 from featherlane.backends.cuda.stages import GpuKernels
 

@@ -28,7 +28,7 @@ from options import parser, write_json
 from robots import DTYPES, Robot, chosen, machine_lines, say, table
 
 import featherlane as fl
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.backends.vendors.devices import AMD, DEVICES
 from featherlane.backends.vendors.emit import emitted

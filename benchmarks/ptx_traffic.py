@@ -25,7 +25,7 @@ from ptx_assembled import Case, alone, by_ptxas
 from robots import DTYPES, chosen, machine_lines, say, table
 
 import featherlane as fl
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.cuda.stages import GpuKernels
 

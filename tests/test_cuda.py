@@ -14,7 +14,16 @@ from test_backend import DTYPES, dtypes, every_operation, random_function, same_
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cuda import column_groups, kernel, parse, ptx, rows, stages
+from featherlane.backends.cuda import (
+    column_groups,
+    kernel,
+    kernel_body,
+    kernel_stage,
+    parse,
+    ptx,
+    rows,
+    stages,
+)
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_program, scalar_function
 from featherlane.functions.variants import input_shapes
@@ -155,12 +164,12 @@ def test_several_columns_in_a_thread_load_and_compute_once_what_they_share():
     graph = Graph()
     a, b, x = (graph.node("input", value=("p", k)) for k in range(3))
     y = graph.node("mul", graph.node("add", a, b), x)
-    area = kernel.ColumnSlots(calls=6, each=10, size=1, result=20, results=1)
-    stage = kernel.KernelStage(
+    area = kernel_stage.ColumnSlots(calls=6, each=10, size=1, result=20, results=1)
+    stage = kernel_stage.KernelStage(
         graph, range(len(graph)), {}, {}, {a: 0, b: 1}, {x: 0}, {y: [0]}, {}, area
     )
     three = column_groups.grouped(stage, 3)
-    assert three.columns == kernel.ColumnSlots(calls=2, each=10, size=3, result=20, results=3)
+    assert three.columns == kernel_stage.ColumnSlots(calls=2, each=10, size=3, result=20, results=3)
     assert sorted(three.operands.values()) == [0, 1, 2]
     assert sorted(three.stores.values()) == [[0], [1], [2]]
     assert sorted(three.graph.op) == ["add", *["input"] * 5, *["mul"] * 3]
@@ -187,8 +196,9 @@ def test_numbers_of_warps_are_divided_exactly(by):
 
 def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
     monkeypatch.setattr(kernel, "BLOCK_BYTES", 12 << 10)
-    monkeypatch.setattr(kernel, "INPUT_BYTES", 2 << 10)
-    monkeypatch.setattr(kernel, "RESULT_BYTES", 2 << 10)
+    monkeypatch.setattr(kernel_body, "BLOCK_BYTES", 12 << 10)
+    monkeypatch.setattr(kernel_body, "INPUT_BYTES", 2 << 10)
+    monkeypatch.setattr(kernel_body, "RESULT_BYTES", 2 << 10)
     program = robot_program(fl.load("iiwa14"), "inverse_dynamics_derivatives")
     kernels = compare(program, random_inputs(program.inputs), np.float32)
     assert all(launch.shared <= 12 << 10 for launch in kernels.launches)

@@ -12,7 +12,7 @@ from emulated_gpu import fresh_unloading
 
 import featherlane as fl
 from featherlane.backends.cuda import calls, copies, driver, free_memory, stages, workspaces
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 
 CODES = (
     "SUCCESS",

@@ -16,7 +16,7 @@ from test_cuda import random_inputs, robot_program
 import featherlane as fl
 from featherlane.backends import reference
 from featherlane.backends.cuda import driver, schedule, team_memory, teams
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError
 from featherlane.program.lower import lower

@@ -18,7 +18,7 @@ from test_cuda import made, random_inputs, robot_program
 
 import featherlane as fl
 from featherlane.backends import reference
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP
 from featherlane.backends.llvm import binding as llvm
 from featherlane.backends.llvm import targets

@@ -18,7 +18,7 @@ from processes import finished
 
 from featherlane.backends.cuda import calls, copies, free_memory
 from featherlane.backends.cuda import driver as drivers
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.mappings import KernelWork, cycles
 from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import DeviceError

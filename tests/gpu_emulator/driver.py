@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cuda.driver import LoadedKernel, Properties, StreamState
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.errors import DeviceError
 from gpu_emulator.launch import Launched
 from gpu_emulator.memory import FIRST, EmulationError, Memory

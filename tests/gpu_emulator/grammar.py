@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 
-from featherlane.backends.cuda.kernel import MEMORY, SHARED
+from featherlane.backends.cuda.kernel_stage import MEMORY, SHARED
 from featherlane.backends.cuda.parse import Instruction, Parsed, parsed, tables
 from featherlane.backends.cuda.ptx import HEADER
 from featherlane.errors import CompileError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends.cuda.kernel import MEMORY
+from featherlane.backends.cuda.kernel_stage import MEMORY
 from featherlane.backends.cuda.parse import Instruction, Parsed, tables
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.errors import CompileError

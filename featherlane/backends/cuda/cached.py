@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from featherlane.backends import cache
-from featherlane.backends.cuda.kernel import Launch, Shape
+from featherlane.backends.cuda.kernel_stage import Launch, Shape
 from featherlane.backends.cuda.mappings import KernelWork
 from featherlane.backends.cuda.stages import GpuKernels
 

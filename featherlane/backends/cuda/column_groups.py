@@ -8,7 +8,7 @@ that wait for long are loaded again: docs/gpu_kernels.md.
 
 from __future__ import annotations
 
-from featherlane.backends.cuda.kernel import ColumnSlots, KernelStage
+from featherlane.backends.cuda.kernel_stage import ColumnSlots, KernelStage
 from featherlane.program.graph import Graph
 
 # Columns of a thread: more save less than 5 % of a column's instructions, and leave fewer warps

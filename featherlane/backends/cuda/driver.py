@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.cuda.driver_calls import DriverCalls
 from featherlane.backends.cuda.driver_errors import MissingFunction
-from featherlane.backends.cuda.kernel import BLOCK_BYTES, Launch
+from featherlane.backends.cuda.kernel_stage import BLOCK_BYTES, Launch
 from featherlane.errors import DeviceError
 
 LEGACY = 1  # the handle of the default stream, which 0 stands for too

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rounds as schedules
-from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, Launch
+from featherlane.backends.cuda.kernel_stage import BLOCK_BYTES, MEMORY, Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, entry, straight_line
 from featherlane.backends.cuda.rounds import ROW, BlockShape, Round, Segment
 from featherlane.backends.cuda.stages import GpuKernels

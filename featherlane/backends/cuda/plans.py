@@ -15,18 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import matrices
-from featherlane.backends.cuda.kernel import (
-    SHARED,
-    TOGETHER,
-    KernelBody,
-    KernelFrame,
-    KernelStage,
-    Key,
-    Launch,
-    Shape,
-    Slots,
-    Thread,
-)
+from featherlane.backends.cuda.kernel import KernelFrame
+from featherlane.backends.cuda.kernel_body import TOGETHER, KernelBody, Slots, Thread
+from featherlane.backends.cuda.kernel_stage import SHARED, KernelStage, Key, Launch, Shape
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, function
 from featherlane.backends.cuda.rows import GlobalRows, Warp
 from featherlane.backends.cuda.stages import GpuKernels, arrays_of, longest, stages_of

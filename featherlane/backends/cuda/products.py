@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featherlane.backends.cuda.kernel import BLOCK_BYTES, MEMORY, SHARED, Launch
+from featherlane.backends.cuda.kernel_stage import BLOCK_BYTES, MEMORY, SHARED, Launch
 from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, entry
 from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.errors import CompileError

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from featherlane.backends.cuda.kernel import KernelBody, KernelStage, Key, Shape
+from featherlane.backends.cuda.kernel_body import KernelBody
+from featherlane.backends.cuda.kernel_stage import KernelStage, Key, Shape
 from featherlane.backends.cuda.ptx import WARP
 
 SECTOR = 32  # bytes

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda.column_groups import columns_of_a_thread, grouped
-from featherlane.backends.cuda.kernel import (
+from featherlane.backends.cuda.kernel import stage_kernel
+from featherlane.backends.cuda.kernel_stage import (
     SHARED,
     ColumnSlots,
     Entry,
@@ -24,7 +25,6 @@ from featherlane.backends.cuda.kernel import (
     Key,
     Launch,
     Shape,
-    stage_kernel,
 )
 from featherlane.backends.cuda.mappings import KernelWork
 from featherlane.backends.cuda.ptx import HEADER

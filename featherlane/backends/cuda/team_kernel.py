@@ -13,14 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from featherlane.backends.cuda import rows
-from featherlane.backends.cuda.kernel import (
-    KernelBody,
-    KernelFrame,
-    KernelStage,
-    Key,
-    Launch,
-    Shape,
-)
+from featherlane.backends.cuda.kernel import KernelFrame
+from featherlane.backends.cuda.kernel_body import KernelBody
+from featherlane.backends.cuda.kernel_stage import KernelStage, Key, Launch, Shape
 from featherlane.backends.cuda.ptx import WARP, Text, straight_line
 from featherlane.backends.cuda.rows import ALL, PITCH, SHORT, Share
 from featherlane.backends.cuda.schedule import BARRIER, schedule

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from featherlane.backends.cuda import mappings, stages
-from featherlane.backends.cuda.kernel import KernelStage, stage_kernel
+from featherlane.backends.cuda.kernel import stage_kernel
+from featherlane.backends.cuda.kernel_stage import KernelStage
 from featherlane.backends.cuda.schedule import operations
 from featherlane.backends.cuda.stages import GpuKernels, arrays_of
 from featherlane.backends.cuda.team_kernel import ENTRY, TeamKernel, TeamWork

@@ -16,7 +16,7 @@ from typing import Any
 
 from featherlane.backends.cuda.calls import DeviceFunction, Rows
 from featherlane.backends.cuda.driver import LEGACY, driver
-from featherlane.backends.cuda.kernel import Shape
+from featherlane.backends.cuda.kernel_stage import Shape
 from featherlane.backends.xla_interface import (
     DTYPES,
     ERROR_SIZE,

@@ -5,7 +5,7 @@ None of them has run a kernel yet: what is known is what LLVM's code generators 
 
 from __future__ import annotations
 
-from featherlane.backends.cuda.kernel import Launch
+from featherlane.backends.cuda.kernel_stage import Launch
 from featherlane.backends.cuda.ptx import WARP
 from featherlane.backends.llvm.targets import Processor
 from featherlane.backends.vendors.ir import Dialect

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from featherlane.backends.cuda.kernel import MEMORY, Launch
+from featherlane.backends.cuda.kernel_stage import MEMORY, Launch
 from featherlane.backends.cuda.parse import Instruction, Parsed, Table, parsed, tables
 from featherlane.errors import CompileError
 
