@@ -90,7 +90,7 @@ def eliminate_freedom(
 def _first_outward(
     link: Link, parent: Bias, q: Scalars, qd: Scalars, f_ext: Sequence[Scalar]
 ) -> tuple[Transform, Bias, Vector]:
-    """Returns X, the bias and the body's own pA (table 7.1, first pass)."""
+    """Returns X, the bias and the body's pA (table 7.1, first pass)."""
     X = joint_transform(link, q)
     v = carried_bias(X, parent, link_motion(link, qd))
     return X, v, link.inertia.wrench(v.U0, ZERO3) - f_ext

@@ -6,7 +6,7 @@ from these the acceleration and the derivatives of the acceleration (figure 9 th
 
     C = ID(q, v, a),  M,  dC/dq,  dC/dv,  M^-1,  M^-1 (tau - C),  -Minv dC/dq,  -Minv dC/dv
 
-where Minv is given: it is the M^-1 of an earlier pass, or known otherwise. So ID, M, M^-1, the
+where Minv is an input: the M^-1 of an earlier pass, or known otherwise. So ID, M, M^-1, the
 derivatives of ID, and those of FD where a and M^-1 are known, are results of one pass; with a = 0
 the pass gives FD; and the derivatives of FD are a second pass, at the acceleration of the first.
 """
@@ -53,10 +53,10 @@ class AllResults(NamedTuple):
     M: Rows
     dtau_dq: Rows
     dtau_dv: Rows
-    da_dq: Rows  # -Minv dtau/dq, for the Minv that is given
+    da_dq: Rows  # -Minv dtau/dq, of the input Minv
     da_dv: Rows
     Minv: Rows  # M^-1, computed
-    a: Scalars  # M^-1 (tau given - tau)
+    a: Scalars  # M^-1 (the input tau - tau)
 
 
 def all_functions(
@@ -85,12 +85,12 @@ def all_functions(
     da = times_inverse(model, half, derivatives, by_free_roots(model, m, load, fixed))
     if method == "bounded":
         assert bounds is not None, "bounded has bounds"
-        own = inverse(model, M, bounds)
-        solved = at(Tag("L", "f", 0), call, bounded_acceleration, model, own, tau, torques, ends)
+        computed = inverse(model, M, bounds)
+        a = at(Tag("L", "f", 0), call, bounded_acceleration, model, computed, tau, torques, ends)
     else:
-        made = factor(model, M).inverted() if method == "factor" else deferred_factor(model, M)
-        own, solved = made.inverse(), made.acceleration(tau, torques)
-    return AllResults(torques, M, *derivatives, *da, own, solved)
+        L = factor(model, M).inverted() if method == "factor" else deferred_factor(model, M)
+        computed, a = L.inverse(), L.acceleration(tau, torques)
+    return AllResults(torques, M, *derivatives, *da, computed, a)
 
 
 def _torques(model: Tree, load: Loads, qd: Scalars, qdd: Scalars) -> Scalars:
@@ -99,8 +99,8 @@ def _torques(model: Tree, load: Loads, qd: Scalars, qdd: Scalars) -> Scalars:
     for i in outward(model, "R"):
         link, f = model.links[i], load.f[i]
         if all(model.owners[k] == i for k, _ in model.freedoms[i]):
-            own = joint_entries(model, i, qd), joint_entries(model, i, qdd)
-            joint_tau = call(_torques_of, link, f, *own)
+            rates = joint_entries(model, i, qd), joint_entries(model, i, qdd)
+            joint_tau = call(_torques_of, link, f, *rates)
         else:  # a joint that follows another one adds to its torque
             joint_tau = call(add_torques, link, f, joint_entries(model, i, torques))
         put_entries(model, i, torques, joint_tau)
@@ -109,5 +109,5 @@ def _torques(model: Tree, load: Loads, qd: Scalars, qdd: Scalars) -> Scalars:
 
 def _torques_of(link: Link, f: Vector, qd: Scalars, qdd: Scalars) -> Scalars:
     resistance = link_resistance(link, qd)
-    own = [I * a + r for I, a, r in zip(link.armature, qdd, resistance, strict=True)]
-    return add_torques(link, f, own)
+    of_joint = [I * a + r for I, a, r in zip(link.armature, qdd, resistance, strict=True)]
+    return add_torques(link, f, of_joint)

@@ -10,7 +10,7 @@ the body's axes, and vJ = S qd:
               df = I da + dv x* I v + v x* I dv
     inward    dtau = S . dF,  dF_p += X^T (dF + (S_j x* F by q_j of its joint))
 
-A body has columns of its own joint and its ancestors outward, and of its subtree too inward (the
+A body has columns of its joint and its ancestors outward, and of its subtree too inward (the
 incremental columns of Dadu-RBD, 2023, section IV-A). This takes twice the products of
 `derivatives` for arms, whose sums do not depend on columns.
 """
@@ -49,7 +49,7 @@ class Moving(NamedTuple):
     a: Vector
 
 
-class State(NamedTuple):
+class BodyState(NamedTuple):
     """What a body and its joint do: `parent` is the parent's motion in the body's axes."""
 
     X: Transform
@@ -61,17 +61,17 @@ class State(NamedTuple):
 
 def _state(
     link: Link, above: Moving, q: Scalars, qd: Scalars, qdd: Scalars, f_ext: Vector
-) -> State:
+) -> BodyState:
     X, vJ = joint_transform(link, q), link_motion(link, qd)
     parent = Moving(X.motion(above.v), X.motion(above.a))
     v = parent.v + vJ
     a = parent.a + link_motion(link, qdd) + crm(parent.v, vJ)
     f = link.inertia @ a + crf(v, link.inertia @ v) - f_ext
-    return State(X, vJ, parent, Moving(v, a), f)
+    return BodyState(X, vJ, parent, Moving(v, a), f)
 
 
 def _by_own(S: Vector, vJ: Vector, parent: Moving) -> tuple[Moving, Moving]:
-    """Returns the derivatives of a body's motion by q and by qd of its own joint."""
+    """Returns the derivatives of a body's motion by q and by qd of its joint."""
     turned = crm(parent.v, S)
     return Moving(turned, crm(parent.a, S) + crm(turned, vJ)), Moving(S, turned)
 
@@ -95,9 +95,9 @@ def body_derivatives(
 ) -> tuple[Rows, Rows]:
     """Returns (dtau/dq, dtau/dv), each nv x nv. f_ext is in body axes and turns with the bodies."""
     f_ext = f_ext or no_wrenches(model)
-    entry = [freedom.k for own in model.freedoms for freedom in own]
+    entry = [freedom.k for freedoms in model.freedoms for freedom in freedoms]
     ground = Moving(ZERO6, ground_acceleration(model.gravity))
-    states: list[State] = []
+    states: list[BodyState] = []
     moved: list[dict[tuple[int, int], Moving]] = []  # by freedom, and 0 for q or 1 for qd
     F, dF, slopes = [], [], [0.0] * model.nv
     for i in outward(model, "D"):
@@ -122,7 +122,7 @@ def body_derivatives(
         for k, S in model.freedoms[i]:
             for (n, by), df in dF[i].items():
                 D[by][k][entry[n]] = call(plus_product, D[by][k][entry[n]], S, df)
-            for j in (own.k for own in model.freedoms[i] if own.k in turning):
+            for j in (k for k, _ in model.freedoms[i] if k in turning):
                 D[1][k][j] = call(plus_product, D[1][k][j], S, turning[j])
         if p == WORLD:
             continue

@@ -1,7 +1,7 @@
 """M^-1 and what is computed with it, with bounds from mechanics stated of all that is between.
 
-The factor is that of `deferred`. M^-1 itself is made before anything is multiplied by it: products
-with W^T and then with W have larger bounds.
+The factor is that of `deferred`. M^-1 itself is computed before anything is multiplied by it:
+products with W^T and then with W have larger bounds.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def _with_subtree(X: Transform, I: Inertia, parent: Inertia) -> tuple[Vector, Sy
 def composites(model: Tree, q: Scalars) -> dict[int, Inertia]:
     """Returns each body's composite inertia, that of its subtree; under WORLD that of the robot.
 
-    Masses are summed in a step of their own: as constants of the robot they stay numbers.
+    Masses are summed in a separate step: as constants of the robot they stay numbers.
     """
     I = {WORLD: model.ground, **dict(enumerate(model.inertias))}
     for i in inward(model, "C"):

@@ -14,7 +14,7 @@ Wrenches = Sequence[Vector]
 
 
 def link_motion(link: Link, rates: Scalars) -> Vector:
-    """Returns S times the joint's own rates, one for each degree of freedom."""
+    """Returns S times the joint's rates, one for each degree of freedom."""
     motion = ZERO6
     for S, rate in zip(link.S, rates, strict=True):
         motion = motion + S * rate
@@ -59,7 +59,7 @@ def add_force(X: Transform, f: Vector, parent: Vector) -> Vector:
 
 
 def link_resistance(link: Link, velocities: Scalars) -> list[Scalar]:
-    """Returns the torques that a joint's own velocities need: those that overcome its damping and
+    """Returns the torques that a joint's velocities need: those that overcome its damping and
     smoothed Coulomb friction, and those that turn the momentum of its armature.
     """
     torques: list[Scalar] = []
@@ -79,8 +79,8 @@ def net_torques(link: Link, velocities: Scalars, tau: Scalars) -> list[Scalar]:
 
 
 def link_resistance_slope(link: Link, velocities: Scalars) -> list[Scalar]:
-    """Returns the derivatives of damping and friction in `link_resistance`, each by its own
-    velocity; `turning_slopes` has the rest.
+    """Returns the derivatives of damping and friction in `link_resistance`, each by the
+    velocity of its freedom; `turning_slopes` has the rest.
     """
     slopes: list[Scalar] = []
     for damping, frictions, v in zip(link.damping, link.frictions, velocities, strict=True):
@@ -104,7 +104,7 @@ def resistance_secant(tree: Tree, v: Scalars) -> list[Scalar]:
 
 
 def resistance_secant_slope(tree: Tree, v: Scalars) -> list[Scalar]:
-    """Returns the derivatives of `resistance_secant`, each by its own velocity."""
+    """Returns the derivatives of `resistance_secant`, each by the velocity of its freedom."""
     slopes: list[Scalar] = []
     for frictions, x in zip(tree.frictions, v, strict=True):
         slopes.append(0.0)

@@ -19,8 +19,8 @@ def integrate(tree: Tree, q: Scalars, v: Scalars) -> list[Scalar]:
     """Returns the configuration after one second at the constant velocity v."""
     result: list[Scalar] = [0.0] * len(q)
     for kind, i, k in tree.coordinates:
-        own = q[i : i + kind.nq], v[k : k + kind.nv]
-        result[i : i + kind.nq] = call(kind.integrate, *own)
+        entries = q[i : i + kind.nq], v[k : k + kind.nv]
+        result[i : i + kind.nq] = call(kind.integrate, *entries)
     return result
 
 
@@ -28,8 +28,8 @@ def difference(tree: Tree, q0: Scalars, q1: Scalars) -> list[Scalar]:
     """Returns the velocity with which `integrate` leads from q0 to q1."""
     result: list[Scalar] = [0.0] * tree.nv
     for kind, i, k in tree.coordinates:
-        own = q0[i : i + kind.nq], q1[i : i + kind.nq]
-        result[k : k + kind.nv] = call(kind.difference, *own)
+        entries = q0[i : i + kind.nq], q1[i : i + kind.nq]
+        result[k : k + kind.nv] = call(kind.difference, *entries)
     return result
 
 
@@ -46,8 +46,8 @@ def _block_diagonal(tree: Tree, v: Scalars, block: Callable[[JointType, Scalars]
     """Returns the matrix with block(kind, v of the joint) for each joint."""
     rows: Rows = [[0.0] * tree.nv for _ in range(tree.nv)]
     for kind, _, k in tree.coordinates:
-        own = call(block, kind, v[k : k + kind.nv])
-        for row, entries in zip(rows[k : k + kind.nv], own, strict=True):
+        of_joint = call(block, kind, v[k : k + kind.nv])
+        for row, entries in zip(rows[k : k + kind.nv], of_joint, strict=True):
             row[k : k + kind.nv] = entries
     return rows
 

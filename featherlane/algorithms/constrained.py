@@ -94,8 +94,8 @@ def approach(groups: Sequence[Sequence[RowGroup]], restitution: Scalars) -> list
     """Returns (1 + e) J v of all rows."""
     return [
         (1.0 + e) * x
-        for own, e in zip(groups, restitution, strict=True)
-        for group in own
+        for of_constraint, e in zip(groups, restitution, strict=True)
+        for group in of_constraint
         for x in group.residual
     ]
 

@@ -2,12 +2,9 @@
 
     M da + X - J^T df = 0,    J da + A = 0
 
-where X are the derivatives of M a + h - J^T f - tau and A those of J a + g, at fixed a and f. With
-U = M^-1 J^T, P = M^-1 - U S^-1 U^T and B = U S^-1:
-
-    da = -P X - B A,    df = B^T X - S^-1 A
-
-X is that of inverse dynamics less H = d(J^T f)/dq (see `constraint_slopes`).
+where X are the derivatives of M a + h - J^T f - tau and A those of J a + g, at fixed a and f.
+kkt_inverse.py solves them. X is that of inverse dynamics less H = d(J^T f)/dq (see
+`constraint_slopes`).
 """
 
 from __future__ import annotations
@@ -37,142 +34,13 @@ from featherlane.algorithms.forward_derivatives import (
     by_free_roots,
     mass_matrix_of_pairs,
 )
-from featherlane.algorithms.mminv import Rows, square
+from featherlane.algorithms.kkt_inverse import SparseColumn, kkt_inverse
+from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.constraints import Constraints, FramePair
-from featherlane.robot.spatial import Vector, cross, dot, matmul, split, transpose
+from featherlane.robot.spatial import Vector, cross, split, transpose
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, is_zero, repeat
-
-
-class Column(NamedTuple):
-    """A column of X and one of A, and what is added to the columns of da and df that they give. All
-    have few entries; those of rows are in the axes of `to`.
-    """
-
-    x: Row
-    y: Row
-    a: Row
-    f: Row
-
-    @property
-    def places(self) -> tuple[tuple[int, ...], ...]:
-        """Where its entries are."""
-        return tuple(tuple(sorted(part)) for part in self)
-
-    def pack(self) -> list[Scalar]:
-        """Returns its entries in one list."""
-        return [part[k] for part in self for k in sorted(part)]
-
-    @staticmethod
-    def unpack(places: Sequence[Sequence[int]], packed: Scalars) -> Column:
-        """Returns the column whose entries are in these places."""
-        entries = iter(packed)
-        return Column(*[{k: next(entries) for k in part} for part in places])
-
-
-class Solution(NamedTuple):
-    """The matrices of da = -P X - B A and df = B^T X - S^-1 A; rows of B are entries of v, rows of
-    constraints are in the axes of `to`.
-    """
-
-    P: Rows
-    B: Rows
-    Sinv: Rows
-
-    def column(self, c: Column) -> tuple[list[Scalar], list[Scalar]]:
-        """Returns a column of da and one of df."""
-        da = [
-            c.a.get(i, 0.0)
-            - sum((row[k] * b for k, b in c.x.items()), start=0.0)
-            - sum((self.B[i][r] * b for r, b in c.y.items()), start=0.0)
-            for i, row in enumerate(self.P)
-        ]
-        df = [
-            c.f.get(r, 0.0)
-            + sum((self.B[k][r] * b for k, b in c.x.items()), start=0.0)
-            - sum((row[s] * b for s, b in c.y.items()), start=0.0)
-            for r, row in enumerate(self.Sinv)
-        ]
-        return da, df
-
-    def matrices(self, columns: Sequence[Column]) -> tuple[Rows, Rows]:
-        """Returns da and df for many columns; those with entries in the same places are repeats of
-        one function.
-        """
-        n, m = len(self.P), len(self.Sinv)
-        packed = [x for M in self for row in M for x in row]
-        alike: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-        for k, column in enumerate(columns):
-            alike.setdefault(column.places, []).append(k)
-        da, df = ([[0.0] * len(columns) for _ in range(rows)] for rows in (n, m))
-        for places, own in alike.items():
-
-            def solve(
-                shared: Scalars, b: Scalars, places: Sequence[Sequence[int]] = places
-            ) -> list[Scalar]:
-                first, second = _unpacked(shared, n, m).column(Column.unpack(places, b))
-                return [*first, *second]
-
-            found = repeat(solve, packed, [columns[k].pack() for k in own])
-            for k, both in zip(own, found, strict=True):
-                for row, x in zip((*da, *df), both, strict=True):
-                    row[k] = x
-        return da, df
-
-
-def _unpacked(packed: Scalars, n: int, m: int) -> Solution:
-    """Returns the matrices from one list."""
-    entries, at = list(packed), 0
-    matrices = []
-    for rows, columns in ((n, n), (n, m), (m, m)):
-        matrices.append([entries[at + i * columns : at + (i + 1) * columns] for i in range(rows)])
-        at += rows * columns
-    return Solution(*matrices)
-
-
-def solution(system: ConstrainedSystem, groups: Sequence[Sequence[RowGroup]]) -> Solution:
-    """Returns the matrices of a system after three proximal iterations.
-
-    With S + R = C E^-1 C^T, K = C^-1, Z = K U^T and Q = K R K^T, these invert S by K^T G K with
-    G = E + E Q E + E Q E Q E. Where rows are redundant, E is large and Z small, and no product of
-    both loses more digits than a solution by substitution.
-    """
-    n, m, S = len(system.mass.Dinv), len(system.Y), system.S
-    K = S.inverse()
-    G = S.iterations(K)
-    U = [system.mass.outward([row.get(k, 0.0) for k in range(n)]) for row in system.Y]
-    Z = [
-        [sum((K[r][s] * U[s][k] for s in range(r)), start=U[r][k]) for k in range(n)]
-        for r in range(m)
-    ]
-    GZ = matmul(G, Z)
-    P = system.mass.inverted().inverse()
-    for i in range(n):
-        for j in range(i + 1):
-            products = dot((Z[r][i] for r in range(m)), (GZ[r][j] for r in range(m)))
-            P[i][j] = P[j][i] = P[i][j] - products
-    B = [
-        [sum((K[s][r] * GZ[s][k] for s in range(r + 1, m)), start=GZ[r][k]) for r in range(m)]
-        for k in range(n)
-    ]
-    in_axes = lambda rows: [user_forces(groups, row) for row in rows]
-    return Solution(P, in_axes(B), in_axes(transpose(in_axes(_between(K, G)))))
-
-
-def _between(K: Rows, G: Sequence[Sequence[Scalar]]) -> Rows:
-    """Returns K^T G K for a symmetric G and a K whose rows end before their unit diagonal."""
-    m = len(G)
-    GK = [
-        [sum((G[r][t] * K[t][c] for t in range(c + 1, m)), start=G[r][c]) for c in range(m)]
-        for r in range(m)
-    ]
-    result = square(m)
-    for i in range(m):
-        for j in range(i + 1):
-            product = sum((K[t][i] * GK[t][j] for t in range(i + 1, m)), start=GK[i][j])
-            result[i][j] = result[j][i] = product
-    return result
+from featherlane.scalar import Scalar, is_zero
 
 
 class Differentiated(NamedTuple):
@@ -301,7 +169,7 @@ def differentiated(
         for column, turn in zip(by_q, turns, strict=True)
     ]
     by_v = [column._replace(y=in_axes(groups, column.y)) for column in by_v]
-    matrices = solution(system, groups)
+    matrices = kkt_inverse(system, groups)
     da_dq, df_dq = matrices.matrices(by_q)
     da_dv, df_dv = matrices.matrices(by_v)
     df_dtau = [[-x for x in row] for row in transpose(matrices.B)]
@@ -333,12 +201,12 @@ def all_slopes(
     rest = list(f)
     for one in constrained:
         n = sum(len(group.rows) for group in one.groups)
-        own = residual_slopes(one, rest[:n])
+        slopes = residual_slopes(one, rest[:n])
         rest = rest[n:]
-        for by_q, by_v, place in zip(own.by_q, own.by_v, at, strict=False):
+        for by_q, by_v, place in zip(slopes.by_q, slopes.by_v, at, strict=False):
             total.by_q.append(_masked(by_q, system, place))
             total.by_v.append(_masked(by_v, system, place))
-        for key, x in own.H.items():
+        for key, x in slopes.H.items():
             total.H[key] = total.H[key] + x if key in total.H else x
     return total
 
@@ -382,7 +250,7 @@ def _moved_entry(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
 
 def columns_of(
     X: Sequence[Row], A: Sequence[Row], known: Columns, still: dict[int, Row]
-) -> list[Column]:
+) -> list[SparseColumn]:
     """Returns the columns of X and A, those of A that `still` has as they are there, and of known
     columns what is added to da.
     """
@@ -390,7 +258,7 @@ def columns_of(
     for k, x in enumerate(X):
         y = still[k] if k in still else {r: row[k] for r, row in enumerate(A) if k in row}
         added = {i: c for i, c in enumerate(known.get(k, ())) if not is_zero(c)}
-        columns.append(Column(x, y, added, {}))
+        columns.append(SparseColumn(x, y, added, {}))
     return columns
 
 
@@ -400,8 +268,8 @@ def in_axes(groups: Sequence[Sequence[RowGroup]], column: Row) -> Row:
     for group in flat(groups):
         places = range(start, start + len(group.rows))
         if group.to_axes is not None and any(r in column for r in places):
-            turned = group.to_axes.to_parent([column.get(r, 0.0) for r in places])
-            result.update(zip(places, turned, strict=True))
+            in_to = group.to_axes.to_parent([column.get(r, 0.0) for r in places])
+            result.update(zip(places, in_to, strict=True))
         start += len(group.rows)
     return result
 
@@ -416,10 +284,10 @@ def force_turns(constrained: Sequence[Constrained], f: Scalars, n: int) -> list[
         for group in one.groups:
             places = range(start, start + len(group.rows))
             if group.to_axes is not None and one.pair is not None:
-                own = Vector([f[r] for r in places])
+                force = Vector([f[r] for r in places])
                 for k, J in one.pair.chain.columns:
-                    turned = group.to_axes.to_parent(cross(split(J)[0], own))
-                    for r, x in zip(places, turned, strict=True):
+                    change = group.to_axes.to_parent(cross(split(J)[0], force))
+                    for r, x in zip(places, change, strict=True):
                         add_entry(columns[k], r, x)
             start += len(group.rows)
     return columns

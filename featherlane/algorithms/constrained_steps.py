@@ -110,8 +110,8 @@ def constrained_step_and_derivatives(
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
     """Returns the acceleration of a semi-implicit step, and its derivatives by q, v and tau."""
     level, masks = VelocityLevel(constraints, dt, anchors), item_masks(constraints, active)
-    found = differentiated(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
-    return found.a, found.da_dq, found.da_dv, found.da_dtau
+    slopes = differentiated(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
+    return slopes.a, slopes.da_dq, slopes.da_dv, slopes.da_dtau
 
 
 def constrained_acceleration(
@@ -125,8 +125,8 @@ def constrained_acceleration_and_derivatives(
     model: Tree, *state: Any, **options: Any
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
     """Returns the acceleration, and its derivatives by q, v and tau."""
-    found = constrained_forward_dynamics_derivatives(model, *state, **options)
-    return found.a, found.da_dq, found.da_dv, found.da_dtau
+    slopes = constrained_forward_dynamics_derivatives(model, *state, **options)
+    return slopes.a, slopes.da_dq, slopes.da_dv, slopes.da_dtau
 
 
 def damped_constrained_step(

@@ -22,7 +22,7 @@ from featherlane.algorithms.constraints import (
     polynomial,
     rod_state,
 )
-from featherlane.algorithms.relative import Change, change_by_q, change_by_v
+from featherlane.algorithms.relative import MotionChange, change_by_q, change_by_v
 from featherlane.robot.constraints import TRIPLE, CoupledJoints, FramePair
 from featherlane.robot.spatial import ZERO3, ZERO6, Vector, crf, cross, dot, spatial, split
 from featherlane.scalar import Scalar, is_zero
@@ -74,7 +74,7 @@ def _group_slopes(
     return by_q, by_v
 
 
-def _with_gain(change: Change, gains: Gains) -> Vector:
+def _with_gain(change: MotionChange, gains: Gains) -> Vector:
     """Returns the derivative of a + kd v."""
     return change.A if is_zero(gains.d) else change.A + change.V * gains.d
 
@@ -137,12 +137,12 @@ def _forces(place: FramePair, s: PairState, f: Scalars) -> ChainForces:
         return ChainForces(spatial(ZERO3, rod_state(s).u * f[0]), ZERO6, f[0])
     m, E = len(place.linear), s.chain.X.E
     halves = []
-    for directions, own in ((place.angular, f[m:]), (place.linear, f[:m])):
+    for directions, forces in ((place.angular, f[m:]), (place.linear, f[:m])):
         if not directions or tuple(directions) == TRIPLE:
-            halves.append((Vector(own) if directions else ZERO3, ZERO3))
+            halves.append((Vector(forces) if directions else ZERO3, ZERO3))
             continue
         total = ZERO3
-        for direction, x in zip(directions, own, strict=True):
+        for direction, x in zip(directions, forces, strict=True):
             total = total + Vector(direction) * x
         halves.append((E.to_child(total),) * 2)
     (n, n_turning), (force, f_turning) = halves
@@ -170,7 +170,7 @@ def _carried_forces(s: PairState, forces: ChainForces) -> Iterator[tuple]:
     changes = [(k, G) for k, G in changes if not all(map(is_zero, G))]
     for n, joint in enumerate(joints):
         # columns S of one joint do not move each other where the joint is passed outward
-        later = [x for own in carried[n + (not joint.inward) :] for x in own]
+        later = [x for of_joint in carried[n + (not joint.inward) :] for x in of_joint]
         for column in joint.columns:
             yield column, later, changes
 

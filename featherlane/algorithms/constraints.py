@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.mminv import Rows
-from featherlane.algorithms.relative import Chain, RelativeMotion, chain, relative_motion
+from featherlane.algorithms.relative import FrameChain, RelativeMotion, chain, relative_motion
 from featherlane.robot.constraints import (
     TRIPLE,
     Constraints,
@@ -73,7 +73,7 @@ NO_GAINS = Gains(0.0, 0.0)
 class PairState(NamedTuple):
     """A pair of frames: how they are placed, and how `frame` moves, seen from `to`."""
 
-    chain: Chain
+    chain: FrameChain
     motion: RelativeMotion
     error: tuple[Vector, Scalar, Vector]  # see `errors_of`
 
@@ -331,7 +331,7 @@ def constraint_error(
     model: Tree, q: Scalars, constraints: Constraints, anchors: Sequence[Scalars] | None = None
 ) -> list[Scalar]:
     """Returns errors of position, one for each row: lengths along, and 2 sin(angle / 2) about, the
-    axes of `to`; a rod's length less its own; a coordinate less its polynomial.
+    axes of `to`; a rod's length less that of the constraint; a coordinate less its polynomial.
     """
     errors: list[Scalar] = []
     still = [0.0] * model.nv
@@ -350,7 +350,7 @@ def constraint_error(
 
 def flat(groups: Sequence[Sequence[RowGroup]]) -> list[RowGroup]:
     """Returns the groups of all constraints, one after the other."""
-    return [group for own in groups for group in own]
+    return [group for of_constraint in groups for group in of_constraint]
 
 
 def user_forces(groups: Sequence[Sequence[RowGroup]], f: Scalars) -> list[Scalar]:

@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.constraints import Row, RowGroup, flat
-from featherlane.algorithms.factor import Factor
+from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.mminv import Rows, square
 from featherlane.robot.spatial import dot
 from featherlane.scalar import Scalar, maximum
 
 RHO = 1e-6  # of the diagonal: see docs/constraints.md, "Redundant rows"
-SHARE = 1 / 64  # of the mean of the diagonal entries in a group, beside the own one
+SHARE = 1 / 64  # of the mean of the diagonal entries in a group, besides that of the row
 STILL = (
     1e-14  # added besides: rows of frames that no joint moves have a finite force, 0 if they hold
 )
 
 
-def rows_inward(factored: Factor, rows: Sequence[Row], masks: Scalars | None) -> list[Row]:
+def rows_inward(factored: MassFactor, rows: Sequence[Row], masks: Scalars | None) -> list[Row]:
     """Returns the rows of Y = J L^-1, those of inactive rows of J times 0."""
-    found = [factored.row_inward(row) for row in rows]
+    Y = [factored.row_inward(row) for row in rows]
     if masks is None:
-        return found
-    return [{k: m * x for k, x in row.items()} for row, m in zip(found, masks, strict=True)]
+        return Y
+    return [{k: m * x for k, x in row.items()} for row, m in zip(Y, masks, strict=True)]
 
 
 def sparse_dot(a: Row, b: Row) -> Scalar:
@@ -43,7 +43,7 @@ def sparse_dot(a: Row, b: Row) -> Scalar:
     return total
 
 
-def delassus(factored: Factor, Y: Sequence[Row]) -> tuple[Rows, list[Row]]:
+def delassus(factored: MassFactor, Y: Sequence[Row]) -> tuple[Rows, list[Row]]:
     """Returns the lower half of Y D^-1 Y^T, and the rows of Y D^-1."""
     scaled = [{k: x * factored.Dinv[k] for k, x in row.items()} for row in Y]
     return [[sparse_dot(row, Y[j]) for j in range(i + 1)] for i, row in enumerate(scaled)], scaled
@@ -160,7 +160,7 @@ def with_diagonal(S: Rows, R: list[Scalar]) -> RegularisedDelassus:
 class ConstrainedSystem(NamedTuple):
     """The factors of M and of S + R of a robot with constraints."""
 
-    mass: Factor
+    mass: MassFactor
     Y: list[Row]
     scaled: list[Row]  # Y D^-1
     S: RegularisedDelassus
@@ -187,7 +187,7 @@ class ConstrainedSystem(NamedTuple):
 
 
 def constrained_system(
-    factored: Factor, groups: Sequence[Sequence[RowGroup]], masks: list[Any] | None
+    factored: MassFactor, groups: Sequence[Sequence[RowGroup]], masks: list[Any] | None
 ) -> ConstrainedSystem:
     """Returns the factors of a robot with these rows of constraints."""
     Y = rows_inward(factored, [row for group in flat(groups) for row in group.rows], masks)

@@ -63,7 +63,7 @@ Fixed = Sequence[Coriolis] | None
 
 
 class TreeMotion(NamedTuple):
-    """The transforms, velocities and inertias of all bodies, of each in its own frame."""
+    """The transforms, velocities and inertias of all bodies, each in the body's frame."""
 
     X: list[Transform]  # from the parent's coordinates
     C: list[Transform]  # from those of the first body of the branch
@@ -80,7 +80,7 @@ class TreeMotion(NamedTuple):
 def _outward(
     link: Link, C: Transform, vp: Vector, q: Scalars, qd: Scalars
 ) -> tuple[Transform, Transform, Vector, Vector, Vector, Coriolis, list[Scalar]]:
-    """Returns X, C, vp, v, vJ, the body's own 2 B and its joint's resistance slopes; C and vp are
+    """Returns X, C, vp, v, vJ, the body's 2 B and its joint's resistance slopes; C and vp are
     the parent's.
     """
     X, vJ = joint_transform(link, q), link_motion(link, qd)
@@ -103,9 +103,9 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
     m = TreeMotion([], [], [], [], [], list(model.inertias), [], [0.0] * model.nv, {}, turning)
     here = Transform(NO_TURN, ZERO3)
     for i in outward(model, "D"):
-        p, own = model.parent[i], joint_state(model, i, q, qd)
+        p, state = model.parent[i], joint_state(model, i, q, qd)
         above = (here, ZERO6) if p == WORLD else (m.C[p], m.v[p])
-        X, C, *velocities, B2, resistance = call(_outward, model.links[i], *above, *own)
+        X, C, *velocities, B2, resistance = call(_outward, model.links[i], *above, *state)
         for entries, x in zip(m[2:5], velocities, strict=True):
             entries.append(x)
         m.X.append(X)
@@ -120,7 +120,7 @@ def motion(model: Tree, q: Scalars, qd: Scalars) -> TreeMotion:
 
 
 class Loads(NamedTuple):
-    """The accelerations and forces of all bodies, of each in its own frame."""
+    """The accelerations and forces of all bodies, each in the body's frame."""
 
     ap: list[Vector]  # acceleration of the parent, gravity included
     f: list[Vector]  # force on the subtree
@@ -166,8 +166,9 @@ def loads(model: Tree, m: TreeMotion, qdd: Scalars, f_ext: Wrenches, fixed: Fixe
     load = Loads([], [], list(fixed or [NO_CORIOLIS] * model.nbodies))
     for i in outward(model, "D"):
         of_body = m.X[i], m.vp[i], m.vJ[i], m.v[i], a[model.parent[i]]
-        own = joint_entries(model, i, qdd), f_ext[i]
-        ap, a[i], f = call(_loaded, model.links[i], *of_body, *own)
+        ap, a[i], f = call(
+            _loaded, model.links[i], *of_body, joint_entries(model, i, qdd), f_ext[i]
+        )
         load.ap.append(ap)
         load.f.append(f)
     for i in inward(model, "D"):
@@ -188,17 +189,17 @@ class DerivativeColumn(NamedTuple):
     psi: Vector
     ddpsi: Vector
     rate: Vector  # psi' + S'
-    own: Vector  # 2 B psi' + I psi'' + T S
+    within: Vector  # 2 B psi' + I psi'' + T S
     dq: Vector  # 2 B psi' + I psi'' + T S + S x* f
     dv: Vector  # 2 B S + I (psi' + S')
     IS: Vector
     BtS: Vector  # 2 B^T S
     TtS: Vector  # T^T S
 
-    def seen_by(self, C: Transform) -> DerivativeColumn:
-        """Takes the vectors to the parent coordinates of the transform C."""
-        motions = [C.motion_to_parent(x) for x in self[:4]]
-        return DerivativeColumn(*motions, *[C.force_to_parent(x) for x in self[4:]])
+    def in_parent_frame(self, X: Transform) -> DerivativeColumn:
+        """Returns the vectors in the parent coordinates of the transform X."""
+        motions = [X.motion_to_parent(x) for x in self[:4]]
+        return DerivativeColumn(*motions, *[X.force_to_parent(x) for x in self[4:]])
 
 
 Load = tuple[Vector, Vector, Coriolis]  # ap, f and T of a body
@@ -212,16 +213,16 @@ def _columns(
     for S in link.S:
         psi = crm(vp, S)
         rate = psi + crm(v, S)
-        ddpsi = own = dq = TtS = ZERO6
+        ddpsi = within = dq = TtS = ZERO6
         if load:
             ap, f, T = load
             ddpsi = crm(ap, S) + crm(vp, psi)
-            own = B2 @ psi + I @ ddpsi + T @ S
+            within = B2 @ psi + I @ ddpsi + T @ S
             TtS = spatial(T.transposed(S), ZERO3)
-            dq = own + crf(S, f)
+            dq = within + crf(S, f)
         dv = B2 @ S + I @ rate
         BtS = spatial(B2.transposed(S), ZERO3)
-        result.append(DerivativeColumn(S, psi, ddpsi, rate, own, dq, dv, I @ S, BtS, TtS))
+        result.append(DerivativeColumn(S, psi, ddpsi, rate, within, dq, dv, I @ S, BtS, TtS))
     return result
 
 
@@ -232,38 +233,40 @@ def columns(model: Tree, m: TreeMotion, load: Loads | None) -> list[DerivativeCo
     result: list[DerivativeColumn] = []
     for i in outward(model, "D"):
         of_body = m.vp[i], m.v[i], m.I[i], m.B2[i]
-        own = (load.ap[i], load.f[i], load.T[i]) if load else None
-        result += call(_columns, model.links[i], *of_body, own)
+        of_load = (load.ap[i], load.f[i], load.T[i]) if load else None
+        result += call(_columns, model.links[i], *of_body, of_load)
     return result
 
 
-class Seen(Protocol):
+class FreedomVectors(Protocol):
     """The vectors of one degree of freedom, which can be taken to other coordinates."""
 
-    def seen_by(self: C, C: Transform) -> C: ...
+    def in_parent_frame(self: Vectors, X: Transform) -> Vectors: ...
 
 
-C = TypeVar("C", bound=Seen)
+Vectors = TypeVar("Vectors", bound=FreedomVectors)
 
 
-class Pair(NamedTuple, Generic[C]):
+class Pair(NamedTuple, Generic[Vectors]):
     """Two freedoms, the first an ancestor of the second or in its joint, in one frame."""
 
     i: int  # entries of v
     j: int
-    ci: C
-    cj: C
+    ci: Vectors
+    cj: Vectors
     joint: bool  # whether they are in one joint
     same: bool  # whether they are one
 
 
-def pairs(model: Tree, m: TreeMotion, local: list[C]) -> Iterator[Pair[C]]:
+def pairs(model: Tree, m: TreeMotion, local: list[Vectors]) -> Iterator[Pair[Vectors]]:
     """Yields all pairs of freedoms that meet, those of one joint in both orders."""
-    body = [i for i, own in enumerate(model.freedoms) for _ in own]
-    k = [freedom.k for own in model.freedoms for freedom in own]
-    common: list[C] = []
+    body = [i for i, freedoms in enumerate(model.freedoms) for _ in freedoms]
+    k = [freedom.k for freedoms in model.freedoms for freedom in freedoms]
+    common: list[Vectors] = []
     for b in outward(model, "D"):
-        common += [call(type(local[n]).seen_by, local[n], m.C[b]) for n, _ in model.numbered[b]]
+        common += [
+            call(type(local[n]).in_parent_frame, local[n], m.C[b]) for n, _ in model.numbered[b]
+        ]
     for b in inward(model, "D"):
         for j, _ in model.numbered[b]:
             for i in model.above[model.numbered[b][-1][0]]:
@@ -273,7 +276,7 @@ def pairs(model: Tree, m: TreeMotion, local: list[C]) -> Iterator[Pair[C]]:
 
 def _in_joint(S: Vector, cj: DerivativeColumn) -> tuple[Scalar, Scalar]:
     """Returns dtau_i/dq_j and dtau_i/dv_j: S_i moves with q_j, and S x* f drops out."""
-    return dot(S, cj.own), dot(S, cj.dv)
+    return dot(S, cj.within), dot(S, cj.dv)
 
 
 def _in_line(ci: DerivativeColumn, cj: DerivativeColumn) -> tuple[Scalar, Scalar, Scalar, Scalar]:
@@ -289,15 +292,15 @@ def assembled(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows]:
     dv: Entries = {(k, k): slope for k, slope in enumerate(m.slopes)}
     for i, j, ci, cj, joint, _ in pairs(model, m, columns(model, m, load)):
         if joint:
-            found = [*call(_in_joint, ci.S, cj)]
+            by_q, by_v = call(_in_joint, ci.S, cj)
             if j in m.turning:
-                found[1] = call(plus_product, found[1], ci.S, m.turning[j])
+                by_v = call(plus_product, by_v, ci.S, m.turning[j])
         else:
-            *found, down, rate = call(_in_line, ci, cj)
+            by_q, by_v, down, rate = call(_in_line, ci, cj)
             _put(dq, (j, i), down)
             _put(dv, (j, i), rate)
-        _put(dq, (i, j), found[0])
-        _put(dv, (i, j), found[1])
+        _put(dq, (i, j), by_q)
+        _put(dv, (i, j), by_v)
     return _rows(dq, model.nv), _rows(dv, model.nv)
 
 

@@ -134,7 +134,7 @@ class EliminatedRow(NamedTuple):
 
 
 def eliminate_row(D: Rows, before: Columns, after: Columns) -> EliminatedRow:
-    """Eliminates a block with its couplings to the neighbours, given as columns of len(D)."""
+    """Eliminates a block with its couplings to the neighbours, which are columns of len(D)."""
     L, Dinv = ldl_factor(D)
     before, after = ([solve_lower(L, x) for x in columns] for columns in (before, after))
     zeros = [[0.0] * len(after)] * len(before)

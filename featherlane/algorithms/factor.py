@@ -41,7 +41,7 @@ def _minus_sum(x: Scalar, a: Scalars, b: Scalars) -> Scalar:
     return -sum((s * t for s, t in zip(a, b, strict=True)), start=x)
 
 
-class Factor(NamedTuple):
+class MassFactor(NamedTuple):
     """M = L^T diag(1 / Dinv) L of a model."""
 
     L: list[dict[int, Scalar]]  # rows, without the unit diagonal
@@ -162,7 +162,7 @@ def _scaled(scale: Scalar, L: Scalar, eliminated: Scalar) -> Scalar:
     return scale + L * L * eliminated
 
 
-def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
+def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> MassFactor:
     """Returns the factor of a mass matrix of this model (Featherstone, table 6.3); NaN if M is
     singular.
 
@@ -170,7 +170,7 @@ def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
     so that no card warns of them, those of the pivots before it, which change it by L_ki^2 times
     theirs, count too: three operations more for each entry of L.
     """
-    given = not all(is_number(I.m, *I.h, *I.S) for I in model.inertias)
+    at_run_time = not all(is_number(I.m, *I.h, *I.S) for I in model.inertias)
     H = [{j: M[i][j] for j in line} for i, line in enumerate(model.ancestors)]
     L: list[dict[int, Scalar]] = [{} for _ in H]
     Dinv: list[Scalar] = [0.0] * model.nv
@@ -180,10 +180,10 @@ def factor(model: Tree, M: Sequence[Sequence[Scalar]]) -> Factor:
         for i in model.ancestors[k][1:]:
             rows = [H[i][j] for j in H[i]], [H[k][j] for j in H[i]]
             L[k][i], row = call(_eliminated, inverse, H[k][i], *rows)
-            if given:
+            if at_run_time:
                 scale[i] = call(_scaled, scale[i], L[k][i], scale[k])
             H[i] = dict(zip(H[i], row, strict=True))
-    return Factor(L, Dinv, model)
+    return MassFactor(L, Dinv, model)
 
 
 def factored_forward_dynamics(

@@ -18,7 +18,7 @@ from featherlane.algorithms.derivatives import (
     motion_and_loads,
     pairs,
 )
-from featherlane.algorithms.factor import Factor, factor
+from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.mminv import Rows, add_pair, square
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.parts import WORLD
@@ -52,11 +52,11 @@ def by_free_roots(model: Tree, m: TreeMotion, load: Loads, fixed: Fixed) -> tupl
     by_pose: Columns = {}
     by_slide: Columns = {}
     for i in outward(model, "D"):
-        own = model.freedoms[i]
-        physics = [x for k, _ in own for x in (model.armature[k], m.slopes[k])]
-        if model.parent[i] != WORLD or len(own) < 6 or not all(map(is_zero, physics)):
+        freedoms = model.freedoms[i]
+        physics = [x for k, _ in freedoms for x in (model.armature[k], m.slopes[k])]
+        if model.parent[i] != WORLD or len(freedoms) < 6 or not all(map(is_zero, physics)):
             continue
-        for k, S in own:
+        for k, S in freedoms:
             if fixed is None:
                 by_pose[k] = _column(model, i, S, load.ap[i])
             if all(map(is_zero, split(S)[0])):
@@ -64,16 +64,16 @@ def by_free_roots(model: Tree, m: TreeMotion, load: Loads, fixed: Fixed) -> tupl
     return by_pose, by_slide
 
 
-def _turned(link: Link, S: Vector, x: Vector) -> list[Scalar]:
+def _along_freedoms(link: Link, S: Vector, x: Vector) -> list[Scalar]:
     """Returns the components of S x x along the freedoms of a free joint."""
-    turned = crm(S, x)
-    return [dot(own, turned) for own in link.S]
+    product = crm(S, x)
+    return [dot(axis, product) for axis in link.S]
 
 
 def _column(model: Tree, i: int, S: Vector, x: Vector) -> list[Scalar]:
     """Returns the column whose only entries are those of body i's free joint, S x x."""
     column: list[Scalar] = [0.0] * model.nv
-    put_entries(model, i, column, call(_turned, model.links[i], S, x))
+    put_entries(model, i, column, call(_along_freedoms, model.links[i], S, x))
     return column
 
 
@@ -98,13 +98,13 @@ def _through(
             return inverse(shared, right)
 
         triples = list(zip(products, derivatives, known, strict=True))
-        places = [(P, D, j) for j in reversed(js) for P, D, own in triples if j not in own]
+        places = [(P, D, j) for j in reversed(js) for P, D, ready in triples if j not in ready]
         tags = [Tag("P", "c", model.owners[j]) for *_, j in places]
         solved = repeat(column, packed, [[D[i][j] for i in rows] for _, D, j in places], tags)
         for (P, _, j), x in zip(places, solved, strict=True):
             _put_column(P, j, x)
-    for P, own in zip(products, known, strict=True):
-        for j, x in own.items():
+    for P, ready in zip(products, known, strict=True):
+        for j, x in ready.items():
             _put_column(P, j, x)
     return products
 
@@ -169,7 +169,7 @@ def mass_matrix_of_pairs(model: Tree, m: TreeMotion) -> Rows:
 
 
 def _solved(
-    model: Tree, m: TreeMotion, factored: Factor, qdd: Scalars, f_ext: Wrenches, fixed: Fixed
+    model: Tree, m: TreeMotion, factored: MassFactor, qdd: Scalars, f_ext: Wrenches, fixed: Fixed
 ) -> tuple[Rows, Rows, Rows]:
     """Returns (da/dq, da/dv, da/dtau), solving for each column of dtau/dx with the factor of M."""
     boundary(qdd)
@@ -177,8 +177,8 @@ def _solved(
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
     known, derivatives = by_free_roots(model, m, load, fixed), assembled(model, m, load)
-    found = _through(model, solve, inverted.pack(), derivatives, known)
-    return *found, inverted.inverse()
+    da_dq, da_dv = _through(model, solve, inverted.pack(), derivatives, known)
+    return da_dq, da_dv, inverted.inverse()
 
 
 def forward_dynamics_derivatives_from(

@@ -54,7 +54,7 @@ def _product(X: Transform, parent: Transform) -> Transform:
 
 
 def _from_world(link: Link, q: Scalars, parent: Transform) -> Transform:
-    """Returns a body's transform from world coordinates, given its parent's."""
+    """Returns a body's transform from world coordinates, by its parent's."""
     return _product(joint_transform(link, q), parent)
 
 

@@ -25,7 +25,7 @@ from featherlane.scalar import Scalar, is_zero
 
 class ImplicitTerms(NamedTuple):
     """R, with the secant f / sqrt(v^2 + v0^2) of friction, and K, by entries of v, with their
-    derivatives by the entry's own velocity and position.
+    derivatives by the velocity and position of its freedom.
     """
 
     R: list[Scalar]

@@ -19,7 +19,6 @@ from featherlane.algorithms.constrained_derivatives import (
     force_turns,
     in_axes,
     masked_rows,
-    solution,
 )
 from featherlane.algorithms.constraints import (
     NO_GAINS,
@@ -33,6 +32,7 @@ from featherlane.algorithms.delassus import constrained_system
 from featherlane.algorithms.derivatives import assembled, loads, motion
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import mass_matrix_of_pairs
+from featherlane.algorithms.kkt_inverse import kkt_inverse
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.spatial import ZERO3, transpose
@@ -58,12 +58,17 @@ def impulse_derivatives(
     constrained = _reflected(model, constraints, q, qd, jump, restitution)
     slopes = all_slopes(constrained, f, system)
     X, _ = assembled(still, m, loads(still, m, jump, no_wrenches(model), None))
-    e = [x for x, own in zip(restitution, groups, strict=True) for group in own for _ in group.rows]
+    e = [
+        x
+        for x, of_constraint in zip(restitution, groups, strict=True)
+        for group in of_constraint
+        for _ in group.rows
+    ]
     by_v = [
         {k: (1.0 + r) * x for k, x in row.items()}
         for r, row in zip(e, masked_rows(groups, system), strict=True)
     ]
-    matrices, n = solution(system, groups), model.nv
+    matrices, n = kkt_inverse(system, groups), model.nv
     by_q = columns_of(columns_less(X, slopes.H, {}), slopes.by_q, {}, {})
     turns = force_turns(constrained, f, n)
     dv_dq, df_dq = matrices.matrices(
@@ -89,7 +94,8 @@ def _reflected(
     jump: Scalars,
     restitution: Scalars,
 ) -> list[Constrained]:
-    """Returns the constraints with residuals J (jump + (1 + e) v), each with its own e."""
+    """Returns the constraints with residuals J (jump + (1 + e) v), where e is the
+    coefficient of restitution of each."""
     zero: Sequence[Scalar] = [0.0] * model.nv
     return [
         constraint_at(

@@ -76,7 +76,7 @@ def combined(weights: Sequence[float], vectors: Sequence[Scalars]) -> tuple[floa
 def _sum_by_ratio(ratios: Sequence[float], terms: Scalars) -> Scalar:
     total: Scalar = 0.0
     for ratio in sorted({*ratios}, key=abs):
-        group, *others = [term for own, term in zip(ratios, terms, strict=True) if own == ratio]
+        group, *others = [x for x, r in zip(terms, ratios, strict=True) if r == ratio]
         for term in others:
             group = group + term
         total = total + (group if ratio == 1.0 else ratio * group)

@@ -51,19 +51,19 @@ def bounded(tree: Tree, lower: Sequence[float], upper: Sequence[float]) -> list[
 
 
 def rotation_error(target: Matrix, E: Matrix) -> list[Scalar]:
-    """Returns 2 sin(angle / 2) times the axis, in the world's axes, of the turn that leads from a
-    frame, whose axes are the rows of E, to one whose axes are the columns of `target`.
+    """Returns 2 sin(angle / 2) times the axis, in the world's axes, of the rotation from a frame
+    whose axes are the rows of E to one whose axes are the columns of `target`.
 
     To first order this is the rotation vector, without arc functions. At half a turn the
     antisymmetric part of R vanishes, and R + 1 is 2 axis axis^T.
     """
     R = matmul(target, E)
     twice = R[0][0] + R[1][1] + R[2][2] + 1.0
-    turned = twice < HALF_TURN
-    scale = 1.0 / sqrt(select(turned, 1.0, twice))
+    is_half_turn = twice < HALF_TURN
+    scale = 1.0 / sqrt(select(is_half_turn, 1.0, twice))
     twisted = R[2][1] - R[1][2], R[0][2] - R[2][0], R[1][0] - R[0][1]
     back = [dot(row, GENERIC) + x for row, x in zip(R, GENERIC, strict=True)]
-    return [select(turned, b, scale * x) for b, x in zip(back, twisted, strict=True)]
+    return [select(is_half_turn, b, scale * x) for b, x in zip(back, twisted, strict=True)]
 
 
 def errors(tree: Tree, q: Scalars, frame: BodyFrame, target: Any) -> tuple[Any, Any]:
@@ -108,10 +108,10 @@ def _inside(q: Scalars, lower: Sequence[float], upper: Sequence[float]) -> list[
     return inside
 
 
-def _free(own: Bounded, q: Scalars, push: Scalar) -> Scalar:
+def _free(bound: Bounded, q: Scalars, push: Scalar) -> Scalar:
     """Returns 0 for a coordinate at a limit that is pushed outwards, else 1."""
-    inwards = own.center - q[own.q]
-    within = abs(inwards) < own.half * (1 - 1e-6)
+    inwards = bound.center - q[bound.q]
+    within = abs(inwards) < bound.half * (1 - 1e-6)
     return select(within, 1.0, select(push * inwards > 0.0, 1.0, 0.0))
 
 
@@ -140,36 +140,36 @@ def inverse_kinematics_step(
     from the targets the centres of the limits attract too: at limits, most searches would end.
     """
     q, bounds = _inside(integrate(tree, q, step), *limits), bounded(tree, *limits)
-    found = [errors(tree, q, frame, x) for frame, x in zip(frames, targets, strict=True)]
-    e = [x for pair in found for part in pair for x in part]
+    pairs = [errors(tree, q, frame, x) for frame, x in zip(frames, targets, strict=True)]
+    e = [x for pair in pairs for part in pair for x in part]
     J = [
         row
-        for frame, pair in zip(frames, found, strict=True)
+        for frame, pair in zip(frames, pairs, strict=True)
         for row in jacobian(tree, q, frame, "world")[: sum(map(len, pair))]
     ]
     size = dot(e, e)
     columns = [list(column) for column in transpose(tuple(J))]
     # Joints that move no frame stay where they are
-    bounds = [own for own in bounds if not all(map(is_zero, columns[own.v]))]
+    bounds = [bound for bound in bounds if not all(map(is_zero, columns[bound.v]))]
     pull = PULL * size
     pull = select(pull < 1.0, pull, 1.0)
     z = [0.0] * tree.nv if posture is None else difference(tree, q, posture)
     z = [gain * x for x in z]
-    for own in bounds:
-        z[own.v] = z[own.v] + pull * (own.center - q[own.q])
-    moved = [list(column) for column in columns]
-    for own in bounds:
-        free = _free(own, q, dot(columns[own.v], e))
-        moved[own.v] = [free * x for x in columns[own.v]]
-    rows = transpose(tuple(moved))
+    for bound in bounds:
+        z[bound.v] = z[bound.v] + pull * (bound.center - q[bound.q])
+    movable = [list(column) for column in columns]
+    for bound in bounds:
+        free = _free(bound, q, dot(columns[bound.v], e))
+        movable[bound.v] = [free * x for x in columns[bound.v]]
+    rows = transpose(tuple(movable))
     damping = LEAST_DAMPING + DAMPING * size
     A = [
         [dot(J[i], rows[j]) + (damping if i == j else 0.0) for j in range(i + 1)]
         for i in range(len(e))
     ]
     y = solved(A, [x - dot(row, z) for x, row in zip(e, J, strict=True)])
-    step = [own + dot(column, y) for own, column in zip(z, moved, strict=True)]
+    step = [x + dot(column, y) for x, column in zip(z, movable, strict=True)]
     squares = [
-        _largest([dot(x, x) for x in kind if x]) for kind in zip(*found, strict=True) if any(kind)
+        _largest([dot(x, x) for x in kind if x]) for kind in zip(*pairs, strict=True) if any(kind)
     ]
     return q, step, [*squares, dot(step, step)]

@@ -48,7 +48,7 @@ def mass_matrix(model: Tree, q: Scalars) -> Rows:
     """Returns M(q), nv x nv, symmetric."""
     M, IC = square(model.nv, model.armature), dict(enumerate(model.inertias))
     F: Columns = {i: {} for i in range(model.nbodies)}
-    entry = [freedom.k for own in model.freedoms for freedom in own]
+    entry = [freedom.k for freedoms in model.freedoms for freedom in freedoms]
     for i in inward(model, "M"):
         X, p = model.joint_transform(i, q), model.parent[i]
         for n, (k, S) in reversed(model.numbered[i]):
@@ -77,7 +77,7 @@ def _reaction(S: Vector, U: Vector, Dinv: Scalar, force: Vector) -> tuple[Scalar
 
 
 def _freed(IA: Articulated, U: Vector, Dinv: Scalar) -> tuple[Vector, Articulated]:
-    """Eliminates a freedom: returns U D^-1, the force of its own column, and IA without it."""
+    """Eliminates a freedom: returns U D^-1, the force of its column, and IA without it."""
     V = U * Dinv
     return V, IA.minus_outer(V, U)
 
@@ -95,11 +95,11 @@ def _column(
     """Returns a link's entries of a column, and the column's acceleration P of the link; `above` is
     the parent's.
     """
-    P, found = X.motion(above), []
+    P, column = X.motion(above), []
     for (S, U, Dinv), entry in zip(freed, entries, strict=True):
-        found.append(entry - Dinv * dot(U, P))
-        P = P + S * found[-1]
-    return found, P
+        column.append(entry - Dinv * dot(U, P))
+        P = P + S * column[-1]
+    return column, P
 
 
 def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
@@ -123,11 +123,11 @@ def mass_matrix_inverse(model: Tree, q: Scalars) -> Rows:
     P: dict[tuple[int, int], Vector] = {}
     for i in outward(model, "M"):
         for j in range(model.freedoms[i][0].k, model.nv):
-            own = [(k, S) for k, S in model.freedoms[i] if k <= j]
-            freed = [(S, U[k], Dinv[k]) for k, S in own]
-            entries = [Minv.get((k, j), 0.0) for k, _ in own]
+            freedoms = [(k, S) for k, S in model.freedoms[i] if k <= j]
+            freed = [(S, U[k], Dinv[k]) for k, S in freedoms]
+            entries = [Minv.get((k, j), 0.0) for k, _ in freedoms]
             above = P.get((model.parent[i], j), ZERO6)
             entries, P[i, j] = call(_column, X[i], above, freed, entries)
-            Minv.update({(k, j): entry for (k, _), entry in zip(own, entries, strict=True)})
+            Minv.update({(k, j): entry for (k, _), entry in zip(freedoms, entries, strict=True)})
     n = range(model.nv)
     return [[Minv.get((min(i, j), max(i, j)), 0.0) for j in n] for i in n]

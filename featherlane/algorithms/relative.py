@@ -28,7 +28,7 @@ class PassedJoint(NamedTuple):
     inward: bool
 
 
-class Chain(NamedTuple):
+class FrameChain(NamedTuple):
     """The joints from `to` to `frame`. X takes coordinates of `to` to those of `frame`."""
 
     X: Transform
@@ -54,7 +54,7 @@ def _joints_above(
     return X, columns
 
 
-def chain(model: Tree, q: Scalars, frame: BodyFrame, to: BodyFrame) -> Chain:
+def chain(model: Tree, q: Scalars, frame: BodyFrame, to: BodyFrame) -> FrameChain:
     """Returns the joints between two frames."""
     outer, inner = path(model, frame.body), path(model, to.body)
     shared = sum(a == b for a, b in zip(outer, inner, strict=False))
@@ -65,7 +65,7 @@ def chain(model: Tree, q: Scalars, frame: BodyFrame, to: BodyFrame) -> Chain:
     joints = [
         PassedJoint([Freedom(k, -X.motion(S)) for k, S in columns], True) for columns in inward
     ]
-    return Chain(X, joints + [PassedJoint(columns, False) for columns in reversed(outward)])
+    return FrameChain(X, joints + [PassedJoint(columns, False) for columns in reversed(outward)])
 
 
 class RelativeMotion(NamedTuple):
@@ -103,7 +103,7 @@ def _sum(columns: Sequence[Freedom], rates: Scalars) -> Vector:
     return total
 
 
-def relative_motion(between: Chain, qd: Scalars, qdd: Scalars) -> RelativeMotion:
+def relative_motion(between: FrameChain, qd: Scalars, qdd: Scalars) -> RelativeMotion:
     """Returns the motion along a chain."""
     motion = RelativeMotion([ZERO6], [ZERO6])
     for columns, _ in between.joints:
@@ -113,7 +113,7 @@ def relative_motion(between: Chain, qd: Scalars, qdd: Scalars) -> RelativeMotion
     return motion
 
 
-class Change(NamedTuple):
+class MotionChange(NamedTuple):
     """The derivatives of a frame's velocity and classical acceleration by one freedom, in axes that
     the frame carries along.
     """
@@ -122,13 +122,13 @@ class Change(NamedTuple):
     A: Vector
 
 
-def _classical_change(motion: RelativeMotion, dV: Vector, dA: Vector) -> Change:
+def _classical_change(motion: RelativeMotion, dV: Vector, dA: Vector) -> MotionChange:
     (w, v), (dw, dv) = split(motion.velocity), split(dV)
     turning = cross(dw, v) + cross(w, dv)
-    return Change(dV, dA + spatial((0.0, 0.0, 0.0), turning))
+    return MotionChange(dV, dA + spatial((0.0, 0.0, 0.0), turning))
 
 
-def change_by_q(motion: RelativeMotion, n: int, joint: PassedJoint, J: Scalars) -> Change:
+def change_by_q(motion: RelativeMotion, n: int, joint: PassedJoint, J: Scalars) -> MotionChange:
     """Returns the change as a freedom J of the n-th joint moves: dV = V_p x J, and
     dA = A_p x J + (V_p - V) x dV (Singh, Russell and Wensing 2022, as seen from `to`).
     """
@@ -137,7 +137,7 @@ def change_by_q(motion: RelativeMotion, n: int, joint: PassedJoint, J: Scalars) 
     return _classical_change(motion, dV, crm(A, J) + crm(V - motion.velocity, dV))
 
 
-def change_by_v(motion: RelativeMotion, n: int, J: Vector) -> Change:
+def change_by_v(motion: RelativeMotion, n: int, J: Vector) -> MotionChange:
     """Returns the change by the rate of a freedom J of the n-th joint: dV = J, and
     dA = (V_before + V_after - V) x J.
     """

@@ -27,7 +27,7 @@ from featherlane.scalar import Scalar, call
 
 
 class BodyMotion(NamedTuple):
-    """The motion of a body in its own axes: its point x accelerates by a + U x."""
+    """The motion of a body in its axes: its point x accelerates by a + U x."""
 
     w: Vector  # angular velocity
     dw: Vector  # angular acceleration

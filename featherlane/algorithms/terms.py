@@ -83,7 +83,7 @@ class CoriolisColumn(NamedTuple):
     IS: Vector
     BtS: Vector  # B^T S
 
-    def seen_by(self, C: Transform) -> CoriolisColumn:
+    def in_parent_frame(self, C: Transform) -> CoriolisColumn:
         """Takes the vectors to the parent coordinates of the transform C."""
         motions = [C.motion_to_parent(x) for x in self[:2]]
         return CoriolisColumn(*motions, *[C.force_to_parent(x) for x in self[2:]])

@@ -67,9 +67,9 @@ def _coriolis(link: Link, rates: Scalars) -> list[Vector]:
 def _by_freedom(tree: Tree, qd: Scalars, columns: Callable[[Link, Scalars], list]) -> Columns:
     """Returns the columns of all free joints that have such armature."""
     result: Columns = {}
-    for link, own in zip(tree.links, tree.freedoms, strict=True):
+    for link, freedoms in zip(tree.links, tree.freedoms, strict=True):
         if link.turned_armature:
-            k = [freedom.k for freedom in own]
+            k = [freedom.k for freedom in freedoms]
             result.update(zip(k, call(columns, link, [qd[n] for n in k]), strict=True))
     return result
 

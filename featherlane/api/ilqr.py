@@ -32,11 +32,16 @@ from featherlane.functions.control_pool import (
     RUNNING,
     WORDS,
     Columns,
-    Kernels,
+    ControlKernels,
     Pool,
     Work,
 )
-from featherlane.functions.optimal_control import OWN, ControlProblem, PiecewiseBackward, costs_key
+from featherlane.functions.optimal_control import (
+    PARAMETER,
+    ControlProblem,
+    PiecewiseBackward,
+    costs_key,
+)
 from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.functions.variants import actuation_of
@@ -90,8 +95,8 @@ class Solution(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _compiled(problem: ControlProblem) -> Kernels:
-    return Kernels(_backward(problem), *map(problem.function, ("end", "forward", "last")))
+def _compiled(problem: ControlProblem) -> ControlKernels:
+    return ControlKernels(_backward(problem), *map(problem.function, ("end", "forward", "last")))
 
 
 def _backward(problem: ControlProblem) -> Any:
@@ -222,7 +227,9 @@ def _inputs(
     flat = {x: whole[x].reshape(math.prod(lead), *core) for x, core in cores.items()}
     columns = {x: _columns(label[x], arrays[label[x]], lead) for x in own}
     columns |= {x: _columns(label[x], arrays[label[x]], lead, steps + 1) for x in over}
-    fixed = {OWN.format(x): column for x, column in columns.items()} | {"dt": flat["dt"][None]}
+    fixed = {PARAMETER.format(x): column for x, column in columns.items()} | {
+        "dt": flat["dt"][None]
+    }
     if limits:
         ranges = ranges.astype(dtype)
         fixed["limits"] = np.stack([np.clip(flat[x], *ranges) for x in limits], 1)[None]

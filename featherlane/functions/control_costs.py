@@ -19,7 +19,7 @@ class Wanted(NamedTuple):
     """What the costs of a problem may read, and what kind of costs they are."""
 
     state: dict[str, int]  # q, v, tau and their sizes
-    own: Shapes  # of the parameters
+    parameters: Shapes
     exact: bool  # Hessians, of numbers too
     many: bool  # whether the problems have leading dimensions
 
@@ -31,7 +31,7 @@ def cost_graphs(cost: Any, terminal_cost: Any, wanted: Wanted) -> list[Graph]:
     of_end = wanted._replace(state={x: n for x, n in wanted.state.items() if x != "tau"})
     graphs = [_graph("cost", cost, wanted), _graph("terminal_cost", terminal_cost, of_end)]
     read = graphs[0].inputs.keys() | graphs[1].inputs.keys()
-    if unread := wanted.own.keys() - read:
+    if unread := wanted.parameters.keys() - read:
         raise ValueError(f"parameter {min(unread)!r} is no argument of a cost")
     return graphs
 
@@ -47,49 +47,53 @@ def _graph(name: str, function: Any, wanted: Wanted) -> Graph:
     """
     state = wanted.state
     if isinstance(function, Graph):
-        return _given_graph(name, function, wanted)
+        return _traced_before(name, function, wanted)
     if not callable(function):
         raise TypeError(f"{name} is {shown(function)}: wanted a function of {', '.join(state)}")
-    own = _named(name, function, wanted)
+    parameters = _named(name, function, wanted)
 
     def run(*arrays: Any) -> dict[str, Any]:
-        named = dict(zip(own, arrays[len(state) :], strict=True))
+        named = dict(zip(parameters, arrays[len(state) :], strict=True))
         return {"out": function(*arrays[: len(state)], **named)}
 
-    return _checked(name, simplify(trace(run, {**state, **own})), wanted)
+    return _checked(name, simplify(trace(run, {**state, **parameters})), wanted)
 
 
 def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
     """The parameters that a function names. Raises TypeError if it cannot be called with them."""
     takes = signature(function)
     everything = any(p.kind is Parameter.VAR_KEYWORD for p in takes.parameters.values())
-    own = {x: n for x, n in wanted.own.items() if everything or x in takes.parameters}
+    parameters = {x: n for x, n in wanted.parameters.items() if everything or x in takes.parameters}
     try:
-        takes.bind(*wanted.state, **own)
+        takes.bind(*wanted.state, **parameters)
     except TypeError:
         first = f"{name} takes {takes}"
     else:
-        return own
+        return parameters
     positional = [x for x, p in takes.parameters.items() if p.kind in POSITIONAL]
     by_name = [x for x in takes.parameters if x not in positional[: len(wanted.state)]]
     needed = [x for x in by_name if takes.parameters[x].default is Parameter.empty]
-    if len(positional) >= len(wanted.state) and (missing := [x for x in needed if x not in own]):
-        there = f"there are {', '.join(wanted.own)}" if wanted.own else "there are none"
+    missing = [x for x in needed if x not in parameters]
+    if missing and len(positional) >= len(wanted.state):
+        names = ", ".join(wanted.parameters)
+        there = f"there are {names}" if names else "there are none"
         raise TypeError(f"{first}: no parameter or reference is called {missing[0]!r}; {there}")
     by_position = ", ".join(wanted.state)
     raise TypeError(f"{first}: wanted ({by_position}) by position, then parameters by their names")
 
 
-def _given_graph(name: str, graph: Graph, wanted: Wanted) -> Graph:
+def _traced_before(name: str, graph: Graph, wanted: Wanted) -> Graph:
     """A cost that was traced before. Raises ValueError for other inputs or outputs than wanted."""
-    inputs = {**{x: (n,) for x, n in wanted.state.items()}, **wanted.own}
+    inputs = {**{x: (n,) for x, n in wanted.state.items()}, **wanted.parameters}
     known = all(inputs.get(x) == shape for x, shape in graph.inputs.items())
     if not known or wanted.state.keys() - graph.inputs.keys():
-        has, told = (", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, inputs))
-        raise ValueError(f"{name} has the inputs {has}: wanted {told}, parameters as needed")
+        has, expected = (
+            ", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, inputs)
+        )
+        raise ValueError(f"{name} has the inputs {has}: wanted {expected}, parameters as needed")
     if [*graph.outputs] != ["out"]:
-        told = ", ".join(graph.outputs)
-        raise ValueError(f"{name} has the outputs {told}: wanted out alone, as of fl.trace")
+        outputs = ", ".join(graph.outputs)
+        raise ValueError(f"{name} has the outputs {outputs}: wanted out alone, as of fl.trace")
     return _checked(name, graph, wanted)
 
 
@@ -110,10 +114,10 @@ def _batch(graph: Graph, wanted: Wanted) -> str:
     """The likely confusion of a cost that gives a matrix: a parameter for many problems, where q0,
     v0, tau and dt say that there is one.
     """
-    large = [x for x, shape in wanted.own.items() if len(shape) > 1 and x in graph.inputs]
+    large = [x for x, shape in wanted.parameters.items() if len(shape) > 1 and x in graph.inputs]
     if wanted.many or not large:
         return ""
-    x, shape = large[0], wanted.own[large[0]]
+    x, shape = large[0], wanted.parameters[large[0]]
     return (
         f"; parameter {x!r} is a matrix {shape} of the one problem: for {shape[0]} problems q0 "
         f"needs their dimension too, ({shape[0]}, nq)"

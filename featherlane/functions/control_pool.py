@@ -43,7 +43,7 @@ Columns = dict[str, np.ndarray]  # by name: (knots, or 1 for all of them; proble
 Call = tuple[Any, tuple[np.ndarray, ...], Any]  # kernel, inputs, out=
 
 
-class Kernels(NamedTuple):
+class ControlKernels(NamedTuple):
     """What the graphs of a problem are compiled to."""
 
     backward: Any
@@ -59,7 +59,7 @@ def _over_knots(kernel: Any, columns: Mapping[str, Any], knots: slice) -> Iterat
 
 
 def _backwards(
-    kernels: Kernels, now: Columns, others: Columns, values: np.ndarray, law: Columns
+    kernels: ControlKernels, now: Columns, others: Columns, values: np.ndarray, law: Columns
 ) -> Iterator[Call]:
     """The Riccati recursion about trajectories: fills `law`, and values[0] at the end."""
     T = len(now["tau"])
@@ -72,7 +72,7 @@ def _backwards(
 
 
 def _forwards(
-    kernels: Kernels, before: Columns, others: Columns, after: Columns, totals: np.ndarray
+    kernels: ControlKernels, before: Columns, others: Columns, after: Columns, totals: np.ndarray
 ) -> Iterator[Call]:
     """Trials of a law about trajectories `before`: fills `after` behind its first states, and the
     costs in totals[-1].
@@ -92,19 +92,19 @@ def _part(columns: Columns, which: Any) -> Columns:
 class Work(NamedTuple):
     """What all problems have in common, and what they keep."""
 
-    kernels: Kernels
+    kernels: ControlKernels
     fixed: Columns  # dt, limits and parameters of all problems
     iterations: int
     tolerance: float
     threads: int | None
 
     def run(self, calls: Iterable[Call]) -> None:
-        for kernel, given, out in calls:
-            kernel(*given, out=out, threads=self.threads)
+        for kernel, inputs, out in calls:
+            kernel(*inputs, out=out, threads=self.threads)
 
     def roll_out(self, columns: Columns, which: slice, states: int) -> np.ndarray:
-        """Fills the columns of these problems, of which the first state and tau are given, and
-        gives their costs. tau is put between its limits.
+        """Fills the columns of these problems, whose first state and tau are inputs, and
+        returns their costs. tau is put between its limits.
         """
         tau = columns["tau"].copy()
         _, m, nu = tau.shape
@@ -212,7 +212,7 @@ class Pool:
         """Goes backwards, and forwards with whole steps, over the slots in use."""
         slots = len(self.problem)
         used = min(slots, -(-self.active // LANES) * LANES)
-        if used != self.swept:  # the arrays of all calls: made anew as seldom as that
+        if used != self.swept:  # then alone the arrays of all calls change
             part = partial(_part, which=slice(used))
             kernels, law, totals = self.work.kernels, part(self.law), self.totals[:, :used]
             others, values = part({**self.fixed, **self.chosen}), self.values[:, :used]
@@ -292,11 +292,11 @@ class Pool:
         self._step_on(length)
         self.cost[:n] = np.where(length > 0.0, new, cost)
         promised = np.where(solved, expected, np.nan)
-        told = np.stack([self.cost[:n], promised, length, self.damping[:n]], -1)
+        history = np.stack([self.cost[:n], promised, length, self.damping[:n]], -1)
         given_up = (self.damping[:n] > MOST) & (length == 0.0)
         why = np.where(broken, NO_SLOPE, np.where(solved, STUCK, INDEFINITE))
         self._damp(length, quiet, size / (knots * nu))
         self.done[:n] += 1
         status = np.where(self.done[:n] >= self.work.iterations, USED_UP, RUNNING)
         status = np.where(given_up, why, status)
-        return np.where(settled, CONVERGED, status), told
+        return np.where(settled, CONVERGED, status), history

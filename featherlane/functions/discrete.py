@@ -43,31 +43,31 @@ def discrete(graph: Graph, with_jacobian: bool) -> Graph:
     """f(x, u, p) as a graph: its output "fun" has all outputs' entries, and "jac" the transposed
     Jacobian, rows by the entries of u and then of x. Vectors without entries are no inputs.
     """
-    found = groups(graph)
-    sizes = {k: entries(graph, names) for k, names in found._asdict().items()}
+    inputs = groups(graph)
+    sizes = {k: entries(graph, names) for k, names in inputs._asdict().items()}
 
     def run(*vectors: Any) -> dict[str, Any]:
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for which, vector in zip([k for k, n in sizes.items() if n], vectors, strict=True):
             rest = [*vector]
-            for name in getattr(found, which):
+            for name in getattr(inputs, which):
                 shape = graph.inputs[name]
                 size = math.prod(shape)
-                given[name], rest = nest(rest[:size], shape), rest[size:]
-        made = {"fun": [*chain(*map(_flat, call(graph, **given).values()))]}
+                values[name], rest = nest(rest[:size], shape), rest[size:]
+        outputs = {"fun": [*chain(*map(_flat, call(graph, **values).values()))]}
         if with_jacobian:
-            columns = [_columns(graph, x, given) for x in (*found.u, *found.x)]
-            made["jac"] = [*chain(*columns)]
-        return made
+            columns = [_columns(graph, x, values) for x in (*inputs.u, *inputs.x)]
+            outputs["jac"] = [*chain(*columns)]
+        return outputs
 
     return trace(run, {k: n for k, n in sizes.items() if n})
 
 
-def _columns(graph: Graph, wrt: str, given: dict[str, Any]) -> list[list[Any]]:
+def _columns(graph: Graph, wrt: str, values: dict[str, Any]) -> list[list[Any]]:
     """For each entry of an input the derivatives of all outputs."""
     size, rows = math.prod(graph.inputs[wrt]), list[Any]()
     for of, out in graph.outputs.items():
-        flat = _flat(call(jacobian(graph, of, wrt), **given)[f"d{of}_d{wrt}"])
+        flat = _flat(call(jacobian(graph, of, wrt), **values)[f"d{of}_d{wrt}"])
         rows += nest(flat, (math.prod(out.shape), size))
     return [[row[j] for row in rows] for j in range(size)]
 

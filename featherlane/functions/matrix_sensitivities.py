@@ -157,8 +157,8 @@ class MatrixSensitivities:
             inputs, sizes = [u, f"v{stage}"], {**MOTION_MAPS, **RATE_MAPS}
             variant = Variant("stage_maps", tableau=self.method.combination(()))
         arrays = [self._map(name, stage) for name in sizes]
-        given = shapes(self.model, sizes, self.variant).values()
-        self.temporaries |= dict(zip(arrays, given, strict=True))
+        of_blocks = shapes(self.model, sizes, self.variant).values()
+        self.temporaries |= dict(zip(arrays, of_blocks, strict=True))
         self._run(variant, *inputs, *arrays)
 
     def _map(self, name: str, stage: int) -> str:

@@ -32,7 +32,7 @@ from featherlane.robot.model import Robot
 
 Array = Any  # traced
 GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
-OWN = "own_{}"  # what an input is called that holds a parameter of the user's cost
+PARAMETER = "own_{}"  # the name of the input that holds a parameter of the user's cost
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
     "backward": (
@@ -139,32 +139,34 @@ class ControlProblem:
 
         return simplify(trace(run, shapes))
 
-    def _of_model(self, name: str, **given: Array) -> dict[str, Array]:
+    def _of_model(self, name: str, **inputs: Array) -> dict[str, Array]:
         variant = Variant(name)
         if "step" in name:
             variant = variant._replace(integrator=self.integrator, actuation=self.actuation)
             variant = variant._replace(constraints=self.constraints)
-        return call_graph(dynamics_graph(self.model, variant), given)
+        return call_graph(dynamics_graph(self.model, variant), inputs)
 
     # Costs
 
-    def _own(self, graph: Graph) -> dict[str, tuple[int, ...]]:
+    def _parameter_shapes(self, graph: Graph) -> dict[str, tuple[int, ...]]:
         """The shapes of the user's parameters of a cost."""
         return {x: shape for x, shape in graph.inputs.items() if x not in ("q", "v", "tau")}
 
     def _parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
-        return {OWN.format(x): shape for x, shape in self._own(of).items()}
+        return {PARAMETER.format(x): shape for x, shape in self._parameter_shapes(of).items()}
 
-    def _given(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> dict[str, Array]:
-        return {**state, **{x: own[OWN.format(x)] for x in self._own(graph)}}
+    def _cost_inputs(
+        self, graph: Graph, inputs: Mapping[str, Array], **state: Array
+    ) -> dict[str, Array]:
+        return {**state, **{x: inputs[PARAMETER.format(x)] for x in self._parameter_shapes(graph)}}
 
-    def _expanded(self, graph: Graph, own: Mapping[str, Array], **state: Array) -> Quadratic:
+    def _expanded(self, graph: Graph, inputs: Mapping[str, Array], **state: Array) -> Quadratic:
         """A cost as a function of [dq, dv, dtau] about a state."""
         motion = "_".join(graph.inputs)  # longer than the name of any of them
         shapes = {motion: (self.model.nv,), **graph.inputs}
 
-        def moved(w: Array, *given: Array) -> Array:
-            named = dict(zip(graph.inputs, given, strict=True))
+        def moved(w: Array, *inputs: Array) -> Array:
+            named = dict(zip(graph.inputs, inputs, strict=True))
             named["q"] = self._of_model("integrate", q=named["q"], v=w)["q_next"]
             return _single(graph, named) if self.exact else call_graph(graph, named)["out"]
 
@@ -175,28 +177,28 @@ class ControlProblem:
             if self.exact
             else jacobians(around, ["out"], by, values=True)
         )
-        found = call_graph(
-            derived, {motion: np.zeros(self.model.nv), **self._given(graph, own, **state)}
+        values = call_graph(
+            derived, {motion: np.zeros(self.model.nv), **self._cost_inputs(graph, inputs, **state)}
         )
-        slopes = np.concatenate([found[f"dout_d{name}"] for name in by], -1)
+        slopes = np.concatenate([values[f"dout_d{name}"] for name in by], -1)
         if not self.exact:
-            return Quadratic(slopes.T @ found["out"], slopes.T @ slopes)
+            return Quadratic(slopes.T @ values["out"], slopes.T @ slopes)
         block = lambda a, b: (
-            found[f"d2out_d{a}d{b}"] if by.index(a) <= by.index(b) else found[f"d2out_d{b}d{a}"].T
+            values[f"d2out_d{a}d{b}"] if by.index(a) <= by.index(b) else values[f"d2out_d{b}d{a}"].T
         )
         return Quadratic(slopes, np.block([[block(a, b) for b in by] for a in by]))
 
     # What a step does to changes
 
-    def _linear(self, given: dict[str, Array]) -> tuple[Array | None, Array]:
+    def _linear(self, inputs: dict[str, Array]) -> tuple[Array | None, Array]:
         """T (or None for 1) and S with dx_next = T S [dx; dtau]. Of Euler's methods S has rows of
-        zeros and ones, which fold away, where A and B do not show them. given: of a step.
+        zeros and ones, which fold away, where A and B do not show them. inputs: of a step.
         """
-        q, v, dt = given["q"], given["v"], given["dt"]
+        q, v, dt = inputs["q"], inputs["v"], inputs["dt"]
         if INTEGRATORS[self.integrator].stages > 1:
-            step = self._of_model("linearize_step", **given)
+            step = self._of_model("linearize_step", **inputs)
             return None, np.concatenate([step["A"], step["B"]], -1)
-        step = self._of_model("linearize_step_reduced", **given)
+        step = self._of_model("linearize_step_reduced", **inputs)
         n, nu = self.model.nv, self.controls
         I, O = np.eye(n), np.zeros((n, n))
         slopes = dt * np.concatenate([step["da_dq"], step["da_dv"], step["da_du"]], -1)
@@ -245,13 +247,13 @@ class ControlProblem:
         if self.limited:
             low, high = x["limits"]
             tau = np.minimum(np.maximum(tau, low), high)
-        cost = _single(self.cost, self._given(self.cost, x, q=q, v=v, tau=tau))
+        cost = _single(self.cost, self._cost_inputs(self.cost, x, q=q, v=v, tau=tau))
         step = self._of_model("step", **self._of_step(x, q=q, v=v, tau=tau))
         return tau, step["q_next"], step["v_next"], x["total"] + cost
 
     def _last(self, x: dict[str, Array]) -> tuple[Array]:
         """The sum of the costs with that of the end."""
-        state = self._given(self.terminal, x, q=x["q"], v=x["v"])
+        state = self._cost_inputs(self.terminal, x, q=x["q"], v=x["v"])
         return (x["total"] + _single(self.terminal, state),)
 
     def _expansion(self, x: dict[str, Array]) -> Quadratic:

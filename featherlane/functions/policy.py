@@ -47,12 +47,12 @@ class Policy:
         """The shape of what it gives."""
         return self.graph.outputs["tau"].shape
 
-    def in_order(self, given: Mapping[str, Any]) -> list[Any]:
+    def in_order(self, values: Mapping[str, Any]) -> list[Any]:
         """Returns the arrays of its parameters in their order."""
         names = [name for name, _ in self.parameters]
-        if set(given) != set(names):
+        if set(values) != set(names):
             wanted = ", ".join(names) or "none"
             raise TypeError(
-                f"parameters has {', '.join(map(str, given)) or 'none'}: wanted {wanted}"
+                f"parameters has {', '.join(map(str, values)) or 'none'}: wanted {wanted}"
             )
-        return [given[name] for name in names]
+        return [values[name] for name in names]

@@ -94,8 +94,8 @@ class Cholesky:
         for j in range(A.shape[-1]):
             pivot, whole = A[..., 0, 0], diagonal[j]
             good = (pivot > 0.0) & (whole + pivot / ROUNDING > whole)
-            told = np.where(good, 1.0, np.where(pivot == pivot, 0.0, -1.0))
-            self.definite = first_failure(self.definite, told)
+            verdict = np.where(good, 1.0, np.where(pivot == pivot, 0.0, -1.0))
+            self.definite = first_failure(self.definite, verdict)
             inverse = 1.0 / np.sqrt(np.where(pivot > 0.0, pivot, 1.0))
             column = A[..., 1:, 0] * _beside(inverse)
             A = A[..., 1:, 1:] - _outer(column, column)

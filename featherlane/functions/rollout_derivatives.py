@@ -113,13 +113,13 @@ def _backwards(op: Operation) -> Planned:
     others = [x for x in op.steps[0].wrt if x not in STATE]
     summed = [x for x in others if x not in BY_STEP]
     back = step.adjoints([*STATE, *others])
-    total, found, more = (
-        {x: Use(f"{x}_{which}") for x in (*STATE, *summed)} for which in ("total", "found", "more")
+    total, before, more = (
+        {x: Use(f"{x}_{which}") for x in (*STATE, *summed)} for which in ("total", "before", "more")
     )
     path = {x: f"{x}_path" for x in STATE}
     shapes = {x: step.inputs[x] for x in total}
     temporaries = {path[x]: (last + 1, *shapes[x]) for x in STATE}
-    temporaries |= {each[x].array: shapes[x] for each in (total, found, more) for x in each}
+    temporaries |= {each[x].array: shapes[x] for each in (total, before, more) for x in each}
     kept = lambda x, row: Use(f"{p}{x}_kept", row)
 
     count = last // op.variant.every
@@ -128,16 +128,16 @@ def _backwards(op: Operation) -> Planned:
     row = ArrayRow("n", -1, last - 1)
     arrays = {x: Use(path[x], row) for x in STATE}
     arrays |= {f"{p}{x}": Use(f"{p}{x}", row) for x in BY_STEP}
-    arrays |= {f"{p}{x}": use for x, use in found.items()}
+    arrays |= {f"{p}{x}": use for x, use in before.items()}
     arrays |= {f"{p}{x}_next": total[x] for x in STATE}
-    body: list[PlanStep] = [_run(1, back, arrays, row), *[Copy(found[x], total[x]) for x in STATE]]
+    body: list[PlanStep] = [_run(1, back, arrays, row), *[Copy(before[x], total[x]) for x in STATE]]
     pieces: list[Operation | Sum] = [step, back, Sum(tuple(shapes[x] for x in STATE))]
     if summed:
         pieces.append(Sum(tuple(shapes[x] for x in summed)))
-        terms = (each[x] for each in (total, found, more) for x in summed)
+        terms = (each[x] for each in (total, before, more) for x in summed)
         body += [KernelRun(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
     of_kept = [kept(x, ArrayRow("m", -1, count - 1)) for x in STATE]
-    both = KernelRun(2, (*[found[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
+    both = KernelRun(2, (*[before[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
     steps: list[PlanStep] = [Clear(total[x]) for x in summed]
     steps += [Loop("zero", 1, tuple(first)), _again(op, path), _by_kept(op, body, [both])]
     steps += [Copy(total[x], Use(f"{p}{x}")) for x in op.steps[0].wrt if x in total]

@@ -1,7 +1,7 @@
 """The search for configurations from several starts, for many targets at once.
 
-A target's result does not depend on the others in the batch: each start is the same for all targets
-or its own, and a kernel gives the same bits at every place of a batch. So targets may leave the
+A target's result does not depend on the others in the batch: a start is one for all targets or of
+one target alone, and a kernel gives the same bits at every place of a batch. So targets may leave the
 batch when they are reached, and starts may be tried together where few targets are left.
 """
 
@@ -59,7 +59,7 @@ class Search:
 
     def _from(self, q: np.ndarray, goals: list[np.ndarray]) -> Ends:
         """Returns where steps from one start end, for each row."""
-        found, rows = self._unknown(q), np.arange(len(q))
+        ends, rows = self._unknown(q), np.arange(len(q))
         step = np.zeros((len(q), self.run.inputs["step"][0]), q.dtype)
         for n in range(self.rounds):
             gain = self.gain if n + LAST < self.rounds else np.zeros_like(self.gain)
@@ -69,22 +69,22 @@ class Search:
             score = reduce(np.maximum, [x / s for x, s in zip(errors.T, self.squares, strict=True)])
             is_last = n == self.rounds - 1
             # On the way to a posture, the last configuration at the target counts
-            end = np.flatnonzero((score <= 1) | (is_last & ~(found.score[rows] <= 1)))
+            end = np.flatnonzero((score <= 1) | (is_last & ~(ends.score[rows] <= 1)))
             if len(end):
                 steps = np.full(len(end), STEPS * (n + 1))
-                found.put(rows[end], Ends(q[end], score[end], errors[end], steps))
+                ends.put(rows[end], Ends(q[end], score[end], errors[end], steps))
             leaves = (score <= 1) & (squares[:, -1] <= self.settled)
             if is_last or leaves.all():
                 break
             if leaves.any():
                 stay = np.flatnonzero(~leaves)
                 q, step, rows, goals = q[stay], step[stay], rows[stay], [x[stay] for x in goals]
-        return found
+        return ends
 
 
 class Ends(NamedTuple):
     """Configurations, their errors: squares, and the largest over the square of its tolerance; and
-    how many steps were made.
+    the number of steps.
     """
 
     q: np.ndarray
@@ -94,8 +94,8 @@ class Ends(NamedTuple):
 
     def put(self, rows: np.ndarray, others: Ends) -> None:
         """Replaces rows."""
-        for own, other in zip(self, others, strict=True):
-            own[rows] = other
+        for array, other in zip(self, others, strict=True):
+            array[rows] = other
 
     def take(self, rows: np.ndarray, others: Ends) -> None:
         """Replaces rows by better ones; steps add up."""

@@ -100,8 +100,8 @@ STATE = ("q", "v")
 
 
 def _rollout(model: Robot, variant: Variant) -> Planned:
-    """Each step reads the row of the state before it and writes its own; or, where only some are
-    kept, all steps between two that are kept work on a state of their own.
+    """Plans a rollout. Each step reads the row of the state before it and writes the row of the
+    state after it; or, where only some states are kept, the steps between work on temporaries.
     """
     step = one_step(variant, "step" if variant.policy is None else "policy_step")
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
@@ -136,28 +136,28 @@ def _rollout(model: Robot, variant: Variant) -> Planned:
 
 
 def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
-    """From the last step to the first one: gradients by the state after a step become those by the
-    state before it, to which the trajectory's own are added.
+    """Plans the gradient of a rollout, from the last step to the first one: gradients by the state
+    after a step become those by the state before it, to which those of the trajectory are added.
     """
     step, last = one_step(variant, "step_vjp"), variant.steps
     backwards = ArrayRow("k", -1, last - 1)
     gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
     arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
-    found = {name: Use(f"{name}_found") for name in ("gq", "gv")}
-    run = KernelRun(0, _uses(step, {**arrays, **found}, backwards))
+    before = {name: Use(f"{name}_before") for name in ("gq", "gv")}
+    run = KernelRun(0, _uses(step, {**arrays, **before}, backwards))
     add = KernelRun(
         1,
         (
-            *found.values(),
+            *before.values(),
             *[Use(name, backwards) for name in ("gq", "gv")],
             *gradients.values(),
         ),
     )
     begin = Loop(
-        "zero", 1, tuple(Copy(Use(x, ArrayRow("zero", 1, last)), gradients[x]) for x in found)
+        "zero", 1, tuple(Copy(Use(x, ArrayRow("zero", 1, last)), gradients[x]) for x in before)
     )
-    end = [Copy(gradients[name], Use(f"{name}0")) for name in found]
+    end = [Copy(gradients[name], Use(f"{name}0")) for name in before]
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
-    temporaries = {use.array: (model.nv,) for use in (*found.values(), *gradients.values())}
+    temporaries = {use.array: (model.nv,) for use in (*before.values(), *gradients.values())}
     steps: list[PlanStep] = [begin, Loop("k", last, (run, add)), *end]
     return Plan(inputs, outputs, steps, temporaries), [step, Variant("add_gradients")]

@@ -1,7 +1,7 @@
-"""Steps in discrete time, as lists of calls: the pieces that an integrator consists of.
+"""Steps in discrete time, as lists of calls that follow from the tableau of an integrator.
 
 One list serves three times: run on traced scalars it is the graph of the step, and the flat kernel
-of a small robot; each call with a kernel of its own, it is the plan for a large one.
+of a small robot; with a kernel for each call it is the plan for a large one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
 from featherlane.robot.spatial import dot
 
-Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
+Arrays = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
 
 
@@ -42,7 +42,7 @@ class _Calls:
     """Makes the calls of a step. Arrays are known by their names."""
 
     def __init__(self, variant: Variant) -> None:
-        self.variant, self.made = variant, list[Call]()
+        self.variant, self.calls = variant, list[Call]()
         self.method = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR]
 
     def __call__(
@@ -62,7 +62,7 @@ class _Calls:
             variant = variant._replace(constraints=outer.constraints)
             named |= {x: x for x in outer.constraints.sizes}
         results = to.split()
-        self.made.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
+        self.calls.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
         return results
 
     @cached_property
@@ -180,34 +180,34 @@ COMPOSED: dict[str, Callable[[_Calls], None]] = {
 
 def calls_of(variant: Variant) -> list[Call]:
     """The calls that a step consists of, in order."""
-    calls = _Calls(variant)
-    COMPOSED[variant.name](calls)
-    return calls.made
+    step = _Calls(variant)
+    COMPOSED[variant.name](step)
+    return step.calls
 
 
-def composed(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def composed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the outputs of a step on traced scalars."""
-    arrays = dict(given)
-    for made in calls_of(variant):
-        inputs = {name: arrays[array] for name, array in made.inputs.items()}
-        results = call(graphs(made.variant), **inputs)
-        arrays |= {array: results[name] for name, array in made.outputs.items()}
-    return {name: arrays[name] for name in entry_of(variant).outputs}
+    values = dict(arrays)
+    for function, reads, writes in calls_of(variant):
+        inputs = {name: values[array] for name, array in reads.items()}
+        results = call(graphs(function), **inputs)
+        values |= {array: results[name] for name, array in writes.items()}
+    return {name: values[name] for name in entry_of(variant).outputs}
 
 
-def slopes_by_wrenches(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def slopes_by_wrenches(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns da/du and, behind it, da/df_ext = -M^-1 dtau/df_ext, where inverse dynamics is linear
     in the wrenches.
     """
     plain = variant._replace(name="inverse_dynamics", by_wrenches=False)
     base = graphs(plain._replace(actuation=None, constraints=None))
     still = dict.fromkeys(("v", "a"), [0.0] * model.nv)
-    own = {name: given[name] for name in base.inputs if name in given}
-    rows = call(jacobian(base, "tau", "f_ext"), **still, **own)["dtau_df_ext"]
+    known = {name: arrays[name] for name in base.inputs if name in arrays}
+    rows = call(jacobian(base, "tau", "f_ext"), **still, **known)["dtau_df_ext"]
     columns = list(zip(*[[x for wrench in row for x in wrench] for row in rows], strict=True))
     beside = [
         [*controls, *[-dot(minv, column) for column in columns]]
-        for controls, minv in zip(given["da_du"], given["da_dtau"], strict=True)
+        for controls, minv in zip(arrays["da_du"], arrays["da_dtau"], strict=True)
     ]
     return {"beside": beside}
 
@@ -215,7 +215,7 @@ def slopes_by_wrenches(model: Robot, variant: Variant, given: Given, graphs: Gra
 # Derivatives along directions and backwards, by differentiating the graph of a step
 
 
-def _in_one(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> tuple[Graph, Given]:
+def _in_one(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> tuple[Graph, Arrays]:
     """Returns the graph of a step with one input x, [q, v, controls], and one output y, [q, v];
     and its inputs.
     """
@@ -232,31 +232,31 @@ def _in_one(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> tup
         results = call(base, **named)
         return {"y": [*results["q_next"], *results["v_next"]]}
 
-    x = [entry for name in moving for entry in given[name]]
+    x = [entry for name in moving for entry in arrays[name]]
     graph = trace(run, {"x": (len(x),), **others})
-    return graph, {"x": x, **{name: given[name] for name in others}}
+    return graph, {"x": x, **{name: arrays[name] for name in others}}
 
 
-def along(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
-    dq, dv, du = (given[f"d{name}"] for name in ("q", "v", "tau"))
-    graph, inputs = _in_one(model, variant, given, graphs)
-    rate = [*configuration_rate(model, given["q"], dq), *dv, *du]
-    found = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
+    dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
+    graph, inputs = _in_one(model, variant, arrays, graphs)
+    rate = [*configuration_rate(model, arrays["q"], dq), *dv, *du]
+    change = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
     end = call(graph, **inputs)["y"]
-    dq_next = tangent_of_rate(model, end[: model.nq], found[: model.nq])
-    return {"dq_next": dq_next, "dv_next": found[model.nq :]}
+    dq_next = tangent_of_rate(model, end[: model.nq], change[: model.nq])
+    return {"dq_next": dq_next, "dv_next": change[model.nq :]}
 
 
-def backwards(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by a step's beginning and controls from those by its end."""
-    graph, inputs = _in_one(model, variant, given, graphs)
+    graph, inputs = _in_one(model, variant, arrays, graphs)
     end = call(graph, **inputs)["y"][: model.nq]
-    weights = [*coordinate_gradient(model, end, given["gq_next"]), *given["gv_next"]]
-    found = call(pullback(graph, "y", "x"), **inputs, y_weight=weights)["x_weight"]
-    gq = tangent_gradient(model, given["q"], found[: model.nq])
+    weights = [*coordinate_gradient(model, end, arrays["gq_next"]), *arrays["gv_next"]]
+    gradient = call(pullback(graph, "y", "x"), **inputs, y_weight=weights)["x_weight"]
+    gq = tangent_gradient(model, arrays["q"], gradient[: model.nq])
     n = model.nq + model.nv
-    return {"gq": gq, "gv": found[model.nq : n], "gtau": found[n:]}
+    return {"gq": gq, "gv": gradient[model.nq : n], "gtau": gradient[n:]}
 
 
 # Many steps
@@ -267,18 +267,18 @@ def one_step(variant: Variant, name: str) -> Variant:
     return variant._replace(name=name, steps=0, every=1)
 
 
-def _at(given: Given, k: int, *names: str) -> Given:
+def _at(arrays: Arrays, k: int, *names: str) -> Arrays:
     """Returns the inputs of step k: rows of some, of wrenches and of masks of constraints."""
-    rows = [*names, *[x for x in ("f_ext", "active") if x in given]]
-    return {**given, **{name: given[name][k] for name in rows}}
+    rows = [*names, *[x for x in ("f_ext", "active") if x in arrays]]
+    return {**arrays, **{name: arrays[name][k] for name in rows}}
 
 
-def rollout(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def rollout(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the states that are kept of a rollout, on traced scalars."""
-    step, q, v = graphs(one_step(variant, "step")), given["q"], given["v"]
-    kept: Given = {"q_kept": [q], "v_kept": [v]}
+    step, q, v = graphs(one_step(variant, "step")), arrays["q"], arrays["v"]
+    kept: Arrays = {"q_kept": [q], "v_kept": [v]}
     for k in range(variant.steps):
-        results = call(step, **{**_at(given, k, "tau"), "q": q, "v": v})
+        results = call(step, **{**_at(arrays, k, "tau"), "q": q, "v": v})
         q, v = results["q_next"], results["v_next"]
         if (k + 1) % variant.every == 0:
             kept["q_kept"].append(q)
@@ -286,42 +286,42 @@ def rollout(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Giv
     return kept
 
 
-def policy_step(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def policy_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the end of a step with the controls of a feedback law, and these."""
     policy = variant.policy
     assert policy is not None
-    own = {name: given[name] for name, _ in policy.parameters}
-    count, state = given["count"], {name: given[name] for name in ("q", "v")}
-    tau = call(policy.graph, **state, t=count * given["dt"], **own)["tau"]
+    parameters = {name: arrays[name] for name, _ in policy.parameters}
+    count, state = arrays["count"], {name: arrays[name] for name in ("q", "v")}
+    tau = call(policy.graph, **state, t=count * arrays["dt"], **parameters)["tau"]
     step = graphs(variant._replace(name="step", policy=None))
-    more = {name: given[name] for name in step.inputs if name != "tau"}
+    more = {name: arrays[name] for name in step.inputs if name != "tau"}
     return {**call(step, **more, tau=tau), "count_next": count + 1.0, "controls": tau}
 
 
-def rollout_with(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def rollout_with(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the states that are kept of a rollout with a feedback law, on traced scalars."""
-    step, arrays = graphs(one_step(variant, "policy_step")), {**given, "count": 0.0}
-    kept: Given = {"q_kept": [given["q"]], "v_kept": [given["v"]], "controls": []}
+    step, values = graphs(one_step(variant, "policy_step")), {**arrays, "count": 0.0}
+    kept: Arrays = {"q_kept": [arrays["q"]], "v_kept": [arrays["v"]], "controls": []}
     for k in range(variant.steps):
-        results = call(step, **_at(arrays, k))
-        arrays |= {name: results[f"{name}_next"] for name in ("q", "v", "count")}
+        results = call(step, **_at(values, k))
+        values |= {name: results[f"{name}_next"] for name in ("q", "v", "count")}
         kept["controls"].append(results["controls"])
         if (k + 1) % variant.every == 0:
-            kept["q_kept"].append(arrays["q"])
-            kept["v_kept"].append(arrays["v"])
+            kept["q_kept"].append(values["q"])
+            kept["v_kept"].append(values["v"])
     return kept
 
 
-def rollout_gradient(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by the beginning and the controls of a rollout, on traced scalars."""
     step, rows = graphs(one_step(variant, "step_vjp")), list[Any]()
-    ends = {name: given[name][variant.steps] for name in ("gq", "gv")}
+    ends = {name: arrays[name][variant.steps] for name in ("gq", "gv")}
     for k in reversed(range(variant.steps)):
         following = {f"{name}_next": g for name, g in ends.items()}
-        found = call(step, **{**_at(given, k, "q", "v", "tau"), **following})
+        gradients = call(step, **{**_at(arrays, k, "q", "v", "tau"), **following})
         for name in ends:
-            ends[name] = [x + y for x, y in zip(found[name], given[name][k], strict=True)]
-        rows.insert(0, found["gtau"])
+            ends[name] = [x + y for x, y in zip(gradients[name], arrays[name][k], strict=True)]
+        rows.insert(0, gradients["gtau"])
     return {"gq0": ends["gq"], "gv0": ends["gv"], "gtau": rows}
 
 

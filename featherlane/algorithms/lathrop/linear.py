@@ -69,7 +69,7 @@ def frame_motion(g: PipelineNode, link: ArmLink, before: FrameMotion) -> FrameMo
 
 
 def _slide(g: PipelineNode, link: ArmLink, w: Vector) -> Vector:
-    """Returns the acceleration of a sliding joint's own motion, A^T du + 2 w x A^T u."""
+    """Returns the acceleration that a sliding joint adds, A^T du + 2 w x A^T u."""
     At = transpose(link.A)
     twice = g.SV("2 u", 2.0, g.MV("u", At, link.u))
     return g.VA("slide", g.MV("du", At, link.du), g.VC("2 w x u", w, twice))

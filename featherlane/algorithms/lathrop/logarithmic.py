@@ -19,7 +19,7 @@ from featherlane.robot.spatial import ZERO3, Matrix, Vector, transpose
 
 
 class Subchain(NamedTuple):
-    """Links a to b seen from frame b, moved by their own joints alone.
+    """Links a to b seen from frame b, moved by the joints between a and b alone.
 
     W takes coordinates from frame b to frame a - 1; w, dw, a are the motion of frame b in frame
     a - 1; Q, R, S are sums over the links j, in frame b, of the sliding velocity A_j^T u_j, of p_j,

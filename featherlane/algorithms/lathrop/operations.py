@@ -32,7 +32,7 @@ class ArmLink(NamedTuple):
 class Tip(NamedTuple):
     """Force f and torque n about O_n that the last link exerts on its surroundings.
 
-    They are in a frame of their own, from which A takes coordinates to the last link's.
+    They are in another frame, from which A takes coordinates to the last link's.
     """
 
     A: Matrix

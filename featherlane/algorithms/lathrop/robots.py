@@ -24,7 +24,7 @@ from featherlane.scalar import Scalar
 def arm_of(model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> Arm:
     """Describes a chain of revolute and prismatic joints as the paper does, on a base at rest.
 
-    Each body of the tree must have its own inertia, `build_tree(model, regroup=False)`. Raises
+    Inertias must not be regrouped, `build_tree(model, regroup=False)`. Raises
     ValueError for branches, other joints, and bodies without mass.
     """
     n = model.nbodies

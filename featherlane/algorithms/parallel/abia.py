@@ -96,7 +96,7 @@ def articulated_joints(tree: Tree, X: Sequence[Transform]) -> list[SolvedJoint]:
 
 
 class Passage(NamedTuple):
-    """The transfer of motion and force over a joint of given torque: a = A a_parent + b; `pushed`
+    """The transfer of motion and force over a joint of known torque: a = A a_parent + b; `pushed`
     is the force on the parent where the body's bias force is zero; tau is less resistance.
     """
 

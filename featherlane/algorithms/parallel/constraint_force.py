@@ -57,7 +57,7 @@ SINGULAR = 1e-14  # an inertia's least eigenvalue, relative to its largest, that
 
 
 def cfa_refusal(tree: Tree) -> str | None:
-    """Returns why `cfa` refuses a robot, if it does; inertias given at run time are accepted."""
+    """Returns why `cfa` refuses a robot, if it does; inertias at run time are accepted."""
     if any(p != i - 1 for i, p in enumerate(tree.parent)):
         return "cfa is for chains, and this robot has branches"
     for i, inertia in enumerate(tree.inertias):
@@ -95,7 +95,7 @@ def cfa(
 ) -> list[Scalar]:
     """Returns qdd of `aba`, nv scalars, of a chain, in O(log n) rounds.
 
-    Each body of the tree must have its own inertia (`build_tree(model, regroup=False)`). method: a
+    Inertias must not be regrouped (`build_tree(model, regroup=False)`). method: a
     method of `path_scan` for the scan of angular velocities, with its options; elimination: a
     method of `eliminate`. refinements: steps of iterative refinement with the same factors;
     odd-even elimination needs one where masses differ by orders of magnitude. Raises ValueError for

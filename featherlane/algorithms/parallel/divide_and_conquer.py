@@ -9,7 +9,7 @@ Here they are solved for f1 and a2 as functions of a1 and of f, the force that t
 
     f1 = H a1 + A^T f + pi              a2 = A a1 - Phi f + alpha
 
-The acceleration of the base is then always given, so that the joint to the ground is like all
+The acceleration of the base is then always known, so that the joint to the ground is like all
 others, and no inertia is inverted: a body may be a point mass, or have no mass. H and Phi of an
 assembly are sums of positive semidefinite terms, so that masses of different orders of magnitude do
 not cancel.
@@ -110,7 +110,7 @@ def _add_chain(body: JointedBody, H: Matrix, pi: Vector) -> JointedBody:
 def _acceleration(
     body: JointedBody, joint: SolvedJoint, tau: Scalars, a: Vector, f: Vector
 ) -> tuple[list[Scalar], Vector]:
-    """Returns qdd and the body's acceleration, given its parent's and the force it passes on."""
+    """Returns qdd and the body's acceleration from its parent's and the force it passes on."""
     u, _ = joint.forces(body.p + f, tau)
     return joint.accelerations(body.X.motion(a) + body.c, u)
 
@@ -131,7 +131,7 @@ def _bodies(
 
 
 def _weightless(link: Link) -> bool:
-    """Tells whether a joint feels no inertia of its own body, in no state of the robot."""
+    """Tells whether a joint feels no inertia of its body, in no state of the robot."""
     m, h, S = link.inertia
     if not is_number(m, *h, *S, *link.armature):
         return False
@@ -155,7 +155,7 @@ def _lend(link: Link, child: JointedBody, body: JointedBody) -> tuple[JointedBod
     return child._replace(J=felt), body._replace(J=J, p=p)
 
 
-class Span(NamedTuple):
+class BodySpan(NamedTuple):
     """Joints and bodies in series: f1 = H a1 + A^T f + pi, a2 = A a1 - Phi f + alpha."""
 
     H: Matrix
@@ -170,14 +170,14 @@ class JointSpan(NamedTuple):
 
     joint: SolvedJoint
     tau: list[Scalar]
-    span: Span
+    span: BodySpan
 
 
 def _joint_span(link: Link, body: JointedBody, qd: Scalars, tau: Scalars) -> JointSpan:
     joint, net_tau = solved_joint(link, body.J), net_torques(link, qd, tau)
     u, passed = joint.forces(body.p, net_tau)
     _, alpha = joint.accelerations(body.c, u)
-    span = Span(
+    span = BodySpan(
         body.X.articulated_to_parent(joint.IA).rows,
         joint.through(motion_matrix(body.X)),
         joint.compliance(),
@@ -198,7 +198,7 @@ class Middle(NamedTuple):
 class Assembly(NamedTuple):
     """A span with the two halves it was joined from, or the one body that it consists of."""
 
-    span: Span
+    span: BodySpan
     body: int
     halves: tuple[Assembly, Assembly, Middle] | None = None
 
@@ -213,7 +213,7 @@ class Assembly(NamedTuple):
         return left.inside(a, f_between) + right.inside(a_between, f)
 
 
-def _between(right: Span, middle: Middle, a: Vector, f: Vector) -> tuple[Vector, Vector]:
+def _between(right: BodySpan, middle: Middle, a: Vector, f: Vector) -> tuple[Vector, Vector]:
     """Returns the acceleration and the force where two spans meet."""
     H, A, _, pi, _ = right
     EA, EPhi, e = middle
@@ -221,7 +221,7 @@ def _between(right: Span, middle: Middle, a: Vector, f: Vector) -> tuple[Vector,
     return a_between, matvec(H, a_between) + matvec(transpose(A), f) + pi
 
 
-def _assembly(spans: Sequence[Span], bodies: Sequence[int]) -> Assembly:
+def _assembly(spans: Sequence[BodySpan], bodies: Sequence[int]) -> Assembly:
     """Joins spans in a balanced binary tree."""
     if len(spans) == 1:
         return Assembly(spans[0], bodies[0])
@@ -232,7 +232,7 @@ def _assembly(spans: Sequence[Span], bodies: Sequence[int]) -> Assembly:
     return Assembly(span, WORLD, (left, right, middle))
 
 
-def _joined(left: Span, right: Span) -> tuple[Span, Middle]:
+def _joined(left: BodySpan, right: BodySpan) -> tuple[BodySpan, Middle]:
     """Joins two spans: (1 + Phi_left H_right) a = ... is solved for the acceleration a where they
     meet. The matrix has no eigenvalue below 1.
     """
@@ -242,7 +242,7 @@ def _joined(left: Span, right: Span) -> tuple[Span, Middle]:
     solved = solve(plus(IDENTITY6, matmul(left.Phi, right.H)), rows)
     EA, EPhi = tuple(Vector(r[:6]) for r in solved), tuple(Vector(r[6:12]) for r in solved)
     e = Vector([r[12] for r in solved])
-    return Span(
+    return BodySpan(
         plus(left.H, matmul(At, matmul(right.H, EA))),
         matmul(right.A, EA),
         plus(right.Phi, matmul(right.A, EPhi)),

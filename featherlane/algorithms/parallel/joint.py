@@ -1,4 +1,4 @@
-"""A joint of given torque, eliminated: how accelerations and forces pass through it."""
+"""A joint of known torque, eliminated: how accelerations and forces pass through it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ BIAS = -1  # the column of the bias; M's are numbered by their degrees of freedo
 
 
 class BatchMap(NamedTuple):
-    """The map x -> X x + own of several motion vectors at once, through joints in series.
+    """The map x -> X x + y of several motion vectors at once, through joints in series.
 
     The vectors are numbered by the joints' degrees of freedom; one more is the bias.
     """

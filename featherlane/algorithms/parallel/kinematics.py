@@ -1,9 +1,10 @@
 """Velocities, accelerations and forces of all bodies of a tree by scans.
 
-A body's motion is its parent's, seen through the joint, with the joint's own added: x_i = X_i x_p +
-own_i. Such affine maps compose to maps of the same form, so that one scan gives the motion of all
-bodies; forces are summed inward with the transposed maps (Yang, Wu and Pan 2016, section III). At a
-root the map is applied to the ground's motion, and its transform becomes the identity.
+A body's motion is its parent's, in coordinates behind the joint, plus that of the joint:
+x_i = X_i x_p + xJ_i. Such affine maps compose to maps of the same form, so that one scan gives the
+motion of all bodies; forces are summed inward with the transposed maps (Yang, Wu and Pan 2016,
+section III). At a root the map is applied to the ground's motion, and its transform becomes the
+identity.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def product(nearer: Transform, farther: Transform) -> Transform:
 
 
 class AngularMap(NamedTuple):
-    """The map w -> E w + own of an angular velocity through joints in series."""
+    """The map w -> E w + w_J of an angular velocity through joints in series."""
 
     E: Rotation
     w: Vector
@@ -72,7 +73,7 @@ class AngularMap(NamedTuple):
 
 
 class MotionMap(NamedTuple):
-    """The map x -> X x + own of a motion vector through joints in series."""
+    """The map x -> X x + x_J of a motion vector through joints in series."""
 
     X: Transform
     x: Vector
@@ -84,7 +85,7 @@ class MotionMap(NamedTuple):
 class AccelerationMap(NamedTuple):
     """The map of a spatial velocity and acceleration through joints in series.
 
-    v -> X v + own v, a -> X a + own a + X v x own v: (g, xi2, xi1) of Yang's section III-B.
+    v -> X v + v_J, a -> X a + a_J + X v x v_J: (g, xi2, xi1) of Yang's section III-B.
     """
 
     X: Transform
@@ -127,7 +128,7 @@ def _rotating(link: Link, q: Scalars, qd: Scalars) -> tuple[Transform, Vector]:
 def angular_velocities(
     tree: Tree, q: Scalars, qd: Scalars, scans: TreeScans
 ) -> tuple[list[Transform], list[Vector], list[Vector]]:
-    """Returns, for each body, X of its joint, its parent's angular velocity and its own."""
+    """Returns, for each body, X of its joint, its parent's angular velocity and the body's."""
     base = split(tree.base_velocity)[0]
     links = enumerate(tree.links)
     joints = [call(_rotating, link, *joint_state(tree, i, q, qd)) for i, link in links]
@@ -160,7 +161,7 @@ def velocities_and_accelerations(
     ground: tuple[Vector, Vector],
     scans: TreeScans,
 ) -> tuple[list[AccelerationMap], list[AccelerationMap]]:
-    """Returns the joints' own maps, and by one scan the maps that hold the bodies' v and a.
+    """Returns the maps of the joints, and by one scan the maps that hold the bodies' v and a.
 
     ground: its spatial velocity and acceleration.
     """

@@ -1,1 +1,1 @@
-"""Matrices over the joints, given by one row of numbers for each degree of freedom."""
+"""Matrices over the joints, from one row of numbers for each degree of freedom."""

@@ -31,7 +31,7 @@ class ByPosition(NamedTuple):
     """The widths of the parts of a freedom's row, in their order, for derivatives by q.
 
     dtau_i/dq_j is S_i . onto_j for an ancestor i of j, below_i . above_j for a descendant, and
-    S_i . own_j within a joint, where springs make the diagonal [S, one] . [own, spring].
+    S_i . within_j within a joint, where springs make the diagonal [S, one] . [within, spring].
     """
 
     S: int = 6
@@ -39,7 +39,7 @@ class ByPosition(NamedTuple):
     onto: int = 6
     below: int = 12
     above: int = 12
-    own: int = 6
+    within: int = 6
     spring: int = 1
 
 
@@ -62,10 +62,10 @@ def _derivative_rows(
     C: Transform, local: DerivativeColumn, slope: Scalar, spring: Scalar, turning: Vector | None
 ) -> tuple[list, list]:
     """Returns a freedom's rows in the parent coordinates of C."""
-    c = local.seen_by(C)
+    c = local.in_parent_frame(C)
     below = [*c.IS, *c.BtS[:3], *c.TtS[:3]]
     above = [*c.ddpsi, *c.psi[:3], *c.S[:3]]
-    by_position = [*c.S, 1.0, *c.dq, *below, *above, *c.own, spring]
+    by_position = [*c.S, 1.0, *c.dq, *below, *above, *c.within, spring]
     within = [*(c.dv + C.force_to_parent(turning)), slope] if turning else []
     return by_position, [*c.dv, slope, *c.rate, *c.S[:3], *within]
 
@@ -92,8 +92,8 @@ def derivative_rows(model: Tree, m: TreeMotion, load: Loads) -> tuple[Rows, Rows
     for i in outward(model, "D"):
         for n, (k, _) in model.numbered[i]:
             turning = m.turning.get(k, ZERO6) if m.turning else None
-            own = slopes.pop(k, 0.0), springs.pop(k, 0.0), turning
-            q, v = call(_derivative_rows, m.C[i], local[n], *own)
+            physics = slopes.pop(k, 0.0), springs.pop(k, 0.0), turning
+            q, v = call(_derivative_rows, m.C[i], local[n], *physics)
             by_position.append(q)
             by_velocity.append(v)
     return by_position, by_velocity
@@ -107,7 +107,7 @@ def inverse_dynamics_derivative_rows(model: Tree, *state: Any, **options: Any) -
 
 
 def _coriolis_row(C: Transform, local: CoriolisColumn, turning: Vector | None) -> list:
-    c = local.seen_by(C)
+    c = local.in_parent_frame(C)
     within = c.force + C.force_to_parent(turning) if turning else []
     return [*c.S, *c.force, *c.IS, *c.BtS[:3], *c.dS, *c.S[:3], *within]
 

@@ -66,8 +66,8 @@ def _places(model: Tree, q: Scalars) -> tuple[list[Transform], list[Transform]]:
 
 def _inertia_rows(link: Link, C: Transform, I: Inertia, armature: Scalars) -> Rows:
     """Returns the `ByInertia` rows of a link's freedoms."""
-    seen = [(C.motion_to_parent(S), C.force_to_parent(I @ S)) for S in link.S]
-    return [[*S, 1.0, *F, own] for (S, F), own in zip(seen, armature, strict=True)]
+    columns = [(C.motion_to_parent(S), C.force_to_parent(I @ S)) for S in link.S]
+    return [[*S, 1.0, *F, I_a] for (S, F), I_a in zip(columns, armature, strict=True)]
 
 
 def inertia_rows(model: Tree, q: Scalars) -> Rows:
@@ -81,8 +81,8 @@ def inertia_rows(model: Tree, q: Scalars) -> Rows:
         if p != WORLD:
             I[p] = call(with_subtree, X[i], I[i], I[p])
     armature, rows = dict(enumerate(model.armature)), []
-    for i, own in enumerate(model.freedoms):
-        left = [armature.pop(k, 0.0) for k, _ in own]
+    for i, freedoms in enumerate(model.freedoms):
+        left = [armature.pop(k, 0.0) for k, _ in freedoms]
         rows += call(_inertia_rows, model.links[i], C[i], I[i], left)
     return rows
 

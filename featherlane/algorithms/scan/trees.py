@@ -182,7 +182,7 @@ PATHS: dict[str, Callable[..., list[Any]]] = {
 
 
 class TreeSum(NamedTuple):
-    """The three operations of `subtree_sum`, and the steps that are made of them."""
+    """The three operations of `subtree_sum`, and the steps that consist of them."""
 
     add: Combine
     act: Combine
@@ -253,8 +253,8 @@ def _sum_jumping(
 def _sum_chains(
     op: TreeSum, elements: Sequence[Any], moves: Sequence[Any], parent: Parents, list_scan: ListScan
 ) -> list[Any]:
-    """Scans, chain after chain from the leaves, the maps from the sum of a node's successor to its
-    own. The last node has no successor: for the sake of one form its map has its own move.
+    """Scans, chain after chain from the leaves, the maps from the sum of a node's successor to that
+    of the node. The last node has no successor: for the sake of one form its map has its move.
     """
     sums, below = list(elements), children(parent)
     for nodes in reversed(chains(parent)):
