@@ -1,8 +1,8 @@
 """The search for configurations from several starts, for many targets at once.
 
 A target's result does not depend on the others in the batch: a start is one for all targets or of
-one target alone, and a kernel gives the same bits at every place of a batch. So targets may leave the
-batch when they are reached, and starts may be tried together where few targets are left.
+one target alone, and a kernel gives the same bits at every place of a batch. So targets may leave
+the batch when they are reached, and starts may be tried together where few targets are left.
 """
 
 from __future__ import annotations
