@@ -49,8 +49,8 @@ def carried_bias(X: Transform, parent: Bias, motion: Vector) -> Bias:
     wJ, vJ = split(motion)
     wp = X.E.to_child(parent.w)
     w = wp + wJ
-    moved = X.E.to_child(matvec(parent.U0, X.r)) + cross(wp + w, vJ)
-    return Bias(w, rigid_acceleration(w, ZERO3), spatial(cross(wp, wJ), moved))
+    c = X.E.to_child(matvec(parent.U0, X.r)) + cross(wp + w, vJ)
+    return Bias(w, rigid_acceleration(w, ZERO3), spatial(cross(wp, wJ), c))
 
 
 class Eliminated(NamedTuple):

@@ -47,7 +47,7 @@ from featherlane.scalar import Scalar, Tag, at, call
 
 
 class AllResults(NamedTuple):
-    """What one pass gives; nv scalars, or nv x nv."""
+    """The results of one pass; nv scalars, or nv x nv."""
 
     tau: Scalars  # ID(q, v, a)
     M: Rows

@@ -41,6 +41,8 @@ from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward
 from featherlane.scalar import call
 
+ForceChanges = dict[tuple[int, int], Vector]  # by freedom, and 0 for q or 1 for qd
+
 
 class Moving(NamedTuple):
     """Velocity and acceleration of a body, or their derivatives, in the body's axes."""
@@ -50,7 +52,9 @@ class Moving(NamedTuple):
 
 
 class BodyState(NamedTuple):
-    """What a body and its joint do: `parent` is the parent's motion in the body's axes."""
+    """The motion of a body and its joint, and the body's force; `parent` is the parent's motion in
+    the body's axes.
+    """
 
     X: Transform
     vJ: Vector
@@ -72,8 +76,8 @@ def _state(
 
 def _by_own(S: Vector, vJ: Vector, parent: Moving) -> tuple[Moving, Moving]:
     """Returns the derivatives of a body's motion by q and by qd of its joint."""
-    turned = crm(parent.v, S)
-    return Moving(turned, crm(parent.a, S) + crm(turned, vJ)), Moving(S, turned)
+    dv = crm(parent.v, S)
+    return Moving(dv, crm(parent.a, S) + crm(dv, vJ)), Moving(S, dv)
 
 
 def _by_above(X: Transform, vJ: Vector, above: Moving) -> Moving:
@@ -98,18 +102,18 @@ def body_derivatives(
     entry = [freedom.k for freedoms in model.freedoms for freedom in freedoms]
     ground = Moving(ZERO6, ground_acceleration(model.gravity))
     states: list[BodyState] = []
-    moved: list[dict[tuple[int, int], Moving]] = []  # by freedom, and 0 for q or 1 for qd
+    changes: list[dict[tuple[int, int], Moving]] = []  # by freedom, and 0 for q or 1 for qd
     F, dF, slopes = [], [], [0.0] * model.nv
     for i in outward(model, "D"):
         link, p = model.links[i], model.parent[i]
         above = ground if p == WORLD else states[p].body
         s = call(_state, link, above, *joint_state(model, i, q, qd, qdd), f_ext[i])
-        known = {} if p == WORLD else moved[p]
+        known = {} if p == WORLD else changes[p]
         d = {column: call(_by_above, s.X, s.vJ, x) for column, x in known.items()}
         for n, (_, S) in model.numbered[i]:
             d[n, 0], d[n, 1] = call(_by_own, S, s.vJ, s.parent)
         states.append(s)
-        moved.append(d)
+        changes.append(d)
         F.append(s.f)
         dF.append({column: call(_force, link.inertia, s.body.v, x) for column, x in d.items()})
         resistance = call(link_resistance_slope, link, joint_entries(model, i, qd))
@@ -129,9 +133,14 @@ def body_derivatives(
         for n, (_, S) in model.numbered[i]:
             dF[i][n, 0] = call(_turned_along, S, F[i], dF[i][n, 0])
         F[p] = call(add_force, X, F[i], F[p])
-        for column, df in dF[i].items():
-            dF[p][column] = call(add_force, X, df, dF[p].get(column, ZERO6))
+        _add_forces(X, dF[i], dF[p])
     return D
+
+
+def _add_forces(X: Transform, dF: ForceChanges, parent: ForceChanges) -> None:
+    """Adds the derivatives of a subtree's force to those of the parent's (in place)."""
+    for column, df in dF.items():
+        parent[column] = call(add_force, X, df, parent.get(column, ZERO6))
 
 
 def body_forward_dynamics_derivatives_from(

@@ -60,7 +60,9 @@ Shifts = Callable[[list[Scalar]], tuple[list[Scalar], list[Scalar]]]
 
 
 class Level(Protocol):
-    """What constraints hold at zero: accelerations, or the velocities at the end of a step."""
+    """The residuals that constraints hold at zero: of accelerations, or of the velocities at the
+    end of a step.
+    """
 
     def at(self, model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> list[Constrained]:
         """Returns the constraints, whose residuals are zero at the acceleration that solves."""
@@ -96,7 +98,7 @@ class AccelerationLevel(NamedTuple):
         """They are kd J, as accelerations stay the same in the world; but for rods, whose ends
         turn about each other.
         """
-        columns = moved(J, by_v, c)
+        columns = plus_times_known(J, by_v, c)
         ones = [one for one in constrained for group in one.groups for _ in group.rows]
         for place, one in enumerate(ones):
             if isinstance(one.place, FramePair) and one.place.length is None:
@@ -157,7 +159,7 @@ def differentiated(
     J = masked_rows(groups, system)
     slopes_v = level.by_v(constrained, J, slopes)
     still_v = level.boosted(constrained, J, slopes_v, known_v)
-    still_q = moved(J, slopes.by_q, known_q)
+    still_q = plus_times_known(J, slopes.by_q, known_q)
     for X, diagonal in zip((X_q, X_v), shifts(a) if shifts else (), strict=False):
         for k, x in enumerate(diagonal):
             X[k][k] = X[k][k] + x
@@ -236,15 +238,15 @@ def columns_less(X: Rows, H: dict[tuple[int, int], Scalar], known: Columns) -> l
     return columns
 
 
-def moved(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict[int, Row]:
+def plus_times_known(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict[int, Row]:
     """Returns the columns of A + J c."""
     return {
-        k: {r: x for r in range(len(J)) if not is_zero(x := _moved_entry(J[r], A[r], k, c))}
+        k: {r: x for r in range(len(J)) if not is_zero(x := _entry_of_known(J[r], A[r], k, c))}
         for k, c in known.items()
     }
 
 
-def _moved_entry(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
+def _entry_of_known(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
     return slopes.get(k, 0.0) + sparse_dot(row, {i: x for i, x in enumerate(c) if not is_zero(x)})
 
 

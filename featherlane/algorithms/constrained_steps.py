@@ -20,7 +20,7 @@ from featherlane.algorithms.constrained_derivatives import (
     Shifts,
     constrained_forward_dynamics_derivatives,
     differentiated,
-    moved,
+    plus_times_known,
 )
 from featherlane.algorithms.constraint_slopes import ResidualSlopes
 from featherlane.algorithms.constraints import (
@@ -70,7 +70,7 @@ class VelocityLevel(NamedTuple):
         self, constrained: Sequence[Constrained], J: Sequence[Row], by_v: Sequence[Row], c: Columns
     ) -> dict[int, Row]:
         """Returns the columns of A + J c."""
-        return moved(J, by_v, c)
+        return plus_times_known(J, by_v, c)
 
 
 def constrained_step(

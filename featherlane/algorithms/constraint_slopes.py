@@ -58,9 +58,9 @@ def _group_slopes(
     rates = a + v * gains.d
     for n, joint in enumerate(s.chain.joints):
         for k, J in joint.columns:
-            moved = _with_gain(change_by_q(s.motion, n, joint, J), gains)
+            by_joint = _with_gain(change_by_q(s.motion, n, joint, J), gains)
             turning, _ = split(J)
-            change = split(moved)[half]
+            change = split(by_joint)[half]
             if tuple(directions) != TRIPLE:  # the axes of `to` turn back, seen from `frame`
                 change = change + cross(turning, rates)
             error = _error_change(directions, s, J, angular)
@@ -88,8 +88,8 @@ def _error_change(directions: Directions, s: PairState, J: Vector, angular: bool
         return list(w * cosine + cross(turn * 0.5, w))
     if angular:
         axis = hinge_axis(directions)
-        moved = cross(X.E.to_parent(w), X.E.to_parent(axis))
-        return [dot(cross(b, axis), moved) for b in directions]
+        change = cross(X.E.to_parent(w), X.E.to_parent(axis))
+        return [dot(cross(b, axis), change) for b in directions]
     if full:
         return list(v - cross(w, X.E.to_child(p)))
     return components(directions, X, v)
@@ -107,16 +107,16 @@ def _rod_slopes(s: PairState, gains: Gains) -> tuple[list[Row], list[Row]]:
             (w, _), along = split(J), dot(rod.u, split(J)[1])
             dc = split(J)[1] - cross(w, c)
             du = (dc - rod.u * dot(rod.u, dc)) * rod.inverse
-            moved = change_by_q(s.motion, n, joint, J)
-            dv = split(moved.V)[1]
+            change = change_by_q(s.motion, n, joint, J)
+            dv = split(change.V)[1]
             radial = dot(du, v) + dot(rod.u, dv)
-            x = dot(du, a) + dot(rod.u, split(moved.A)[1]) + gains.d * radial + gains.p * along
+            x = dot(du, a) + dot(rod.u, split(change.A)[1]) + gains.d * radial + gains.p * along
             x = x + 2.0 * (dot(v, dv) - rod.along * radial) * rod.inverse
             add_entry(by_q, k, x - rod.centripetal * rod.inverse * dot(rod.u, dc))
-            moved = change_by_v(s.motion, n, J)
-            dv = split(moved.V)[1]
+            change = change_by_v(s.motion, n, J)
+            dv = split(change.V)[1]
             radial = dot(rod.u, dv)
-            x = dot(rod.u, split(moved.A)[1]) + gains.d * radial
+            x = dot(rod.u, split(change.A)[1]) + gains.d * radial
             add_entry(by_v, k, x + 2.0 * (dot(v, dv) - rod.along * radial) * rod.inverse)
     return [by_q], [by_v]
 

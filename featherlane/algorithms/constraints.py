@@ -129,8 +129,8 @@ def components(directions: Sequence[Sequence[float]], X: Transform, x: Vector) -
     """
     if tuple(directions) == TRIPLE:
         return list(x)
-    turned = X.E.to_parent(x)
-    return [dot(direction, turned) for direction in directions]
+    in_to = X.E.to_parent(x)
+    return [dot(direction, in_to) for direction in directions]
 
 
 def _weighted(a: Scalar, gains: Gains, v: Scalar, error: Scalar) -> Scalar:

@@ -24,11 +24,12 @@ from featherlane.algorithms.constraints import (
     NO_GAINS,
     Constrained,
     Row,
+    RowGroup,
     constraint_at,
     item_masks,
     user_forces,
 )
-from featherlane.algorithms.delassus import constrained_system
+from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system
 from featherlane.algorithms.derivatives import assembled, loads, motion
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import mass_matrix_of_pairs
@@ -58,16 +59,7 @@ def impulse_derivatives(
     constrained = _reflected(model, constraints, q, qd, jump, restitution)
     slopes = all_slopes(constrained, f, system)
     X, _ = assembled(still, m, loads(still, m, jump, no_wrenches(model), None))
-    e = [
-        x
-        for x, of_constraint in zip(restitution, groups, strict=True)
-        for group in of_constraint
-        for _ in group.rows
-    ]
-    by_v = [
-        {k: (1.0 + r) * x for k, x in row.items()}
-        for r, row in zip(e, masked_rows(groups, system), strict=True)
-    ]
+    by_v = _approach_rows(groups, system, restitution)
     matrices, n = kkt_inverse(system, groups), model.nv
     by_q = columns_of(columns_less(X, slopes.H, {}), slopes.by_q, {}, {})
     turns = force_turns(constrained, f, n)
@@ -84,6 +76,22 @@ def impulse_derivatives(
     dv_dv, df_dv = ([list(row) for row in transpose(part)] for part in zip(*moves, strict=True))
     v_next = [v + d for v, d in zip(qd, jump, strict=True)]
     return v_next, user_forces(groups, f), dv_dq, dv_dv, df_dq, df_dv
+
+
+def _approach_rows(
+    groups: Sequence[Sequence[RowGroup]], system: ConstrainedSystem, restitution: Scalars
+) -> list[Row]:
+    """Returns the rows of (1 + e) J."""
+    e = [
+        x
+        for x, of_constraint in zip(restitution, groups, strict=True)
+        for group in of_constraint
+        for _ in group.rows
+    ]
+    return [
+        {k: (1.0 + r) * x for k, x in row.items()}
+        for r, row in zip(e, masked_rows(groups, system), strict=True)
+    ]
 
 
 def _reflected(

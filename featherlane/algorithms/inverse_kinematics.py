@@ -123,6 +123,26 @@ def _largest(squares: Sequence[Scalar]) -> Scalar:
     return most
 
 
+def _secondary_step(
+    tree: Tree,
+    q: Scalars,
+    bounds: Sequence[Bounded],
+    posture: Scalars | None,
+    gain: Scalar,
+    size: Scalar,
+) -> list[Scalar]:
+    """Returns z, towards the posture and, the more the larger |e|^2 is, towards the centres of the
+    limits.
+    """
+    pull = PULL * size
+    pull = select(pull < 1.0, pull, 1.0)
+    z = [0.0] * tree.nv if posture is None else difference(tree, q, posture)
+    z = [gain * x for x in z]
+    for bound in bounds:
+        z[bound.v] = z[bound.v] + pull * (bound.center - q[bound.q])
+    return z
+
+
 def inverse_kinematics_step(
     tree: Tree,
     frames: Sequence[BodyFrame],
@@ -151,12 +171,7 @@ def inverse_kinematics_step(
     columns = [list(column) for column in transpose(tuple(J))]
     # Joints that move no frame stay where they are
     bounds = [bound for bound in bounds if not all(map(is_zero, columns[bound.v]))]
-    pull = PULL * size
-    pull = select(pull < 1.0, pull, 1.0)
-    z = [0.0] * tree.nv if posture is None else difference(tree, q, posture)
-    z = [gain * x for x in z]
-    for bound in bounds:
-        z[bound.v] = z[bound.v] + pull * (bound.center - q[bound.q])
+    z = _secondary_step(tree, q, bounds, posture, gain, size)
     movable = [list(column) for column in columns]
     for bound in bounds:
         free = _free(bound, q, dot(columns[bound.v], e))

@@ -31,7 +31,7 @@ class SparseColumn(NamedTuple):
 
     @property
     def places(self) -> tuple[tuple[int, ...], ...]:
-        """Where its entries are."""
+        """The rows of its entries, part by part."""
         return tuple(tuple(sorted(part)) for part in self)
 
     def pack(self) -> list[Scalar]:

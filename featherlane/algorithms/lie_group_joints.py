@@ -16,8 +16,8 @@ from featherlane.robot.spatial import Vector, dot, unit
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
-# J_r(u)^-1 v = v + [u, v] / 2 + [u, [u, v]] / 12 + ...: Bernoulli's numbers B_n / n!, with the sign
-# of the first turned, from n = 1 on (Munthe-Kaas 1998; Iserles and others 2000, section 4.2)
+# J_r(u)^-1 v = v + [u, v] / 2 + [u, [u, v]] / 12 + ...: Bernoulli's numbers B_n / n! from n = 1
+# on, the first one with the other sign (Munthe-Kaas 1998; Iserles and others 2000, section 4.2)
 SERIES = (1 / 2, 1 / 12, 0.0, -1 / 720, 0.0, 1 / 30240)
 
 

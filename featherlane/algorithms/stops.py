@@ -92,8 +92,8 @@ def add_stop_slopes(
 
 
 class ImplicitStop(NamedTuple):
-    """What an implicit step counts of a stop: the damping b s and the stiffness K s, and their
-    derivatives by q.
+    """The damping b s and the stiffness K s of a stop in an implicit step, and their derivatives by
+    q.
 
     K s has a continuous slope, and from u = 0.09 on it is above a quarter of the true slope K u,
     which is enough for stability.

@@ -16,7 +16,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Wanted(NamedTuple):
-    """What the costs of a problem may read, and what kind of costs they are."""
+    """The arrays that the costs of a problem may read, and the kind of its costs."""
 
     state: dict[str, int]  # q, v, tau and their sizes
     parameters: Shapes

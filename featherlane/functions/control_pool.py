@@ -44,7 +44,7 @@ Call = tuple[Any, tuple[np.ndarray, ...], Any]  # kernel, inputs, out=
 
 
 class ControlKernels(NamedTuple):
-    """What the graphs of a problem are compiled to."""
+    """The compiled graphs of a problem."""
 
     backward: Any
     end: Any
@@ -90,7 +90,7 @@ def _part(columns: Columns, which: Any) -> Columns:
 
 
 class Work(NamedTuple):
-    """What all problems have in common, and what they keep."""
+    """The kernels, arrays and options that all problems share."""
 
     kernels: ControlKernels
     fixed: Columns  # dt, limits and parameters of all problems
@@ -116,7 +116,9 @@ class Work(NamedTuple):
 
 
 class _Promise(NamedTuple):
-    """What a step along k is expected to change, of each problem, and the cost before it."""
+    """The change of the cost that is expected of a step along k, for each problem, and the cost
+    before it.
+    """
 
     slope: np.ndarray
     curvature: np.ndarray

@@ -22,7 +22,7 @@ POSE, POSITION = (3, 4), (3,)  # shapes of targets: the first rows of a placemen
 
 
 class Problem(NamedTuple):
-    """What the code of a solver depends on, besides the robot."""
+    """The options that the code of a solver depends on, besides the robot."""
 
     frames: tuple[str, ...]
     targets: tuple[tuple[int, ...], ...]  # POSE or POSITION, of each frame

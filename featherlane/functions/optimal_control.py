@@ -276,8 +276,8 @@ def unpacked(row: Array, n: int) -> tuple[Quadratic, list[Array]]:
 
 
 def gather(before: list[Array], law: Feedback) -> list[Array]:
-    """What a knot adds to what is gathered: sums over knots, and what `Cholesky.definite` is of all
-    of them. Sizes are summed over the knots that are definite, or that of the first one alone: once
+    """Adds a knot to the sums over the knots behind it, and to the `Cholesky.definite` of all of
+    them. Sizes are summed over the knots that are definite, or that of the first one alone: once
     one is not, those before it in time have no meaning.
     """
     slope, curvature, size, knots, definite = before
@@ -299,7 +299,7 @@ def costs_key(*graphs: Graph) -> str:
 
 
 class PiecewiseBackward:
-    """What the graph `ControlProblem.backward` computes, for robots for which that would be too
+    """The results of the graph `ControlProblem.backward`, for robots for which that would be too
     long: the step's derivatives and the cost's by kernels, the rest by NumPy.
     """
 

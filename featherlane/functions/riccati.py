@@ -26,7 +26,7 @@ class Quadratic(NamedTuple):
     hessian: Array  # (..., m, m), symmetric
 
     def after(self, S: Array) -> Quadratic:
-        """The same as a function of x, z = S x, with S (..., m, n)."""
+        """The function of x where z = S x, with S (..., m, n)."""
         product = _turned(S) @ (self.hessian @ S)
         return Quadratic(_times(_turned(S), self.gradient), _symmetric(product))
 
@@ -77,7 +77,7 @@ def _dot(x: Array, y: Array) -> Array:
 
 
 def first_failure(before: Array, now: Array) -> Array:
-    """What `definite` of a `Cholesky` is after two of them, one after the other."""
+    """The `Cholesky.definite` of two factors in sequence: that of the first that failed."""
     return np.where(before < 1.0, before, now)
 
 
