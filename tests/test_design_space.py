@@ -220,7 +220,7 @@ def test_arrays_are_tried_beside_one_pipeline():
     assert made.latency <= turns.latency
     errors = made.function.errors(**made.samples(500))
     assert turns.error == pytest.approx(errors.largest["tau"] / errors.magnitude["tau"], rel=0.3)
-    (mark,) = (m for m in made._marks(front) if m.own)
+    (mark,) = (m for m in made._marks(front) if m.is_this)
     assert mark.algorithm == "serial, limbs in turn"
     with pytest.raises(
         fl.CompileError,
@@ -249,7 +249,7 @@ def test_arrays_of_all_functions_are_tried_beside_stations():
     assert made.choices["arrays"] == "auto"
     assert made.cost.shares.dsps == pytest.approx(turns.dsp)
     assert max(made.latency.values()) <= turns.latency
-    (mark,) = (m for m in made._marks(front) if m.own)
+    (mark,) = (m for m in made._marks(front) if m.is_this)
     assert mark.algorithm == "factor, limbs and columns in turn"
     two = fl.multifunction(robot, made.functions[:2], interval=8)
     with pytest.raises(ValueError, match=r"front is of all functions .* wanted inverse_dynamics, "):

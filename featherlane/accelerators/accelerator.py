@@ -264,8 +264,8 @@ class Accelerator(ABC):
         return marks(front, of, self.choices, self.interval)
 
     def _written_trace(self, file: str | Path, spans: Iterator[traces.Span]) -> Path:
-        told = {"design": self.name, "summary": self.summary}
-        data = traces.trace([*spans], self.clock, told)
+        about = {"design": self.name, "summary": self.summary}
+        data = traces.trace([*spans], self.clock, about)
         return written(file, json.dumps(data, separators=(",", ":")) + "\n")
 
 

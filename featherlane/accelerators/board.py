@@ -19,7 +19,7 @@ from featherlane.backends.fpga.board.core import (
     WordField,
     Words,
 )
-from featherlane.backends.fpga.board.document import page, told
+from featherlane.backends.fpga.board.document import page, summary
 from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
 from featherlane.backends.fpga.board.packets import Rate
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
@@ -55,7 +55,7 @@ class Board:
 
     @property
     def facts(self) -> BoardFacts:
-        """What a host must know; board.json has it."""
+        """The facts that a host needs; board.json has them."""
         return folder.facts_of(self.wrapped)
 
     @property
@@ -66,7 +66,7 @@ class Board:
     @property
     def summary(self) -> str:
         """A line with the main figures."""
-        return told(self.rate)
+        return summary(self.rate)
 
     def __str__(self) -> str:
         """The page on packets and registers, in Markdown."""
@@ -88,8 +88,8 @@ class Board:
         """
         for name in dma.keys() - DMA:
             raise TypeError(f"simulated takes no {name!r}{instead(name, DMA)}")
-        given = {name: whole(name, value, *DMA[name]) for name, value in dma.items()}
-        return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **given), tasks_per_packet)
+        options = {name: whole(name, value, *DMA[name]) for name, value in dma.items()}
+        return BoardDriver(self.facts, SimulatedBoard(self.wrapped, **options), tasks_per_packet)
 
 
 # Several functions
@@ -108,9 +108,9 @@ def core_of_functions(
     network, plan = circuit.network, layout(circuit.network)
     tasks, results = list[WordField](), list[WordField]()
     constants, shapes = list[KnownEntry](), dict[str, tuple[int, ...]]()
-    for own in (tasks, results):
+    for fields in (tasks, results):
         for name, (offset, width) in ((SELECTOR, plan.code), (TAG, plan.tag)):
-            own.append(WordField(((name, 0),), offset, width, signed=False))
+            fields.append(WordField(((name, 0),), offset, width, signed=False))
     for function, code in network.codes.items():
         for place in plan.inputs[function]:
             tasks.append(WordField((place.entry,), *place[1:], when=code))

@@ -116,18 +116,18 @@ class Computation(ABC):
         return self.cut(interval) if self.spec.arrays else (self.flat, None)
 
     @cached_property
-    def given(self) -> dict[str, Ends]:
+    def ranges(self) -> dict[str, Ends]:
         """The ranges of the spec, in the shapes of the inputs."""
         return checked_ranges(named_in_ranges(self.shapes), self.spec.ranges)
 
     @cached_property
     def limits(self) -> Mapping[str, Ends]:
         """The least and the largest numbers of each input."""
-        return {**self.given, **self.drawn(1)[0]}
+        return {**self.ranges, **self.drawn(1)[0]}
 
     def drawn(self, states: int, seed: int = 1) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
         """The limits of inputs, and random states within them."""
-        options = self.shapes, self.given, seed, states
+        options = self.shapes, self.ranges, seed, states
         return input_ranges(self.model, *options, variant=self.variant)
 
     def error(self, datapath: Datapath, states: int) -> float:
@@ -244,7 +244,7 @@ class PassComputation(Computation):
         """
         model, method, functions = self.model, str(self.spec.algorithm), self.spec.functions
         kind, data, small = Formats.named(self.spec.format)
-        samples, bounds = pass_ranges(model, self.given, self.variant)
+        samples, bounds = pass_ranges(model, self.ranges, self.variant)
         if method == BOUNDED and tree_of(model).coupled:
             raise CompileError(
                 f"algorithm is {method!r}: joints of {model.name!r} share coordinates"
@@ -262,11 +262,11 @@ class PassComputation(Computation):
         check_constants(self.model.name, self.spec.functions, graph)
 
     def function(self, name: str, datapath: Datapath) -> FixedFunction:
-        own = self.model._function(variant_of(name, self.variant))
+        exact = self.model._function(variant_of(name, self.variant))
         make = lambda: function_datapath(datapath, name)
         bounds = lambda: entry_bounds(self.limits)
         origin = PassComputation.function, (self, name, datapath)
-        return FixedFunction(own, make, bounds, self.spec.algorithm, origin)
+        return FixedFunction(exact, make, bounds, self.spec.algorithm, origin)
 
     def cut(self, interval: int) -> Cut:
         organisation = self._arrays.at(interval)
@@ -275,7 +275,7 @@ class PassComputation(Computation):
     @cached_property
     def _arrays(self) -> Organiser[StationArrays]:
         model, spec = self.model, self.spec
-        assign = pass_formats(model, spec.format, self.given)
+        assign = pass_formats(model, spec.format, self.ranges)
         if spec.algorithm != FACTOR:
             raise HasNoArrays(
                 f"algorithm is {spec.algorithm!r}: in arrays limbs would wait for each other; "

@@ -121,20 +121,20 @@ class Designer:
         if spec.is_network:
             subject, takes = f"{len(spec.functions)} functions", "take"
         return CompileError(
-            f"{subject} at interval {interval} {takes} {needed.told(0)}: {would}; formats with "
-            f"fewer bits {fewer}"
+            f"{subject} at interval {interval} {takes} {needed.percentages(0)}: {would}; formats "
+            f"with fewer bits {fewer}"
         )
 
 
-def latency_of(made: Design | Network) -> Mapping[str, int]:
+def latency_of(design: Design | Network) -> Mapping[str, int]:
     """Cycles from a task to its result, by function of a network; those of a pipeline as one."""
-    return latencies(made) if isinstance(made, Network) else {"": made.latency}
+    return latencies(design) if isinstance(design, Network) else {"": design.latency}
 
 
-def _is_no_slower(made: Design | Network, other: Design | Network) -> bool:
+def _is_no_slower(design: Design | Network, other: Design | Network) -> bool:
     """Tells whether a design gives all results as early as another one."""
     cycles = latency_of(other)
-    return all(n <= cycles[name] for name, n in latency_of(made).items())
+    return all(n <= cycles[name] for name, n in latency_of(design).items())
 
 
 def interval_that_fits(

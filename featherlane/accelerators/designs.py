@@ -100,9 +100,9 @@ def accelerator(
         frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
         ranges={} if ranges is None else ranges,
     )
-    made = designed(model, spec, name)
-    assert isinstance(made, PipelineAccelerator), "the spec is of one function"
-    return made
+    pipeline = designed(model, spec, name)
+    assert isinstance(pipeline, PipelineAccelerator), "the spec is of one function"
+    return pipeline
 
 
 def multifunction(
@@ -181,9 +181,9 @@ def multifunction(
         tag_bits=int(tag_bits),
         ranges={} if ranges is None else ranges,
     )
-    made = designed(model, spec, name)
-    assert isinstance(made, NetworkAccelerator), "the spec is of several functions"
-    return made
+    network = designed(model, spec, name)
+    assert isinstance(network, NetworkAccelerator), "the spec is of several functions"
+    return network
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:
@@ -207,12 +207,12 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     computation.check_outputs(flat_of(whole).graph)
     computation.check_overflow(flat_of(whole))
     designer = Designer(top, computation.spec)
-    made, cost, whole = designer.best(whole, spec.interval)
+    design, cost, whole = designer.best(whole, spec.interval)
     if not cost.fits:
         raise designer.refusal(whole, cost)
     if organisation is not None:
         organisation = replace(organisation, design=whole)  # type: ignore[arg-type]
     fields = top, computation, flat_of(whole), cost, organisation
-    if isinstance(made, Network):
-        return NetworkAccelerator(*fields, made)
-    return PipelineAccelerator(*fields, made)
+    if isinstance(design, Network):
+        return NetworkAccelerator(*fields, design)
+    return PipelineAccelerator(*fields, design)

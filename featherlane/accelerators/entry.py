@@ -112,10 +112,10 @@ class Accelerators:
         # Without a bound of the interval the smallest one that has a design has the best.
         for step in [tried] if interval is not None else [[n] for n in tried]:
             for point in space.front(formats, step, algorithms, kinds).within(bounds):
-                made = designed(model, space.spec_of(point), name)
-                dsps, luts, *_ = made.cost.shares  # the search's, but for other schedules
+                accelerator = designed(model, space.spec_of(point), name)
+                dsps, luts, *_ = accelerator.cost.shares  # the search's, but for other schedules
                 if dsps <= bounds.get("dsp", 100) and luts <= bounds.get("lut", 100):
-                    return made
+                    return accelerator
         raise CompileError(_refusal(space.front(formats, tried, algorithms, kinds), bounds))
 
     def front(
@@ -173,54 +173,54 @@ def _space(
     )
     target = spec.target
     with np.printoptions(threshold=sys.maxsize, precision=17):  # all entries, exactly
-        told = repr(ranges)
-    key = function, target.name, target.model, target.clock, sharing, told
+        written = repr(ranges)
+    key = function, target.name, target.model, target.clock, sharing, written
     return kept(model, key, lambda: Space(model, spec))
 
 
 def _formats_and_algorithms(formats: Any, algorithms: Any) -> tuple[list[str], list[str] | None]:
-    """Those that are tried; None: all algorithms."""
+    """The formats and algorithms that are tried; None: all algorithms."""
     chosen = None if algorithms is None else _names("algorithms", algorithms, [DEFERRED, FACTOR])
     return _names("formats", formats, FORMATS), chosen
 
 
-def _names(argument: str, given: Any, known: Sequence[str]) -> list[str]:
-    """What is tried, each once. Raises ValueError for what is no list of names."""
-    found = _several(argument, given, known)
-    for name in found:
+def _names(argument: str, names: Any, known: Sequence[str]) -> list[str]:
+    """The names that are tried, each once. Raises ValueError unless it is a list of names."""
+    listed = _several(argument, names, known)
+    for name in listed:
         if not isinstance(name, str):
             raise ValueError(f"{argument} has {shown(name)}: wanted names, as {shown(known)}")
-    return [*dict.fromkeys(found)]
+    return [*dict.fromkeys(listed)]
 
 
-def _arrays(given: Any, function: str | None) -> list[str | None]:
-    """What is tried in turn. Raises ValueError for what is none."""
+def _arrays(arrays: Any, function: str | None) -> list[str | None]:
+    """The kinds of arrays that are tried. Raises ValueError for other ones."""
     known = [None, AUTO] if function is None else [None, *ARRAYS]
-    found = _several("arrays", given, known)
-    for kind in found:
+    kinds = _several("arrays", arrays, known)
+    for kind in kinds:
         if kind not in known:
             of = "all functions" if function is None else "a function"
             raise ValueError(f"arrays of {of} has {shown(kind)}: {one_of(kind, known)}")
-    return [*dict.fromkeys(found)]
+    return [*dict.fromkeys(kinds)]
 
 
-def _several(name: str, given: Any, known: Sequence[Any]) -> list[Any]:
-    """What is tried, as a list. Raises ValueError for what has nothing, and for a text."""
-    found = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*given]
-    if not found:
-        raise ValueError(f"{name} is {shown(given)}: wanted a list of some, as {shown(known)}")
-    return found
+def _several(name: str, values: Any, known: Sequence[Any]) -> list[Any]:
+    """The values that are tried, as a list. Raises ValueError for none, and for a text."""
+    listed = [] if isinstance(values, str) or not isinstance(values, Iterable) else [*values]
+    if not listed:
+        raise ValueError(f"{name} is {shown(values)}: wanted a list of some, as {shown(known)}")
+    return listed
 
 
 def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
     """The intervals up to a bound, with the bound. Raises ValueError for what is no interval."""
-    given = _several("intervals", intervals, INTERVALS)
-    for n in given:
+    listed = _several("intervals", intervals, INTERVALS)
+    for n in listed:
         if not is_count(n) or n > SLOWEST:
             raise ValueError(
                 f"intervals has {shown(n)}: wanted whole numbers of cycles, 1 to {SLOWEST}"
             )
-    tried = {*map(int, given)}
+    tried = {*map(int, listed)}
     if most is None:
         return sorted(tried)
     if not 1 <= most <= SLOWEST:
@@ -230,31 +230,31 @@ def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
 
 def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
     asked = ", ".join(f"{name} up to {most:g}{UNITS[name]}" for name, most in bounds.items())
-    told = f"no design of {front.function} of {front.robot} has {asked or 'room'}"
+    refusal = f"no design of {front.function} of {front.robot} has {asked or 'room'}"
     nearest: Point | None = front.nearest(bounds)
     if nearest is None:
         smallest = min(front.points, key=lambda p: max(p.dsp, p.luts, p.ffs), default=None)
         if smallest is None:
-            return f"{told}: {'; '.join(front.refused.values())}"
+            return f"{refusal}: {'; '.join(front.refused.values())}"
         turns = AUTO if front.function == ALL_FUNCTIONS else LIMBS
         untried = smallest.luts > 100 and not any(point.arrays for point in front.points)
         fewer = f", arrays={[turns]} fewer LUTs where limbs are alike" if untried else ""
         return (
-            f"{told}: none fits {front.device}; the smallest has {smallest}, {smallest.luts:.0f} % "
-            f"of the LUTs and {smallest.ffs:.0f} % of the flip-flops: longer intervals= need less"
-            f"{fewer}"
+            f"{refusal}: none fits {front.device}; the smallest has {smallest}, "
+            f"{smallest.luts:.0f} % of the LUTs and {smallest.ffs:.0f} % of the flip-flops: "
+            f"longer intervals= need less{fewer}"
         )
     if not isfinite(nearest.error):
-        return f"{told}: random states overflow, or are lost, in all that fit, as in {nearest}"
+        return f"{refusal}: random states overflow, or are lost, in all that fit, as in {nearest}"
     missed = [
         name
-        for name, own in zip(GOALS, nearest.goals, strict=True)
-        if name in bounds and own > bounds[name]
+        for name, figure in zip(GOALS, nearest.goals, strict=True)
+        if name in bounds and figure > bounds[name]
     ]
     if not missed:  # what is made of it has more than the search told
         missed = [name for name in ("dsp", "lut") if name in bounds]
     luts = f", {nearest.luts:.2g} % of the LUTs" if "lut" in missed else ""
-    return f"{told}: the nearest misses {' and '.join(missed)}, with {nearest}{luts}"
+    return f"{refusal}: the nearest misses {' and '.join(missed)}, with {nearest}{luts}"
 
 
 accelerator = Accelerators()

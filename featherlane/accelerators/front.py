@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class DesignChoice(NamedTuple):
-    """What the designs of all intervals share."""
+    """The choices that designs of all intervals share."""
 
     format: str
     algorithm: str | None
@@ -30,7 +30,7 @@ class DesignChoice(NamedTuple):
     def __str__(self) -> str:
         what = "limbs and columns" if self.arrays == AUTO else self.arrays
         turns = f"{what} in turn" if what else None
-        return ", ".join(told for told in (self.format, self.algorithm, turns) if told)
+        return ", ".join(text for text in (self.format, self.algorithm, turns) if text)
 
 
 class Point(NamedTuple):
@@ -61,12 +61,12 @@ class Point(NamedTuple):
 
     @property
     def goals(self) -> tuple[float, ...]:
-        """What is to be small, in the order of `GOALS`."""
+        """The figures to minimise, in the order of `GOALS`."""
         return self.interval, self.dsp, self.error, self.latency, self.luts
 
     @property
     def choice(self) -> DesignChoice:
-        """What it shares with the designs of other intervals."""
+        """The choices that it shares with designs of other intervals."""
         return DesignChoice(self.format, self.algorithm, self.arrays)
 
     def __str__(self) -> str:
@@ -91,17 +91,17 @@ class Front:
 
     @property
     def best(self) -> tuple[Point, ...]:
-        """Those that fit and that no other one equals or beats in interval, DSPs, error and
+        """The designs that fit and that no other one equals or beats in interval, DSPs, error and
         latency: the Pareto front. LUTs count as a bound alone: with them nearly all would be here.
         """
         return tuple(pareto([p for p in self.points if p.fits], key=lambda p: p.goals[:FRONT]))
 
     def within(self, bounds: Mapping[str, float]) -> list[Point]:
-        """Those that fit and keep the bounds, by name of `GOALS`: the best first in what has no
-        bound, in the order of `GOALS`, then in what has one. None overflows in random states.
+        """The designs that fit and keep the bounds, by name of `GOALS`: the best first in what has
+        no bound, in the order of `GOALS`, then in what has one. None overflows in random states.
         """
-        found = [p for p in self.points if p.fits and _excess(p, bounds) <= 0]
-        return sorted(found, key=lambda p: _rank(p, bounds))
+        points = [p for p in self.points if p.fits and _excess(p, bounds) <= 0]
+        return sorted(points, key=lambda p: _rank(p, bounds))
 
     def nearest(self, bounds: Mapping[str, float]) -> Point | None:
         """The one that misses its worst bound by the smallest part; None if none fits."""
@@ -120,14 +120,14 @@ def marks(
         raise TypeError(f"front is {shown(front)}: wanted what accelerator.front returns, or None")
     came = front.robot, front.function, front.device, front.clock
     if came != of:
-        told = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, of)]
-        raise ValueError(f"front is of {told[0]}: wanted {told[1]}, as this design is")
-    best, own = {*front.best}, DesignChoice(*(choices[name] for name in DesignChoice._fields))
+        described = [f"{f} of {robot} on {on} at {ns:g} ns" for robot, f, on, ns in (came, of)]
+        raise ValueError(f"front is of {described[0]}: wanted {described[1]}, as this design is")
+    best, choice = {*front.best}, DesignChoice(*(choices[name] for name in DesignChoice._fields))
     return [
         Mark(
             p.interval, p.latency, p.dsp, p.error, p.format,
             str(DesignChoice(p.algorithm or "", None, p.arrays)), p.bits,
-            p in best, (p.choice, p.interval) == (own, interval),
+            p in best, (p.choice, p.interval) == (choice, interval),
         )
         for p in front.points
         if p.fits
@@ -140,9 +140,9 @@ def pareto(points: Iterable[T], key: Callable[[T], tuple[float, ...]]) -> Iterat
     """
     kept = list[tuple[float, ...]]()
     for point in sorted(points, key=key):  # what beats a point stands before it
-        own = key(point)
-        if not any(all(x <= y for x, y in zip(other, own, strict=True)) for other in kept):
-            kept.append(own)
+        numbers = key(point)
+        if not any(all(x <= y for x, y in zip(other, numbers, strict=True)) for other in kept):
+            kept.append(numbers)
             yield point
 
 
@@ -162,13 +162,13 @@ def _excess(point: Point, bounds: Mapping[str, float]) -> float:
     return max((named[name] / most - 1 for name, most in bounds.items()), default=0.0)
 
 
-def checked_bounds(**given: Any) -> dict[str, float]:
+def checked_bounds(**bounds: Any) -> dict[str, float]:
     """Returns the bounds that are given. Raises ValueError for what is no positive number."""
-    found = {}
-    for name, most in given.items():
+    checked = {}
+    for name, most in bounds.items():
         if most is None:
             continue
         if not is_real(most, 0, float_info.max) or not most:
             raise ValueError(f"{name} is {shown(most)}: wanted the most it may be, above 0")
-        found[name] = float(most)
-    return found
+        checked[name] = float(most)
+    return checked

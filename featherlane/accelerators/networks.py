@@ -126,12 +126,12 @@ class NetworkAccelerator(Accelerator):
 
     def tasks(self, count: int, seed: int = 1) -> list[Task]:
         """Random tasks of all functions, in random order."""
-        rng, found, count = np.random.default_rng(seed), list[Task](), counted("count", count)
+        rng, tasks, count = np.random.default_rng(seed), list[Task](), counted("count", count)
         names = [self.functions[n] for n in rng.integers(0, len(self.functions), count)]
         samples = {name: self.samples(name, count, seed) for name in set(names)}
         for n, name in enumerate(names):
-            found.append(Task(name, {key: x[n] for key, x in samples[name].items()}))
-        return found
+            tasks.append(Task(name, {key: x[n] for key, x in samples[name].items()}))
+        return tasks
 
     def schedule(
         self,
@@ -175,19 +175,19 @@ class NetworkAccelerator(Accelerator):
         """
         stalls, seed = checked_run(simulator, stalls, seed)
         batch, circuit_ = self._words.batch(tasks), folder.simulated(self.circuit)
-        given = self._words.given(batch)
+        inputs = self._words.packed(batch)
         check_after(after, len(batch.names))
         if after is not None:
             if simulator != "verilator" or len(batch.rows) > 1:
                 wanted = "a task or None for each of tasks of one function, in Verilator"
                 raise ValueError(f"after is {shown(after)}: wanted {wanted}")
             behind = np.array([0 if n is None else n + 1 for n in after])
-            found = simulate.in_verilator(circuit_, given, stalls, seed, behind)
+            streams = simulate.in_verilator(circuit_, inputs, stalls, seed, behind)
         elif simulator == "icarus":
-            found = simulate.in_icarus(circuit_, given, stalls, seed)
+            streams = simulate.in_icarus(circuit_, inputs, stalls, seed)
         else:
-            found = simulate.in_verilator(circuit_, given, stalls, seed)
-        return self._words.run(batch, found)
+            streams = simulate.in_verilator(circuit_, inputs, stalls, seed)
+        return self._words.run(batch, streams)
 
     @cached_property
     def _words(self) -> TaskWords:
@@ -228,7 +228,7 @@ class NetworkAccelerator(Accelerator):
         written to, or holds another design.
         """
         batch = self._words.batch(self.tasks(counted("tasks", tasks)))
-        vectors = self._words.given(batch), self._words.wanted(batch)
+        vectors = self._words.packed(batch), self._words.wanted(batch)
         return folder.write(self.circuit, folder_, vectors, self.facts, self.device.constraints)
 
     def report(
@@ -244,8 +244,8 @@ class NetworkAccelerator(Accelerator):
         ValueError for that of something else and for a file that cannot be written.
         """
         names = self._listed(tasks)
-        subject, found = self._subject(front), self.schedule(names)
-        return written(file, page.network_page(subject, self.network, names, found))
+        subject, timeline = self._subject(front), self.schedule(names)
+        return written(file, page.network_page(subject, self.network, names, timeline))
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,
@@ -255,8 +255,8 @@ class NetworkAccelerator(Accelerator):
         options: those of `schedule`. Raises ValueError for a file that cannot be written.
         """
         names = self._listed(tasks)
-        found = self.schedule(names, **options)
-        return self._written_trace(file, traces.network_spans(self.network, found, names))
+        timeline = self.schedule(names, **options)
+        return self._written_trace(file, traces.network_spans(self.network, timeline, names))
 
     def _listed(self, tasks: Sequence[str] | None) -> list[str]:
         """The functions of the tasks of a timeline: all of them twice by default."""
@@ -269,7 +269,7 @@ class NetworkAccelerator(Accelerator):
         return (
             f"{len(self.functions)} functions at interval {self.interval}, "
             f"{min(self.latency.values())} to {slowest} cycles of {self.clock:g} ns, "
-            f"{self.cost.told(1)}"
+            f"{self.cost.percentages(1)}"
         )
 
     def __str__(self) -> str:

@@ -35,10 +35,10 @@ STREAM = 2  # cycles that the streams add to a pipeline's latency
 
 
 class Run(NamedTuple):
-    """What a simulation gives. outputs: integers (..., *shape) by name, "lost" among them; results:
-    the numbers that they stand for; accepted, emitted: the clock cycles in which each state, in C
-    order, went in and its result came out; saturated: entries of each input beyond its format;
-    design: a digest of the sources that were simulated.
+    """The results of a simulation. outputs: integers (..., *shape) by name, "lost" among them;
+    results: the numbers that they stand for; accepted, emitted: the clock cycles in which each
+    state, in C order, went in and its result came out; saturated: entries of each input beyond its
+    format; design: a digest of the sources that were simulated.
     """
 
     outputs: dict[str, np.ndarray]
@@ -146,7 +146,7 @@ class PipelineAccelerator(Accelerator):
         """A line with the main figures."""
         return (
             f"interval {self.interval}, latency {self.latency} cycles of {self.clock:g} ns, "
-            f"{self.cost.told(1)}"
+            f"{self.cost.percentages(1)}"
         )
 
     def __str__(self) -> str:
@@ -192,8 +192,8 @@ class PipelineAccelerator(Accelerator):
             raise ValueError(f"run is of another design: wanted a simulation of {self.name}")
         else:
             accepted, emitted = run.accepted.tolist(), run.emitted.tolist()
-        found = traces.spans(boxes(self.design, self.cost), self.latency, accepted, emitted)
-        return self._written_trace(file, found)
+        spans = traces.spans(boxes(self.design, self.cost), self.latency, accepted, emitted)
+        return self._written_trace(file, spans)
 
     def simulate(
         self,
@@ -211,19 +211,19 @@ class PipelineAccelerator(Accelerator):
         """
         stalls, seed = checked_run(simulator, stalls, seed)
         lead, states = self._states(inputs)
-        made = self.design
-        given, saturated = quantised(made.datapath, states)
-        values = words.given_values(made.datapath, made.inputs, given)
+        design = self.design
+        inputs_of_circuit, saturated = quantised(design.datapath, states)
+        values = words.given_values(design.datapath, design.inputs, inputs_of_circuit)
         with TemporaryDirectory() as place:
-            folder.write(made, place, *self._integers(1))  # a simulation needs no report
-            found = SIMULATORS[simulator](place, values, stalls, seed)
-        integers = words.results_of(made.datapath, made.outputs, found.values)
-        numbers = floats(made.datapath, integers)
+            folder.write(design, place, *self._integers(1))  # a simulation needs no report
+            streams = SIMULATORS[simulator](place, values, stalls, seed)
+        integers = words.results_of(design.datapath, design.outputs, streams.values)
+        numbers = floats(design.datapath, integers)
         outputs, results = (
             {name: x.reshape(lead + x.shape[1:]) for name, x in values.items()}
             for values in (integers, numbers)
         )
-        return Run(outputs, results, found.accepted, found.emitted, saturated, self._digest)
+        return Run(outputs, results, streams.accepted, streams.emitted, saturated, self._digest)
 
     def _states(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
         """Returns the leading dimensions of inputs, and the inputs with these as one."""

@@ -1,4 +1,4 @@
-"""What one pass of several functions of a robot reads: the shapes of all inputs, random states
+"""The inputs of one pass of several functions of a robot: the shapes of all inputs, random states
 within their ranges, and the formats that hold them.
 """
 
@@ -19,7 +19,7 @@ from featherlane.functions.variants import input_shapes
 
 
 class PassRanges(NamedTuple):
-    """What is given to a pass. samples: random states, of tasks of both kinds: with an
+    """The inputs of a pass. samples: random states, of tasks of both kinds: with an
     acceleration, and with the torques for one; bounds: of entries of inputs.
     """
 
@@ -29,24 +29,24 @@ class PassRanges(NamedTuple):
 
 def shapes_of(model: Model, wrenches: Variant = NO_WRENCHES) -> dict[str, tuple[int, ...]]:
     """The shapes of all inputs that functions have."""
-    n, own = model.nv, input_shapes(model, wrenches)
-    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n), **own}
+    n, of_wrenches = model.nv, input_shapes(model, wrenches)
+    return {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n), **of_wrenches}
 
 
 def pass_ranges(
-    model: Model, given: Mapping[str, Ends], wrenches: Variant = NO_WRENCHES
+    model: Model, ranges: Mapping[str, Ends], wrenches: Variant = NO_WRENCHES
 ) -> PassRanges:
-    """Returns random states and bounds. given: ranges of inputs by name; wrenches: the axes and
+    """Returns random states and bounds. ranges: ranges of inputs by name; wrenches: the axes and
     frames of f_ext.
     """
-    limits, samples = input_ranges(model, shapes_of(model, wrenches), {**given}, variant=wrenches)
+    limits, samples = input_ranges(model, shapes_of(model, wrenches), {**ranges}, variant=wrenches)
     still = {**samples, "a": np.zeros_like(samples["a"])}
     both = {name: np.concatenate([x, still[name]]) for name, x in samples.items()}
-    return PassRanges(both, entry_bounds({**given, **limits}))
+    return PassRanges(both, entry_bounds({**ranges, **limits}))
 
 
-def pass_formats(model: Model, format: str, given: Mapping[str, Ends]) -> Assign:
-    """Returns what gives the graph of a pass in arrays its formats. given: ranges of inputs by
+def pass_formats(model: Model, format: str, ranges: Mapping[str, Ends]) -> Assign:
+    """Returns what gives the graph of a pass in arrays its formats. ranges: ranges of inputs by
     name. Raises CompileError for proved formats.
     """
-    return formats_in_arrays(format, lambda: pass_ranges(model, given))
+    return formats_in_arrays(format, lambda: pass_ranges(model, ranges))

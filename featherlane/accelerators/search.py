@@ -123,14 +123,14 @@ class Space:
     def _look(self, choice: DesignChoice, interval: int, computation: Computation) -> Point:
         whole, _ = computation.at(interval)
         error = self._error(computation, whole)
-        made, needed, _ = Designer("tried", computation.spec, RUNS).best(whole, interval)
+        design, needed, _ = Designer("tried", computation.spec, RUNS).best(whole, interval)
         dsp, luts, ffs, _ = needed.shares
-        words, bits = _moved(made)
+        words, bits = _moved(design)
         return Point(
             choice.format,
             choice.algorithm,
             interval,
-            [*latency_of(made).values()][-1],
+            [*latency_of(design).values()][-1],
             dsp,
             error,
             round(needed.total.dsps),
@@ -142,11 +142,11 @@ class Space:
         )
 
 
-def _moved(made: Design | Network) -> tuple[int, int]:
+def _moved(design: Design | Network) -> tuple[int, int]:
     """The words and the bits of a task and its results, of the last function of a network."""
-    if isinstance(made, Network):
-        return [*moved(made).values()][-1]
-    return len(made.inputs) + len(made.outputs), made.input_bits + made.output_bits
+    if isinstance(design, Network):
+        return [*moved(design).values()][-1]
+    return len(design.inputs) + len(design.outputs), design.input_bits + design.output_bits
 
 
 def kept(model: Model, key: Any, make: Callable[[], Space]) -> Space:

@@ -29,9 +29,9 @@ class Task(NamedTuple):
 
 
 class TaskRun(NamedTuple):
-    """What a simulation of tasks gives, by their numbers. outputs: integers by name, "lost" among
-    them where something divides; results: the numbers that they stand for; accepted, emitted: the
-    clock cycles in which each task went in and its result came out.
+    """The results of a simulation of tasks, by their numbers. outputs: integers by name, "lost"
+    among them where something divides; results: the numbers that they stand for; accepted, emitted:
+    the clock cycles in which each task went in and its result came out.
     """
 
     outputs: tuple[dict[str, np.ndarray], ...]
@@ -75,18 +75,18 @@ class TaskWords:
 
     def batch(self, tasks: Sequence[Any]) -> Batch:
         """Tasks as integers. Raises ValueError for what is no task."""
-        given = listed("tasks", tasks)
-        checked = [self._checked(n, task) for n, task in enumerate(given)]
-        made = Batch([name for name, _ in checked], {}, {})
-        for n, name in enumerate(made.names):
-            made.rows.setdefault(name, []).append(n)
-        for name, own in made.rows.items():
+        listed_tasks = listed("tasks", tasks)
+        checked = [self._checked(n, task) for n, task in enumerate(listed_tasks)]
+        batch = Batch([name for name, _ in checked], {}, {})
+        for n, name in enumerate(batch.names):
+            batch.rows.setdefault(name, []).append(n)
+        for name, rows in batch.rows.items():
             datapath = self.evaluator(name).datapath
             states = {
-                key: np.stack([checked[n][1][key] for n in own]) for key in datapath.graph.inputs
+                key: np.stack([checked[n][1][key] for n in rows]) for key in datapath.graph.inputs
             }
-            made.integers[name] = quantised(datapath, states)[0]
-        return made
+            batch.integers[name] = quantised(datapath, states)[0]
+        return batch
 
     def _checked(self, n: int, task: Any) -> tuple[str, dict[str, np.ndarray]]:
         try:
@@ -100,64 +100,64 @@ class TaskWords:
             came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
             wanted = f"wanted {', '.join(shapes)}"
             raise ValueError(f"task {n} ({name}) has {came or 'nothing'}: {wanted}")
-        found = {}
+        arrays = {}
         for key, shape in shapes.items():
             x = np.asarray(inputs[key], np.float64)
             if x.shape != shape:
                 raise ValueError(f"task {n} ({name}): {key} has shape {x.shape}, wanted {shape}")
             if np.isnan(x).any():
                 raise ValueError(f"task {n} ({name}): {key} has a NaN: a circuit has numbers alone")
-            found[key] = x
-        return name, found
+            arrays[key] = x
+        return name, arrays
 
     def tags(self, count: int) -> np.ndarray:
         """The tags of so many tasks."""
         return np.arange(count) & (1 << self.network.tag_bits) - 1
 
-    def given(self, batch: Batch) -> np.ndarray:
+    def packed(self, batch: Batch) -> np.ndarray:
         """The words of inputs as bytes, a row for each task."""
         tags = self.tags(len(batch.names))
         return words.packed(self.network, batch.names, tags, batch.integers)
 
     def expected(self, batch: Batch) -> list[dict[str, np.ndarray]]:
-        """What the circuit gives for tasks, as integers by name, by the golden model."""
-        found: list[dict[str, np.ndarray]] = [{} for _ in batch.names]
-        for name, own in batch.rows.items():
+        """The results of the circuit for tasks, as integers by name, by the golden model."""
+        results_of: list[dict[str, np.ndarray]] = [{} for _ in batch.names]
+        for name, rows in batch.rows.items():
             results = self.evaluator(name)(batch.integers[name]).integers
-            for position, n in enumerate(own):
-                found[n] = {output: x[position] for output, x in results.items()}
-        return found
+            for position, n in enumerate(rows):
+                results_of[n] = {output: x[position] for output, x in results.items()}
+        return results_of
 
     def wanted(self, batch: Batch) -> np.ndarray:
         """The words of results as bytes, a row for each task, by the golden model."""
         plan = words.layout(self.network).results
         values: list[dict[Entry, int]] = []
         for name, outputs in zip(batch.names, self.expected(batch), strict=True):
-            own = SHARES[name].outputs
+            outputs_of = SHARES[name].outputs
             flat = {key: x.ravel() for key, x in outputs.items()}
             entries = [place.entry for place in plan[name]]
-            values.append({(key, n): int(flat[own.get(key, key)][n]) for key, n in entries})
+            values.append({(key, n): int(flat[outputs_of.get(key, key)][n]) for key, n in entries})
         return words.packed_results(self.network, batch.names, self.tags(len(values)), values)
 
-    def run(self, batch: Batch, found: Streams) -> TaskRun:
+    def run(self, batch: Batch, streams: Streams) -> TaskRun:
         """The results of a simulation by task: those of one function come in order. Raises
         CompileError for a tag that is not the task's.
         """
         count, tags = len(batch.names), self.tags(len(batch.names))
-        waiting = {name: iter(own) for name, own in batch.rows.items()}
+        waiting = {name: iter(rows) for name, rows in batch.rows.items()}
         by_code = {code: name for name, code in self.network.codes.items()}
         outputs: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
         results: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
         emitted = np.zeros(count, np.int64)
-        came = words.unpacked(self.network, found.words)
-        for word, cycle in zip(came, found.emitted, strict=True):
+        came = words.unpacked(self.network, streams.words)
+        for word, cycle in zip(came, streams.emitted, strict=True):
             name = by_code[word.code]
             n = next(waiting[name])
             if tags[n] != word.tag:
                 raise CompileError(f"task {n} ({name}) has tag {tags[n]}, its result {word.tag}")
             outputs[n], emitted[n] = self._outputs(name, word.values), cycle
             results[n] = floats(self.evaluator(name).datapath, outputs[n])
-        return TaskRun(tuple(outputs), tuple(results), found.accepted, emitted)
+        return TaskRun(tuple(outputs), tuple(results), streams.accepted, emitted)
 
     def _outputs(self, name: str, values: Mapping[Entry, int]) -> dict[str, np.ndarray]:
         """The integers of a function's outputs, from those of the entries in a word: of equal
@@ -165,7 +165,7 @@ class TaskWords:
         """
         datapath = self.evaluator(name).datapath
         graph, of_pass = datapath.graph, SHARES[name].of_pass
-        found = {}
+        arrays = {}
         for output, (shape, nodes) in graph.outputs.items():
             key = of_pass[output]
             entries = [
@@ -174,8 +174,8 @@ class TaskWords:
                 else values[key, nodes.index(k)]
                 for k in nodes
             ]
-            found[output] = np.array(entries, np.int64).reshape(shape)
-        return found
+            arrays[output] = np.array(entries, np.int64).reshape(shape)
+        return arrays
 
 
 # Arguments
@@ -187,14 +187,14 @@ def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> N
         raise ValueError(f"function is {shown(name)}: {one_of(name, functions)}")
 
 
-def listed(name: str, given: Any, least: int = 1) -> list[Any]:
+def listed(name: str, values: Any, least: int = 1) -> list[Any]:
     """Returns the entries of an argument. Raises ValueError for a text, and for fewer of them."""
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    found = [*given] if several else []
-    if not several or len(found) < least:
-        came = "empty" if several else shown(given)
+    several = isinstance(values, Iterable) and not isinstance(values, str)
+    entries = [*values] if several else []
+    if not several or len(entries) < least:
+        came = "empty" if several else shown(values)
         raise ValueError(f"{name} is {came}: wanted a list" + " of one, or more" * (least > 0))
-    return found
+    return entries
 
 
 def check_arrivals(arrivals: Any, count: int) -> None:
@@ -217,13 +217,13 @@ def check_after(after: Any, count: int) -> None:
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
     """The values of an argument that has one for each task, of which there are `count`."""
     try:
-        found = [] if values is None else [*values]
+        listed = [] if values is None else [*values]
     except TypeError:
-        found = [values]
-    if values is not None and len(found) != count:
+        listed = [values]
+    if values is not None and len(listed) != count:
         wanted = f"wanted one for each of {count} tasks"
         raise ValueError(f"{name} is {shown(values)}: {wanted}")
-    return found
+    return listed
 
 
 def _is_whole(value: Any, end: float) -> bool:

@@ -61,8 +61,8 @@ DERIVATIVES = ("dtau_dq", "dtau_dv")  # what the product reads
 
 
 class StationKernels(NamedTuple):
-    """What a station computes, and the kernels that do, in an order in which none needs a later
-    one. Their nodes are those of the station's datapath.
+    """The datapath of a station, and the kernels that compute it, in an order in which none needs a
+    later one. Their nodes are those of the station's datapath.
     """
 
     datapath: Datapath
@@ -76,28 +76,29 @@ class StationArrays(Arrays):
     @property
     def of_stations(self) -> dict[str, list[SlotKernel]]:
         """The kernels of each station, in an order in which none needs a later one."""
-        found: dict[str, list[SlotKernel]] = {}
+        kernels: dict[str, list[SlotKernel]] = {}
         for part, kernel in self.kernels.items():
-            found.setdefault(STATIONS[part.station], []).append(kernel)
+            kernels.setdefault(STATIONS[part.station], []).append(kernel)
         if self.columns:
-            found.setdefault(STATIONS[0], []).extend(self.columns.values())
-        return found
+            kernels.setdefault(STATIONS[0], []).extend(self.columns.values())
+        return kernels
 
     @property
     def stations(self) -> dict[str, StationKernels]:
-        """What each station computes."""
+        """The datapath and the kernels of each station."""
         whole, kernels = self.whole, self.of_stations
         part = [STATIONS[0]] * len(whole.graph)
-        for station, own in kernels.items():
-            for member in (member for kernel in own for member in kernel.members):
+        for station, station_kernels in kernels.items():
+            for member in (member for kernel in station_kernels for member in kernel.members):
                 for op, k in zip(member.graph.op, member.nodes, strict=True):
                     if op != "input":
                         part[k] = station
         return {
             name: StationKernels(
-                made.datapath, tuple(_placed(kernel, made.node_map) for kernel in kernels[name])
+                part_datapath.datapath,
+                tuple(_placed(kernel, part_datapath.node_map) for kernel in kernels[name]),
             )
-            for name, made in parted(whole, part).items()
+            for name, part_datapath in parted(whole, part).items()
         }
 
 
@@ -138,11 +139,11 @@ def station_arrays(
         sets |= dict(kinds(columns))
     else:
         sets |= {Turn(0, n): [segment] for n, (_, segment) in enumerate(columns)}
-    datapath, constants, made = kernels_of(flat, sets, cutter.limbs, assign)
-    kernels = {part: kernel for part, kernel in made.items() if isinstance(part, ArrayPart)}
-    turns = {part: kernel for part, kernel in made.items() if isinstance(part, Turn)}
-    found = tuple(cutter.chains), tuple(cutter.groups), datapath, constants, kernels
-    return StationArrays(model, "functions", *found, turns)
+    datapath, constants, sweeps = kernels_of(flat, sets, cutter.limbs, assign)
+    kernels = {part: kernel for part, kernel in sweeps.items() if isinstance(part, ArrayPart)}
+    turns = {part: kernel for part, kernel in sweeps.items() if isinstance(part, Turn)}
+    flat_parts = tuple(cutter.chains), tuple(cutter.groups), datapath, constants, kernels
+    return StationArrays(model, "functions", *flat_parts, turns)
 
 
 def _stations(graph: Graph) -> list[int]:
@@ -160,10 +161,10 @@ def _traced(
     product = "da_dq" in wanted
     kept = [*wanted, *(name for name in DERIVATIVES if product and name not in wanted)]
 
-    def run(*given: Any) -> dict[str, Any]:
-        *inputs, tree = _with_tree(limbs, given)
-        found = all_functions(tree, *inputs, method=FACTOR)._asdict()
-        return {name: found[name] for name in kept}
+    def run(*scalars: Any) -> dict[str, Any]:
+        *inputs, tree = _with_tree(limbs, scalars)
+        results = all_functions(tree, *inputs, method=FACTOR)._asdict()
+        return {name: results[name] for name in kept}
 
     n = model.nv
     shapes = {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
@@ -188,14 +189,17 @@ def _traced(
         main.outputs = {
             name: out for name, out in main.outputs.items() if name in {*wanted, OPERANDS}
         }
-        made = rewritten(signed(simplify(main)))
-    return made if {*FROM_FACTOR} & {*wanted} else without_lost(made), calls, graphs
+        graph = rewritten(signed(simplify(main)))
+    return graph if {*FROM_FACTOR} & {*wanted} else without_lost(graph), calls, graphs
 
 
-def _with_tree(limbs: Limbs, given: Sequence[Any]) -> list[Any]:
+def _with_tree(limbs: Limbs, scalars: Sequence[Any]) -> list[Any]:
     """The inputs of the functions, and the tree with scalars in the place of constants."""
-    count = len(given) - len(limbs.inputs)
-    return [*given[:count], limbs.with_inputs(dict(zip(limbs.inputs, given[count:], strict=True)))]
+    count = len(scalars) - len(limbs.inputs)
+    return [
+        *scalars[:count],
+        limbs.with_inputs(dict(zip(limbs.inputs, scalars[count:], strict=True))),
+    ]
 
 
 def _with_calls(
@@ -223,20 +227,20 @@ def _with_calls(
         for part in parts
     ]
     circuits = [circuit_of_step(graph) for graph in graphs]
-    found: list[tuple[Turn, GraphSegment]] = []
-    given = flat.outputs[OPERANDS].nodes
+    called: list[tuple[Turn, GraphSegment]] = []
+    operands = flat.outputs[OPERANDS].nodes
     for call in calls:
         assert call.level == 0, "the product is the last step"
         graph, read = without_unread(circuits[call.function])
-        reads = tuple(place[given[call.operands[i]]] for i in read)
+        reads = tuple(place[operands[call.operands[i]]] for i in read)
         nodes = tuple(entered_as_is(graph, new, reads))
         gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
         turn = Turn(0, call.function)
-        found.append((turn, GraphSegment(turn, graph, reads, gives, nodes)))
+        called.append((turn, GraphSegment(turn, graph, reads, gives, nodes)))
         place |= {result[i]: k for i, k in zip(call.results, gives, strict=True) if i in result}
     new.outputs = {
         name: Output(out.shape, numbers(out.nodes))
         for name, out in flat.outputs.items()
         if name != OPERANDS
     }
-    return new, moved, found
+    return new, moved, called

@@ -57,8 +57,8 @@ def in_q16(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
 
 
 class Sums(NamedTuple):
-    """What siblings of a group on one chain give, added up. what: sets it apart from a Home, since
-    tuples of equal entries are equal.
+    """Sums of the results of siblings of a group on one chain. what: sets it apart from a Home,
+    since tuples of equal entries are equal.
     """
 
     chain: int
@@ -67,8 +67,8 @@ class Sums(NamedTuple):
 
 
 class StationHome(NamedTuple):
-    """Where a node belongs: a station of a design, by its place in their order, and a Home or Sums
-    in it. A function alone is one station.
+    """The partition of a node: a station of a design, by its place in their order, and a Home or
+    Sums in it. A function alone is one station.
     """
 
     station: int
@@ -166,8 +166,8 @@ def arrays(
     graph = traced(model, variant, algorithm, cutter.limbs)
     flat, parts = cutter.cut(without_root(graph, model.nv, cutter.free))
     sets = dict(cutter.sets(parts))
-    made = kernels_of(flat, sets, cutter.limbs, assign)
-    return Arrays(model, function, tuple(cutter.chains), tuple(cutter.groups), *made)
+    computed = kernels_of(flat, sets, cutter.limbs, assign)
+    return Arrays(model, function, tuple(cutter.chains), tuple(cutter.groups), *computed)
 
 
 class Kernels(NamedTuple):
@@ -188,8 +188,8 @@ def kernels_of(
     datapath = slots.united(_assigned(flat, assign, constants), alike)
     datapath = _with_tables(slots.united(narrowed(datapath), alike), limbs)
     tables = _table_nodes(datapath, constants)
-    made = {part: slots.slot_kernel(datapath, own, tables) for part, own in sets.items()}
-    return Kernels(datapath, constants, made)
+    kernels = {part: slots.slot_kernel(datapath, parts, tables) for part, parts in sets.items()}
+    return Kernels(datapath, constants, kernels)
 
 
 def one_station(graph: Graph) -> list[int]:
@@ -234,8 +234,8 @@ class Cutter:
     def sets(self, parts: Sequence[GraphSegment]) -> Iterator[tuple[ArrayPart, list[GraphSegment]]]:
         """Yields the part and the segments of each kernel, in an order of evaluation."""
         for station in sorted({_home(part).station for part in parts}):
-            own = {_home(p).home: p for p in parts if _home(p).station == station}
-            for part, alike in _sets(self.groups, own, self.shared):
+            by_home = {_home(p).home: p for p in parts if _home(p).station == station}
+            for part, alike in _sets(self.groups, by_home, self.shared):
                 yield part._replace(station=station), alike
 
     def _in_one_order(self, graph: Graph) -> Graph:
@@ -243,7 +243,7 @@ class Cutter:
         return in_branch_order(graph, *self._homes(graph), self._rank)
 
     def _rank(self, home: Hashable, value: tuple[str, int]) -> Any:
-        """Where an entry of a matrix by freedoms stands to a limb: freedoms that carry it first,
+        """The order of entries of a matrix by freedoms for a limb: freedoms that carry it first,
         then its own, then others.
         """
         assert isinstance(home, StationHome), "homes are those of stations"
@@ -256,8 +256,8 @@ class Cutter:
             c = self.chains[c].parent
 
         def near(k: int) -> tuple[int, int]:
-            own = self._chain_of[k]
-            return 2 if own not in carriers else int(own == array), k
+            chain = self._chain_of[k]
+            return 2 if chain not in carriers else int(chain == array), k
 
         return sorted(map(near, divmod(value[1], n)))
 
@@ -270,16 +270,16 @@ class Cutter:
         totals, station = totals or {}, self.stations(graph)
         wanted = wanted_by(graph, self.tree, self.chains, self.free) | self.wanted
         parents = [chain.parent for chain in self.chains]
-        own = partition(graph, parents, self._owners, wanted)
-        found: list[Hashable] = [
+        partitions = partition(graph, parents, self._owners, wanted)
+        station_homes: list[Hashable] = [
             StationHome(s, totals.get(k, home))
-            for k, (s, home) in enumerate(zip(station, own, strict=True))
+            for k, (s, home) in enumerate(zip(station, partitions, strict=True))
         ]
         inside: list[Any] = [ArrayPlacement(NOWHERE), *map(ArrayPlacement, range(len(self.chains)))]
         for c in (*reversed(range(len(self.chains))), NOWHERE):
             inside += [sums for sums in dict.fromkeys(totals.values()) if sums.chain == c]
             inside.append(ArrayPlacement(c, True))
-        return found, [StationHome(s, home) for s in sorted({*station}) for home in inside]
+        return station_homes, [StationHome(s, home) for s in sorted({*station}) for home in inside]
 
     def _reduced(
         self, graph: Graph, parts: Sequence[GraphSegment]
@@ -293,13 +293,17 @@ class Cutter:
         directions = [*product(sorted({_home(part).station for part in parts}), (False, True))]
         for number, group in enumerate(self.groups):
             for parent in dict.fromkeys(self.chains[c].parent for c in group.members):
-                own = [c for c in group.members if self.chains[c].parent == parent]
+                siblings = [c for c in group.members if self.chains[c].parent == parent]
                 for s, backward in directions:
-                    given = [
-                        gives.get(StationHome(s, ArrayPlacement(c, backward)), ()) for c in own
+                    partials_of = [
+                        gives.get(StationHome(s, ArrayPlacement(c, backward)), ()) for c in siblings
                     ]
-                    if len(own) > 1 and self.shared(group) and len({len(x) for x in given}) == 1:
-                        for nodes in zip(*given, strict=True):
+                    if (
+                        len(siblings) > 1
+                        and self.shared(group)
+                        and len({len(x) for x in partials_of}) == 1
+                    ):
+                        for nodes in zip(*partials_of, strict=True):
                             sets.append(nodes)
                             names[nodes] = Sums(parent, number)
         new, sums = reduced(graph, sets)
@@ -330,7 +334,7 @@ def _live(graph: Graph) -> tuple[Graph, dict[int, int]]:
 
 
 def _balanced(part: GraphSegment) -> Graph:
-    """What a segment computes with balanced sums; sums over turns stay as they are."""
+    """The graph of a segment with balanced sums; sums over turns stay as they are."""
     sums = isinstance(_home(part).home, Sums)
     return part.graph if sums else balanced(part.graph, DELAYS)
 
@@ -353,12 +357,12 @@ def _sets(
                     if isinstance(name, Sums) and name.chain in group.members:
                         yield ArrayPart(name.group, True, chain=name.chain), [part]
             homes_of = [ArrayPlacement(c, backward) for c in group.members]
-            own = {n: by_home[h] for n, h in enumerate(homes_of) if h in by_home}
-            everywhere = len(own) == len(group.members)
-            if everywhere and shared(group) and slots.are_alike([*own.values()]):
-                yield ArrayPart(number, backward), [*own.values()]
+            parts = {n: by_home[h] for n, h in enumerate(homes_of) if h in by_home}
+            everywhere = len(parts) == len(group.members)
+            if everywhere and shared(group) and slots.are_alike([*parts.values()]):
+                yield ArrayPart(number, backward), [*parts.values()]
                 continue
-            for member, segment in own.items():
+            for member, segment in parts.items():
                 yield ArrayPart(number, backward, member), [segment]
 
 

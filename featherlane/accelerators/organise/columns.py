@@ -48,28 +48,28 @@ def split_columns(
     """Returns the kernels of columns, those split in two or more that take less of the device so:
     24 columns at an interval of 32 leave a quarter of the phases empty, 16 and 8 leave none.
     """
-    found: list[SlotKernel] = []
+    kernels: list[SlotKernel] = []
     cost = lambda kernel: share(_in_turn(kernel, interval, device), device)
     for kernel in columns.values():
         ways = [[*_of_sizes(kernel, sizes)] for sizes in _sizes(len(kernel.members), interval)]
-        best = min(ways, key=lambda own: sum(map(cost, own)))
-        found += best
+        best = min(ways, key=lambda split: sum(map(cost, split)))
+        kernels += best
         if len(best) > 1:
-            sizes = " and ".join(str(len(own.members)) for own in best)
+            sizes = " and ".join(str(len(split.members)) for split in best)
             reasons.append(
                 f"{len(kernel.members)} of these columns: {sizes} on arrays of their own, which "
                 "leaves fewer phases empty."
             )
-    return {Turn(0, n): kernel for n, kernel in enumerate(found)}
+    return {Turn(0, n): kernel for n, kernel in enumerate(kernels)}
 
 
 def _sizes(members: int, interval: int) -> Iterator[list[int]]:
     """Yields ways to split members: none, or the largest divisors of the interval first."""
-    found, left = list[int](), members
+    sizes, left = list[int](), members
     while left:
-        yield [*found, left]
+        yield [*sizes, left]
         largest = next(n for n in range(left, 0, -1) if interval % n == 0)
-        found.append(largest)
+        sizes.append(largest)
         left -= largest
 
 

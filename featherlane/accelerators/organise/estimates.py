@@ -17,13 +17,13 @@ def share(x: Resources, device: Device) -> float:
 
 
 def kernel_estimate(kernel: SlotKernel, interval: int, device: Device) -> Resources:
-    """What the operations of a kernel take, without a schedule: each kind of multiplier as often as
-    the interval asks for, with a multiplexer of so many sources for both operands; all adders.
+    """The resources of a kernel's operations, without a schedule: each kind of multiplier as often
+    as the interval asks for, with a multiplexer of so many sources for both operands; all adders.
     """
     datapath = kernel.datapath
-    own = Counter(operator for operator in operators(datapath, device) if operator)
+    counts = Counter(operator for operator in operators(datapath, device) if operator)
     dsps = luts = 0.0
-    for operator, count in own.items():
+    for operator, count in counts.items():
         if operator.shared and operator.kind.startswith("multiply"):
             multiplier = next(m for m in device.multipliers if m.kind == operator.kind)
             units, sources = ceil(count / interval), min(count, interval)

@@ -30,9 +30,9 @@ def traced(model: Robot, variant: Variant, name: str | None, limbs: Limbs) -> Gr
     shapes, outputs = input_shapes(model, variant), output_shapes(model, variant)
 
     def run(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip([*shapes, *limbs.inputs], inputs, strict=True))
-        tree = limbs.with_inputs({key: given.pop(key) for key in limbs.inputs})
-        return dict(zip(outputs, algorithm(tree, *given.values()), strict=True))
+        scalars = dict(zip([*shapes, *limbs.inputs], inputs, strict=True))
+        tree = limbs.with_inputs({key: scalars.pop(key) for key in limbs.inputs})
+        return dict(zip(outputs, algorithm(tree, *scalars.values()), strict=True))
 
     with no_garbage():
         return rewritten(signed(simplify(trace(run, shapes | limbs.inputs))))
@@ -88,26 +88,26 @@ def without_root(graph: Graph, nv: int, free: int) -> Graph:
     return simplify(graph.replaced(outputs=outputs))
 
 
-def wanted_by(graph: Graph, tree: Tree, found: Sequence[Chain], free: int) -> dict[Entry, int]:
+def wanted_by(graph: Graph, tree: Tree, chains: Sequence[Chain], free: int) -> dict[Entry, int]:
     """The chain that gives each entry of outputs of a freedom, or of the further one of two."""
-    chain_of = {i: c for c, chain in enumerate(found) for i in chain.bodies}
-    own = [chain_of[i] for i in tree.owners[free:]]
+    chain_of = {i: c for c, chain in enumerate(chains) for i in chain.bodies}
+    owners_of = [chain_of[i] for i in tree.owners[free:]]
     wanted: dict[Entry, int] = {}
     for name, out in graph.outputs.items():
-        if out.shape == (len(own),):
-            wanted |= {(name, i): c for i, c in enumerate(own)}
-        elif out.shape == (len(own), len(own)):
-            for n in range(len(own) ** 2):
-                wanted[name, n] = max(own[n // len(own)], own[n % len(own)])
+        if out.shape == (len(owners_of),):
+            wanted |= {(name, i): c for i, c in enumerate(owners_of)}
+        elif out.shape == (len(owners_of), len(owners_of)):
+            for n in range(len(owners_of) ** 2):
+                wanted[name, n] = max(owners_of[n // len(owners_of)], owners_of[n % len(owners_of)])
     return wanted
 
 
 def owners(
-    tree: Tree, found: Sequence[Chain], alike: Sequence[Alike], limbs: Limbs
+    tree: Tree, chains: Sequence[Chain], alike: Sequence[Alike], limbs: Limbs
 ) -> dict[Entry, int]:
     """The chain of each entry of inputs."""
     found_of: dict[Entry, int] = {}
-    for c, chain in enumerate(found):
+    for c, chain in enumerate(chains):
         for i in chain.bodies:
             found_of |= {("q", source.k): c for source in tree.sources[i]}
             found_of |= {(name, k): c for name in ("v", "a", "tau") for k, _ in tree.freedoms[i]}

@@ -33,7 +33,7 @@ class LimbTable(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Where a constant comes from: the number itself, or times a sign, or an entry of values."""
+    """The source of a constant: the number itself, or times a sign, or an entry of values."""
 
     number: float
     sign: int = -1
@@ -80,7 +80,7 @@ class Limbs:
 
     @property
     def constants(self) -> dict[str, np.ndarray]:
-        """What these inputs are."""
+        """The numbers of these inputs."""
         named = [
             (f"{what}{number}", x)
             for number, table in self.tables.items()
@@ -88,8 +88,8 @@ class Limbs:
         ]
         return {name: x for name, x in named if x.size}
 
-    def with_inputs(self, given: dict[str, Any]) -> Tree:
-        """Returns the tree with scalars in the place of constants. given: nested, by the names of
+    def with_inputs(self, scalars: dict[str, Any]) -> Tree:
+        """Returns the tree with scalars in the place of constants. scalars: nested, by the names of
         `inputs`.
         """
         tree = self.tree
@@ -97,7 +97,7 @@ class Limbs:
         armature, damping = [*tree.armature], [*tree.damping]
         turned = [*tree.turned_armature]
         for i, (number, limb, entries) in self._entries.items():
-            read = iter([_scalar(entry, number, limb, given) for entry in entries])
+            read = iter([_scalar(entry, number, limb, scalars) for entry in entries])
             X[i] = Transform(
                 Rotation(tuple(Vector(_next(read, 3)) for _ in range(3))), Vector(_next(read, 3))
             )
@@ -147,9 +147,9 @@ def _are_same(row: Sequence[float]) -> bool:
     return max(row) - min(row) <= SAME * max(map(abs, row))
 
 
-def _scalar(entry: _Entry, number: int, limb: int, given: dict[str, Any]) -> Scalar:
+def _scalar(entry: _Entry, number: int, limb: int, scalars: dict[str, Any]) -> Scalar:
     if entry.sign >= 0:
-        return given[f"{SIGNS}{number}"][limb][entry.sign] * entry.number
+        return scalars[f"{SIGNS}{number}"][limb][entry.sign] * entry.number
     if entry.value >= 0:
-        return given[f"{VALUES}{number}"][limb][entry.value] * entry.number
+        return scalars[f"{VALUES}{number}"][limb][entry.value] * entry.number
     return entry.number

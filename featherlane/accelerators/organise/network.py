@@ -76,11 +76,11 @@ def network(
     """
     parts = cut(datapath, parts_of(datapath.graph))
 
-    def made(design: str, part: str, *ports: Any) -> Design:
+    def station(design: str, part: str, *ports: Any) -> Design:
         pipeline = _scheduled(spec, interval, runs, parts[part], *ports)
         return without_stream(design, parts[part], pipeline, spec.target.tile)
 
-    return _network(name, parts, spec, interval, made)
+    return _network(name, parts, spec, interval, station)
 
 
 def array_network(
@@ -91,12 +91,12 @@ def array_network(
     """
     stations = arrays.stations
 
-    def made(design: str, part: str, *ports: Any) -> Design:
+    def station_of(design: str, part: str, *ports: Any) -> Design:
         options = interval, spec.target, *ports, LATE, runs
         return array_station(design, *stations[part], *options)
 
-    parts = {part: own.datapath for part, own in stations.items()}
-    return _network(name, parts, spec, interval, made)
+    parts = {part: station.datapath for part, station in stations.items()}
+    return _network(name, parts, spec, interval, station_of)
 
 
 def _network(
@@ -104,17 +104,21 @@ def _network(
     parts: Mapping[str, Datapath],
     spec: DesignSpec,
     interval: int,
-    made: MadeStation,
+    make_station: MadeStation,
 ) -> Network:
     """Returns the network of stations that compute parts of a datapath."""
     codes = {function: CODES[function] for function in SHARES if function in spec.functions}
-    own = _Organised(name, parts, interval, made, frozenset(codes.values()))
-    found = Network(name, own.stations, own.links, codes, own.results, ENOUGH, spec.tag_bits)
-    depth = _depth(found)
-    links = {name: replace(link, depth=min(link.depth, depth)) for name, link in own.links.items()}
-    found = replace(found, links=links, depth=depth)
-    found.verify()
-    return found
+    organised = _Organised(name, parts, interval, make_station, frozenset(codes.values()))
+    network = Network(
+        name, organised.stations, organised.links, codes, organised.results, ENOUGH, spec.tag_bits
+    )
+    depth = _depth(network)
+    links = {
+        name: replace(link, depth=min(link.depth, depth)) for name, link in organised.links.items()
+    }
+    network = replace(network, links=links, depth=depth)
+    network.verify()
+    return network
 
 
 def _depth(network: Network) -> int:
@@ -135,7 +139,7 @@ class _Organised:
         name: str,
         parts: Mapping[str, Datapath],
         interval: int,
-        made: MadeStation,
+        make_station: MadeStation,
         codes: frozenset[int],
     ) -> None:
         self.parts, self.codes, self.interval = parts, codes, interval
@@ -147,7 +151,7 @@ class _Organised:
         for part in (PASS, FACTORS):
             if part in parts:
                 self.ports[part] = {}, {}
-                self.designs[part] = made(f"{name}_{part}", part, *self._ports(part))
+                self.designs[part] = make_station(f"{name}_{part}", part, *self._ports(part))
         self._decoded()
         if FACTORS in parts:
             self._factored()
@@ -186,8 +190,8 @@ class _Organised:
         """The cycle in which an input of a station is there."""
         pipeline = self.designs[part].pipeline
         graph = pipeline.graph  # of arrays: of what lies between them
-        own = [k for k in graph.nodes_of("input") if graph.value[k][0] == name]
-        return min((pipeline.start[k] for k in own), default=0)
+        nodes = [k for k in graph.nodes_of("input") if graph.value[k][0] == name]
+        return min((pipeline.start[k] for k in nodes), default=0)
 
     def _output(self, part: str, name: str, entries: Sequence[Entry]) -> Port:
         """The port of some entries of outputs of a station."""
@@ -202,12 +206,12 @@ class _Organised:
 
     def _whole(self, part: str, outputs: Sequence[str]) -> list[Entry]:
         """The entries of outputs, each node once, without constants."""
-        graph, found = self.parts[part].graph, dict[int, Entry]()
+        graph, entries = self.parts[part].graph, dict[int, Entry]()
         for name in outputs:
             for position, k in enumerate(graph.outputs[name].nodes):
                 if graph.op[k] != "constant":
-                    found.setdefault(k, (name, position))
-        return list(found.values())
+                    entries.setdefault(k, (name, position))
+        return list(entries.values())
 
     # Links
 
@@ -232,25 +236,25 @@ class _Organised:
             self.links[name] = Channel(name, *ends, put, take, leads, depth, becomes)
 
     def _decoded(self) -> None:
-        """What tasks bring."""
+        """Makes the channels of the inputs of tasks."""
         state = self._input(PASS, "state", STATE)
         everything = {ID, FD, M, MINV, DID, DIFD, DFD}
 
-        def given(name: str, part: str, port: Port, puts: set[int], **options: object) -> None:
+        def decode(name: str, part: str, port: Port, puts: set[int], **options: object) -> None:
             ends = End(DECODE, name), End(part, port.name)
             self._link(f"given_{name}", *ends, port.values, port.values, puts, **options)  # type: ignore[arg-type]
 
-        given("state", PASS, state, everything, leads=True, depth=0)
+        decode("state", PASS, state, everything, leads=True, depth=0)
         ends = End(DECODE, "state"), End(PASS, "state")
         self._link("waiting", *ends, state.values, state.values, {DFD}, {AGAIN})
-        given("a", PASS, self._input(PASS, "a", ("a",)), {ID, DID, DIFD}, depth=0)
+        decode("a", PASS, self._input(PASS, "a", ("a",)), {ID, DID, DIFD}, depth=0)
         minv = self._input(PASS, "minv", ("minv",))
-        given("minv", PASS, minv, {DIFD}, depth=ENOUGH if minv.cycle else 0)
+        decode("minv", PASS, minv, {DIFD}, depth=ENOUGH if minv.cycle else 0)
         if FACTORS in self.parts:
-            given("tau", FACTORS, self._input(FACTORS, "tau", ("tau",)), {FD, DFD})
+            decode("tau", FACTORS, self._input(FACTORS, "tau", ("tau",)), {FD, DFD})
 
     def _factored(self) -> None:
-        """What goes to the factor, and what comes back."""
+        """Makes the channels to the station of the factor, and back."""
         for output, ports, takes in (
             ("M", ("pass_M", CROSSING), {MINV, FD, DFD}),
             ("tau", ("pass_tau",), {FD, DFD}),
@@ -278,7 +282,7 @@ class _Organised:
         self._link(output.name, *ends, output.values, port.values, puts, takes, leads)
 
     def _encoded(self) -> None:
-        """What leaves."""
+        """Makes the channels of results."""
         factor = self.parts.get(FACTORS)
         lost = (LOST,) if factor is not None and LOST in factor.graph.outputs else ()
         for name, part, outputs, puts in (
@@ -323,12 +327,12 @@ def _scheduled(
     graph, units = datapath.graph, operators(datapath, spec.target)
     pools, spare = SHARING[spec.sharing](graph), sorted({0.0, spec.spare})
     options = spec.target.clock, interval, pools, arrival, spare, ports, runs
-    found = pipelined(graph, units, *options)
+    pipeline = pipelined(graph, units, *options)
     for name in LATE:
         if name in graph.inputs:
-            found = later(found, name)
-    found.verify()
-    return found
+            pipeline = later(pipeline, name)
+    pipeline.verify()
+    return pipeline
 
 
 def _positions(output: str, port: Port) -> list[Entry]:

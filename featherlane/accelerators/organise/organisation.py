@@ -70,7 +70,7 @@ SWEEPS = "inverse_dynamics", "inverse_dynamics_derivatives", "mass_matrix"
 
 @dataclass(frozen=True, eq=False)
 class Organisation:
-    """How the circuits of a robot's function are organised.
+    """The arrays of a robot's function, and the reasons for them.
 
     model: the robot that they compute, at the root that was chosen; before: the robot as it came.
     roots: what was compared, the chosen one first. mode: of the root, "computed", "prescribed" or
@@ -104,8 +104,8 @@ class Organisation:
             x = self.arrays[number]
             turns = f", {x.slots} in turn every {x.interval} cycles" if x.is_shared else ""
             lanes = f" on {x.lanes} lanes" if x.lanes > 1 else ""
-            told = f"{len(x.limbs[0])} joints, {x.products:,} products{turns}{lanes}"
-            lines.append(f"{indent}{x.name}: {told}")
+            described = f"{len(x.limbs[0])} joints, {x.products:,} products{turns}{lanes}"
+            lines.append(f"{indent}{x.name}: {described}")
             for child in self.below[number]:
                 enter(child, indent + "  ")
 
@@ -214,15 +214,15 @@ class Organiser(Generic[Cut]):
         kept = groups_in_turn(together, apart, *options)
         members = frozenset(together.groups[number] for number in kept)
         if not together.columns:
-            made = self._cuts.shared(members)
+            cut = self._cuts.shared(members)
         else:
             in_turn = columns_in_turn(together.columns, *options)
-            made = self._cuts.shared(members, in_turn=in_turn)
+            cut = self._cuts.shared(members, in_turn=in_turn)
             if in_turn:
-                made = replace(made, columns=split_columns(made.columns, *options))
-        choices = tuple(array_choices(made, apart, kept, interval))
+                cut = replace(cut, columns=split_columns(cut.columns, *options))
+        choices = tuple(array_choices(cut, apart, kept, interval))
         head = self.model, self.before, self.label, interval, self.mode, self.roots
-        return Organisation(*head, choices, made, tuple(reasons))
+        return Organisation(*head, choices, cut, tuple(reasons))
 
 
 def function_organiser(
@@ -315,21 +315,21 @@ def _is_cheaper(
     """Tells whether alike limbs take less of the device on one circuit in turn."""
     name, count = _name(together, group), len(group.members)
     slots, lanes, turn = turns(count, interval)
-    own = [k for part, k in together.kernels.items() if part.group == number and not part.sums]
-    if any(len(k.members) != count for k in own):
+    kernels = [k for part, k in together.kernels.items() if part.group == number and not part.sums]
+    if any(len(k.members) != count for k in kernels):
         reasons.append(f"{name}: separate, since their graphs are not alike.")
         return False
     if slots == 1:
         reasons.append(f"{name}: separate, since an interval of {interval} has no time for turns.")
         return False
-    shared = sum((kernel_estimate(k, turn, device) for k in own), start=NOTHING)
+    shared = sum((kernel_estimate(k, turn, device) for k in kernels), start=NOTHING)
     shared = Resources(shared.dsps * lanes, shared.luts * lanes)
     alone = [k for part, k in apart.kernels.items() if part.group == number]
     separate = sum((kernel_estimate(k, interval, device) for k in alone), start=NOTHING)
     takes, instead = share(shared, device), share(separate, device)
-    told = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
-    told += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
-    reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {told}.")
+    figures = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
+    figures += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
+    reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {figures}.")
     return takes < instead
 
 
@@ -337,29 +337,29 @@ def _is_cheaper(
 
 
 def array_choices(
-    made: Arrays, apart: Arrays, kept: set[int], interval: int
+    cut: Arrays, apart: Arrays, kept: set[int], interval: int
 ) -> Iterator[ArrayChoice]:
     """Yields the arrays: of a group that shares a circuit one, of others one for each limb."""
     numbers: dict[int, int] = {}  # by chain
-    names = [joint.name for joint in made.model.joints]
+    names = [joint.name for joint in cut.model.joints]
     count = 0
-    for number, group in enumerate(made.groups):
+    for number, group in enumerate(cut.groups):
         sets = [group.members] if number in kept else [(c,) for c in group.members]
         for members in sets:
             slots, lanes, turn = turns(len(members), interval)
-            limbs = [_joints(made.chains[c], made, names) for c in members]
+            limbs = [_joints(cut.chains[c], cut, names) for c in members]
             first = group.members.index(members[0])
-            own = _of(made, number, None if number in kept else first)
+            kernels = _of(cut, number, None if number in kept else first)
             alone = [k for part, k in apart.kernels.items() if part.group == number]
             yield ArrayChoice(
                 _named(limbs),
-                numbers.get(made.chains[members[0]].parent, WORLD),
+                numbers.get(cut.chains[members[0]].parent, WORLD),
                 tuple(limbs),
                 lanes,
                 slots,
                 turn,
-                sum(k.datapath.graph.op.count("mul") for k in own),
-                sum(k.datapath.graph.op.count(op) for k in own for op in ("add", "sub")),
+                sum(k.datapath.graph.op.count("mul") for k in kernels),
+                sum(k.datapath.graph.op.count(op) for k in kernels for op in ("add", "sub")),
                 sum(k.datapath.graph.op.count("mul") for k in alone)
                 // (1 if number in kept else len(group.members)),
             )
@@ -367,32 +367,32 @@ def array_choices(
             count += 1
 
 
-def _of(made: Arrays, number: int, member: int | None) -> list[SlotKernel]:
+def _of(cut: Arrays, number: int, member: int | None) -> list[SlotKernel]:
     """The kernels of a group, or of one of its members."""
 
     def belongs(part: ArrayPart) -> bool:
         return part.group == number and part.member in (None, member) and not part.sums
 
-    return [kernel for part, kernel in made.kernels.items() if belongs(part)]
+    return [kernel for part, kernel in cut.kernels.items() if belongs(part)]
 
 
-def _joints(chain: Chain, made: Arrays, names: Sequence[str]) -> tuple[str, ...]:
+def _joints(chain: Chain, cut: Arrays, names: Sequence[str]) -> tuple[str, ...]:
     """The joints of a chain by name; a universal joint, which is two to the algorithms, once."""
-    carriers = made.carriers
+    carriers = cut.carriers
     return tuple(names[i] for i, body in enumerate(carriers) if body in chain.bodies)
 
 
-def _name(made: Arrays, group: Alike) -> str:
-    names = [joint.name for joint in made.model.joints]
-    return _named([_joints(made.chains[c], made, names) for c in group.members])
+def _name(cut: Arrays, group: Alike) -> str:
+    names = [joint.name for joint in cut.model.joints]
+    return _named([_joints(cut.chains[c], cut, names) for c in group.members])
 
 
 def _named(limbs: Sequence[Sequence[str]]) -> str:
-    """What the joints of each limb have in their names, or the first ones."""
+    """The words that the names of the joints of each limb share, or its first joint."""
     return ", ".join(_common(limb) for limb in limbs)
 
 
 def _common(joints: Sequence[str]) -> str:
     words = [name.split("_") for name in joints]
-    shared = [w for w in words[0] if w != "joint" and all(w in own for own in words)]
+    shared = [w for w in words[0] if w != "joint" and all(w in others for others in words)]
     return "_".join(shared) or joints[0]

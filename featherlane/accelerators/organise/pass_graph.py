@@ -29,8 +29,8 @@ STATIONS = PASS, FACTORS = "pass", "factor"  # the parts of a design; none reads
 
 
 class Share(NamedTuple):
-    """What a function has of a pass: inputs, wrenches where the graph has them, and outputs, by the
-    names of the graph and then of the function. passes: how many it takes.
+    """The part of a pass that a function uses: inputs, wrenches where the graph has them, and
+    outputs, by the names of the graph and then of the function. passes: how many it takes.
     """
 
     inputs: tuple[str, ...]
@@ -39,8 +39,8 @@ class Share(NamedTuple):
 
     @property
     def of_pass(self) -> dict[str, str]:
-        """What each output of the function is called in the graph."""
-        return {own: output for output, own in self.outputs.items()} | {LOST: LOST}
+        """The name in the graph of each output of the function."""
+        return {result: output for output, result in self.outputs.items()} | {LOST: LOST}
 
 
 STATE = ("q", "v")
@@ -104,12 +104,12 @@ def all_functions_graph(
         options["ends"] = [inputs["a", i][:2] for i in range(model.nv)]
     tree, wanted = tree_of(model), outputs_of(functions)
 
-    def run(*given: Any) -> dict[str, Any]:
+    def run(*scalars: Any) -> dict[str, Any]:
         if wrenches.wrenches:
-            *given, f_ext = given  # type: ignore[assignment]
-            options.update(wrenches_on(model, tree, wrenches, given[0], f_ext))
-        found = all_functions(tree, *given, method=method, **options)._asdict()
-        return {name: found[name] for name in wanted}
+            *scalars, f_ext = scalars  # type: ignore[assignment]
+            options.update(wrenches_on(model, tree, wrenches, scalars[0], f_ext))
+        results = all_functions(tree, *scalars, method=method, **options)._asdict()
+        return {name: results[name] for name in wanted}
 
     n = model.nv
     shapes = {"q": (model.nq,), "v": (n,), "a": (n,), "tau": (n,), "minv": (n, n)}
@@ -133,8 +133,8 @@ def parts_of(graph: Graph) -> list[str]:
     """Returns the part of a design that each node is of: "pass", or "factor" for what only M^-1 and
     what is multiplied by it need.
     """
-    own = nodes_behind(graph, [n for n in graph.outputs if n not in (*FROM_FACTOR, LOST)])
-    return [PASS if k in own else FACTORS for k in range(len(graph))]
+    in_pass = nodes_behind(graph, [n for n in graph.outputs if n not in (*FROM_FACTOR, LOST)])
+    return [PASS if k in in_pass else FACTORS for k in range(len(graph))]
 
 
 # A function alone, as a datapath of its own
@@ -145,18 +145,18 @@ def function_datapath(whole: Datapath, function: str) -> Datapath:
     function of two passes has both of them in it.
     """
     share = SHARES[function]
-    made = _Composed(whole)
+    composed = _Composed(whole)
     if share.passes == 1:
         zero = () if "a" in share.inputs else ("a",)
-        return made.finished(share, made.passed(made.leaves(share.inputs, zero)))
-    first = made.leaves(share.inputs, ("a",))
-    found = made.passed(
+        return composed.finished(share, composed.passed(composed.leaves(share.inputs, zero)))
+    first = composed.leaves(share.inputs, ("a",))
+    results = composed.passed(
         first, [name for name in whole.graph.outputs if name in (*FROM_FACTOR, LOST)]
     )
-    again = {**first, "a": made.saturated(found["a"], "a")}
-    again["minv"] = made.saturated(found["Minv"], "minv")
-    second = made.passed(again, ["da_dq", "da_dv"])
-    return made.finished(share, {**found, **second})
+    again = {**first, "a": composed.saturated(results["a"], "a")}
+    again["minv"] = composed.saturated(results["Minv"], "minv")
+    second = composed.passed(again, ["da_dq", "da_dv"])
+    return composed.finished(share, {**results, **second})
 
 
 Entries = dict[int, int]  # by position, a node
@@ -195,31 +195,31 @@ class _Composed:
 
     def leaves(self, read: Collection[str], zero: Collection[str]) -> dict[str, Entries]:
         """Enters inputs, and zeros in the place of others."""
-        found: dict[str, Entries] = {}
+        leaves: dict[str, Entries] = {}
         for name, entries in self.inputs.items():
-            found[name] = {}
+            leaves[name] = {}
             for position, k in entries.items():
                 form = self.whole.formats[k]
                 if name in read:
-                    found[name][position] = self.enter("input", (), form, (name, position))
+                    leaves[name][position] = self.enter("input", (), form, (name, position))
                 elif name in zero:
-                    found[name][position] = self.enter("constant", (), form, 0.0)
-        return found
+                    leaves[name][position] = self.enter("constant", (), form, 0.0)
+        return leaves
 
     def passed(
-        self, given: Mapping[str, Entries], outputs: Collection[str] | None = None
+        self, inputs: Mapping[str, Entries], outputs: Collection[str] | None = None
     ) -> dict[str, list[int]]:
         """Enters a pass and returns the nodes of its outputs, as far as its inputs are given."""
         whole = self.whole.graph
         wanted = nodes_behind(whole, whole.outputs if outputs is None else outputs)
         place: dict[int, int] = {}
         for k, (op, args, value) in enumerate(zip(whole.op, whole.args, whole.value, strict=True)):
-            if op == "input" and value[1] in given[value[0]]:
-                place[k] = given[value[0]][value[1]]
+            if op == "input" and value[1] in inputs[value[0]]:
+                place[k] = inputs[value[0]][value[1]]
             elif op != "input" and k in wanted and all(a in place for a in args):
                 form = self.whole.formats[k]
-                own = tuple(place[a] for a in args)
-                place[k] = self.enter(op, own, form, value, whole.tag[k])
+                operands = tuple(place[a] for a in args)
+                place[k] = self.enter(op, operands, form, value, whole.tag[k])
                 if k in whole.facts:
                     self.graph.facts[place[k]] = whole.facts[k]
                 if k in self.whole.fused:
@@ -234,7 +234,7 @@ class _Composed:
         """Enters what feedback does: the entries of an output as an input takes them, the nearest
         number that its format holds, rounded down.
         """
-        found = {}
+        saturated = {}
         for position, k in self.inputs[name].items():
             form, x = self.whole.format(k), nodes[position]
             tag = self.graph.tag[x]
@@ -243,16 +243,16 @@ class _Composed:
             )
             below, above = self.enter("less", (x, low), None), self.enter("less", (high, x), None)
             least = self.enter("select", (below, low, x), form, tag=tag)
-            found[position] = self.enter("select", (above, high, least), form, tag=tag)
-        return found
+            saturated[position] = self.enter("select", (above, high, least), form, tag=tag)
+        return saturated
 
-    def finished(self, share: Share, found: Mapping[str, list[int]]) -> Datapath:
+    def finished(self, share: Share, results: Mapping[str, list[int]]) -> Datapath:
         """Returns the datapath with the outputs of a function, without dead nodes."""
         shapes = {name: out.shape for name, out in self.whole.graph.outputs.items()}
         for name, of_function in share.outputs.items():
-            self.graph.outputs[of_function] = Output(shapes[name], tuple(found[name]))
-        if LOST in found and set(share.outputs) & {*FROM_FACTOR}:
-            self.graph.outputs[LOST] = Output(shapes[LOST], tuple(found[LOST]))
+            self.graph.outputs[of_function] = Output(shapes[name], tuple(results[name]))
+        if LOST in results and set(share.outputs) & {*FROM_FACTOR}:
+            self.graph.outputs[LOST] = Output(shapes[LOST], tuple(results[LOST]))
         shapes = self.whole.graph.inputs
         self.graph.inputs = {name: shapes[name] for name in shapes if name in share.inputs}
         needed = [k for k, live in enumerate(self.graph.live()) if live]

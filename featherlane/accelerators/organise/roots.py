@@ -110,5 +110,5 @@ def _path(model: Robot, device: Device) -> tuple[int, int]:
     variant = Variant(PATH)
     chosen = algorithm_of(model, variant, None, proved=False)
     datapath = uniform(prepared(circuit_graph(model, variant, chosen, {})), "q16.16")
-    found = operators(datapath, device)
-    return shortest_latency(datapath.graph, found, device.clock), datapath.graph.op.count("mul")
+    units = operators(datapath, device)
+    return shortest_latency(datapath.graph, units, device.clock), datapath.graph.op.count("mul")

@@ -49,7 +49,7 @@ STREAMS: Mapping[str, Policy] = {"columns": COLUMNS, "pairs": pairs}
 
 
 class Turn(NamedTuple):
-    """What a kernel computes, behind so many calls: calls of one kind, by a number from 0 on, or
+    """The key of a kernel, and its dependency level: calls of one kind, by a number from 0 on, or
     the work beside calls (-1).
     """
 
@@ -116,12 +116,14 @@ def streamed(
     assert run is not None, f"{function} is computed by algorithms"
     program = program_of(run, input_shapes(model, variant), kept)
     main, calls, graphs = without_calls(program)
-    flat, found = _cut(rewritten(simplify(main)), calls, graphs)
-    alike = {turn: list(own) for turn, own in kinds(found)}
+    flat, calls_and_rest = _cut(rewritten(simplify(main)), calls, graphs)
+    alike = {turn: list(alike_segments) for turn, alike_segments in kinds(calls_and_rest)}
     datapath = slots.united(assign(flat, {}), [*alike.values()])
     datapath = slots.united(narrowed(datapath), [*alike.values()])
-    made = {turn: slots.slot_kernel(datapath, own) for turn, own in alike.items()}
-    return Streamed(model, function, datapath, made)
+    kernels = {
+        turn: slots.slot_kernel(datapath, alike_segments) for turn, alike_segments in alike.items()
+    }
+    return Streamed(model, function, datapath, kernels)
 
 
 def without_calls(program: Program) -> tuple[Graph, list[KeptCall], list[Graph]]:
@@ -131,7 +133,8 @@ def without_calls(program: Program) -> tuple[Graph, list[KeptCall], list[Graph]]
     """
     main, new = program.main, Graph()
     folded = [
-        _folded(f.graph, own) for f, own in zip(program.functions, _same(program), strict=True)
+        _folded(f.graph, numbers_of)
+        for f, numbers_of in zip(program.functions, _same(program), strict=True)
     ]
     place, level = dict[int, int](), dict[int, int]()
     operands, calls, results = list[int](), list[KeptCall](), 0
@@ -144,16 +147,16 @@ def without_calls(program: Program) -> tuple[Graph, list[KeptCall], list[Graph]]
             level[place[k]] = max((level[place[a]] for a in args), default=0)
             continue
         graph, read = folded[value]
-        given = [place[args[i]] for i in read]
-        numbers = _numbers(graph, new, given)
+        arguments = [place[args[i]] for i in read]
+        numbers = _numbers(graph, new, arguments)
         if numbers is not None:
             gives = [new.constant(x) for x in numbers]
         else:
             span = range(results, results + len(main.results(k)))
             gives = [new.node("input", value=(RESULTS, i)) for i in span]
             first, results = len(operands), span.stop
-            operands += given
-            at = max(level[a] for a in given)
+            operands += arguments
+            at = max(level[a] for a in arguments)
             level |= dict.fromkeys(gives, at + 1)
             calls.append(KeptCall(value, at, range(first, len(operands)), span))
         for result, given_node in zip(main.results(k), gives, strict=True):
@@ -170,16 +173,16 @@ def without_calls(program: Program) -> tuple[Graph, list[KeptCall], list[Graph]]
 def _same(program: Program) -> list[dict[int, float]]:
     """Returns for each function the operands that are one number in all of its calls."""
     main = program.main
-    given: list[list[tuple[int, ...]]] = [[] for _ in program.functions]
+    arguments: list[list[tuple[int, ...]]] = [[] for _ in program.functions]
     for k in main.nodes_of("call"):
-        given[main.value[k]].append(main.args[k])
+        arguments[main.value[k]].append(main.args[k])
     return [
         {
             i: number
             for i, operands in enumerate(zip(*calls, strict=True))
             if len(set(operands)) == 1 and (number := main.number(operands[0])) is not None
         }
-        for calls in given
+        for calls in arguments
     ]
 
 
@@ -203,8 +206,8 @@ def _numbers(graph: Graph, into: Graph, operands: list[int]) -> list[float] | No
             place.append(new.constant(x) if x is not None else new.node(op, value=graph.value[k]))
         else:
             place.append(entered(graph, new, k, [place[a] for a in graph.args[k]]))
-    found = [new.number(place[k]) for k in graph.outputs[Y].nodes]
-    return [x for x in found if x is not None] if None not in found else None
+    numbers = [new.number(place[k]) for k in graph.outputs[Y].nodes]
+    return [x for x in numbers if x is not None] if None not in numbers else None
 
 
 def _cut(
@@ -217,7 +220,7 @@ def _cut(
         home.append(Turn(max((home[a].level for a in args), default=after.get(value, 0))))
     levels = range(max((turn.level for turn in home), default=0) + 1)
     rest = {part.name: part for part in segments(main, home, [Turn(n) for n in levels])}
-    flat, place, found = Graph(), dict[int, int](), list[tuple[Turn, GraphSegment]]()
+    flat, place, parts = Graph(), dict[int, int](), list[tuple[Turn, GraphSegment]]()
     flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
     inputs = dict[int, int]()  # the node of each result of a call
     for k, (op, value) in enumerate(zip(main.op, main.value, strict=True)):
@@ -226,25 +229,27 @@ def _cut(
         elif not main.args[k]:
             place[k] = flat.node(op, value=value)
     circuits = [circuit_of_step(graph) for graph in graphs]
-    given = main.outputs[OPERANDS].nodes
+    operands = main.outputs[OPERANDS].nodes
 
     def enter(turn: Turn, graph: Graph, reads: list[int]) -> tuple[int, ...]:
         graph, kept = without_unread(graph)
         reads = [reads[i] for i in kept]
         nodes = entered_as_is(graph, flat, reads)
         gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
-        found.append((turn, GraphSegment(turn, graph, tuple(reads), gives, tuple(nodes))))
+        parts.append((turn, GraphSegment(turn, graph, tuple(reads), gives, tuple(nodes))))
         return gives
 
     for level in levels:
         if part := rest.get(Turn(level)):
-            own = enter(Turn(level), balanced(part.graph, DELAYS), [place[k] for k in part.reads])
-            place |= dict(zip(part.gives, own, strict=True))
+            given_nodes = enter(
+                Turn(level), balanced(part.graph, DELAYS), [place[k] for k in part.reads]
+            )
+            place |= dict(zip(part.gives, given_nodes, strict=True))
         for call in calls:
             if call.level == level:
-                reads = [place[given[i]] for i in call.operands]
-                own = enter(Turn(level, call.function), circuits[call.function], reads)
-                for i, k in zip(call.results, own, strict=True):
+                reads = [place[operands[i]] for i in call.operands]
+                given_nodes = enter(Turn(level, call.function), circuits[call.function], reads)
+                for i, k in zip(call.results, given_nodes, strict=True):
                     if i in inputs:
                         place[inputs[i]] = k
     flat.outputs = {
@@ -252,7 +257,7 @@ def _cut(
         for name, out in main.outputs.items()
         if name != OPERANDS
     }
-    return flat, found
+    return flat, parts
 
 
 def circuit_of_step(graph: Graph) -> Graph:
@@ -263,17 +268,17 @@ def circuit_of_step(graph: Graph) -> Graph:
 
 
 def kinds(
-    found: list[tuple[Turn, GraphSegment]],
+    parts: list[tuple[Turn, GraphSegment]],
 ) -> Iterator[tuple[Turn, list[GraphSegment]]]:
     """Yields the segments of each kernel: calls of one level that are alike."""
     number = 0
-    for level in dict.fromkeys(turn.level for turn, _ in found):
-        own = [(turn, segment) for turn, segment in found if turn.level == level]
-        for turn, segment in own:
+    for level in dict.fromkeys(turn.level for turn, _ in parts):
+        of_level = [(turn, segment) for turn, segment in parts if turn.level == level]
+        for turn, segment in of_level:
             if turn.kind < 0:
                 yield turn, [segment]
         alike: list[list[GraphSegment]] = []
-        for turn, segment in own:
+        for turn, segment in of_level:
             if turn.kind >= 0:
                 for kind in alike:
                     if slots.are_alike([kind[0], segment]):

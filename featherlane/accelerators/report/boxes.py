@@ -64,8 +64,8 @@ class _Place(NamedTuple):
 
 
 def boxes(design: Design, cost: DesignCost) -> list[Box]:
-    """The boxes of a design, in the order in which they start. What limbs in turn share is of those
-    of the first one.
+    """The boxes of a design, in the order in which they start. A module that limbs share in turn is
+    of those of the first one.
     """
     work, last = defaultdict[str, Counter[int]](Counter), Counter[str]()
     reads = defaultdict[str, set[str]](set)
@@ -94,21 +94,23 @@ def boxes(design: Design, cost: DesignCost) -> list[Box]:
         units[name].append(Unit(kind, tuple(sorted(slots))))
     needs = defaultdict[str, Resources](Resources)
     modules = defaultdict[str, list[str]](list)
-    for module, own in cost.modules.items():
+    for module, needed in cost.modules.items():
         if not module.startswith(f"{design.name}_"):
             continue  # of another station
         name = module_of.get(module, "inputs")
-        needs[name] += own
+        needs[name] += needed
         modules[name].append(module)
-    found = []
+    boxes_of_design = []
     for name in dict.fromkeys([*work, *needs]):
         tag = step_of.get(name)
         joint = getattr(tag, "joint", None)
         step = name if joint is None else f"{tag.algorithm}{tag.direction}"  # type: ignore[attr-defined]
         others = frozenset(reads[name] - {name})
         placed = tuple(modules[name]), dict(work[name]), last[name]
-        found.append(Box(name, step, joint, *placed, needs[name], tuple(units[name]), others))
-    return sorted(found, key=lambda box: (box.first, box.last))
+        boxes_of_design.append(
+            Box(name, step, joint, *placed, needs[name], tuple(units[name]), others)
+        )
+    return sorted(boxes_of_design, key=lambda box: (box.first, box.last))
 
 
 def _places(design: Design) -> Iterator[_Place]:
@@ -121,8 +123,8 @@ def _places(design: Design) -> Iterator[_Place]:
     for circuit, array in zip(design.circuits, design.arrays, strict=False):
         for slot, member in enumerate(array.kernel.members):
             tags: list[object] = [None] * len(array.datapath.graph)
-            for own, k in zip(array.kernel.node_map, member.nodes, strict=True):
-                tags[own] = whole.tag[k] if whole.args[k] else None
+            for place, k in zip(array.kernel.node_map, member.nodes, strict=True):
+                tags[place] = whole.tag[k] if whole.args[k] else None
             yield _Place(circuit, tags, partial(array.cycle, slot))
 
 

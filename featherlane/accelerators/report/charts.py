@@ -27,10 +27,10 @@ class Mark(NamedTuple):
     algorithm: str
     bits: int  # of a state and its results
     best: bool = False
-    own: bool = False
+    is_this: bool = False
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         return (
             f"interval {self.interval}, {self.dsp:.1f} % of the DSPs, error {self.error:.1e}, "
             f"latency {self.latency} cycles, {self.form}, {self.algorithm}"
@@ -66,16 +66,18 @@ def _front(marks: Sequence[Mark], forms: Sequence[str], across: str, words: str)
     x = Log([v or 1e-12 for v in values], LEFT, WIDTH - RIGHT, shown)
     y = Log([max(mark.dsp, 1e-3) for mark in marks], HEIGHT - BOTTOM, TOP)
     parts = _axes(x, y, words, "DSPs, % of the device")
-    order = sorted(zip(marks, values, strict=True), key=lambda pair: (pair[0].own, pair[0].best))
+    order = sorted(
+        zip(marks, values, strict=True), key=lambda pair: (pair[0].is_this, pair[0].best)
+    )
     for mark, value in order:
-        kind = "mark own" if mark.own else "mark best" if mark.best else "mark"
+        kind = "mark own" if mark.is_this else "mark best" if mark.best else "mark"
         place = x(value or 1e-12), y(max(mark.dsp, 1e-3))
-        parts.append(_mark(forms.index(mark.form), *place, kind, mark.told))
+        parts.append(_mark(forms.index(mark.form), *place, kind, mark.title))
     return picture(WIDTH, HEIGHT, parts, f"DSPs over {words}")
 
 
-def _mark(shape: int, x: float, y: float, kind: str, told: str) -> str:
-    title = tag("title", escape(told)) if told else ""
+def _mark(shape: int, x: float, y: float, kind: str, label: str) -> str:
+    title = tag("title", escape(label)) if label else ""
     match SHAPES[shape % len(SHAPES)]:
         case "circle":
             return tag("circle", title, cx=x, cy=y, r=4.5, class_=kind)
@@ -124,6 +126,6 @@ def roof(interval: int, clock: float, roofs: Sequence[tuple[str, float]]) -> str
         words = f"{name}: {value:.3g} M/s"
         high = y(value) - 6 if n else y(value) + 14
         parts.append(text(words, WIDTH - RIGHT - 4, high, "label", "end"))
-    told = f"this design: {rate(interval):.3g} M/s"
-    parts.append(_mark(0, x(interval), y(rate(interval)), "mark own", told))
+    label = f"this design: {rate(interval):.3g} M/s"
+    parts.append(_mark(0, x(interval), y(rate(interval)), "mark own", label))
     return picture(WIDTH, HEIGHT, parts, "Tasks a second over the interval, and the roofs of words")

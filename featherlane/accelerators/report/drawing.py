@@ -66,13 +66,13 @@ def _heading(organisation: Organisation, right: float) -> Iterator[str]:
     if o.before.bodies[0].name != o.root:
         root += f", before {o.before.bodies[0].name}"
     yield str(_Text(MARGIN, 42, root, colour="#57606a"))
-    told = f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
-    yield str(_Text(right, 24, told, 13, weight="bold"))
+    heading = f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
+    yield str(_Text(right, 24, heading, 13, weight="bold"))
     shared = sum(array.separate - array.products for array in o.arrays)
     products = sum(array.products for array in o.arrays)
-    told = f"{products:,} products in circuits"
-    told += f", {products + shared:,} if each limb had its own" if shared else ""
-    yield str(_Text(right, 42, told, colour="#57606a"))
+    heading = f"{products:,} products in circuits"
+    heading += f", {products + shared:,} if each limb had its own" if shared else ""
+    yield str(_Text(right, 42, heading, colour="#57606a"))
 
 
 # The tree of joints
@@ -176,14 +176,14 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
         yield _rectangle(x + 4 * behind, top - 4 * behind, BOX, HEIGHT, colour, "white", 0.45)
     yield _rectangle(x, top, BOX, HEIGHT, colour, "white", 1)
     yield str(_Text(x + 10, top + 17, _fitting(title, 34), 12, colour, weight="bold"))
-    told = f"{array.products:,} products, {array.additions:,} sums"
-    yield str(_Text(x + 10, top + 33, told, 11))
+    label = f"{array.products:,} products, {array.additions:,} sums"
+    yield str(_Text(x + 10, top + 33, label, 11))
     if array.is_shared:
         lanes = f" on {array.lanes} lanes" if array.lanes > 1 else ""
-        told = f"{array.slots} in turn{lanes}, one every {array.interval} cycles"
+        label = f"{array.slots} in turn{lanes}, one every {array.interval} cycles"
     else:
-        told = f"one every {array.interval} cycles"
-    yield str(_Text(x + 10, top + 33 + LINE, told, 11, "#57606a"))
+        label = f"one every {array.interval} cycles"
+    yield str(_Text(x + 10, top + 33 + LINE, label, 11, "#57606a"))
     joints = len(array.limbs[0])
     side = min(20.0, (BOX - 20) / joints - 3)
     for k in range(joints):
@@ -231,7 +231,7 @@ def _fitting(text: str, letters: int) -> str:
 
 
 def legend() -> Sequence[str]:
-    """What the signs of a figure mean, a sentence each."""
+    """The meanings of the signs of a figure, a sentence each."""
     return (
         "Circles are joints, in the colours of the arrays that compute them.",
         "A pile is an array whose limbs take turns.",

@@ -28,7 +28,7 @@ CHOSEN = '<div id="chosen" hidden></div>'
 
 
 class Robot(NamedTuple):
-    """What the drawings need of a robot. parents: of each joint, -1 of those at the ground."""
+    """The names and the tree of a robot. parents: of each joint, -1 of those at the ground."""
 
     name: str
     joints: Sequence[str]
@@ -39,7 +39,7 @@ class Figure(NamedTuple):
     """A drawing in SVG, and a sentence for each of its signs and of its reasons."""
 
     drawing: str
-    told: Sequence[str]
+    sentences: Sequence[str]
 
 
 class Subject(NamedTuple):
@@ -68,30 +68,34 @@ class Subject(NamedTuple):
 
 def page(subject: Subject, design: Design) -> str:
     """The page of a pipeline, as text."""
-    found = boxes(design, subject.cost)
+    module_boxes = boxes(design, subject.cost)
     work = [
-        _section("Arrays and modules", _words(ARRAYS), *_drawn(found, subject.robot), CHOSEN),
-        _timeline(found, design),
+        _section(
+            "Arrays and modules", _words(ARRAYS), *_drawn(module_boxes, subject.robot), CHOSEN
+        ),
+        _timeline(module_boxes, design),
     ]
-    return _page(subject, work, found, found)
+    return _page(subject, work, module_boxes, module_boxes)
 
 
-def network_page(subject: Subject, network: Network, tasks: Sequence[str], found: Timeline) -> str:
+def network_page(
+    subject: Subject, network: Network, tasks: Sequence[str], timeline_of_tasks: Timeline
+) -> str:
     """The page of a design of several functions, as text. tasks: the functions of some tasks;
-    found: their cycles by the cycle model.
+    timeline_of_tasks: their cycles by the cycle model.
     """
     of_stations = _of_stations(network, subject.cost)
-    every = [box for own in of_stations.values() for box in own]
+    every = [box for of_station in of_stations.values() for box in of_station]
     work = [
         _dataflow(network),
         _arrays(of_stations, subject.robot),
-        _network_timeline(network, of_stations, tasks, found),
+        _network_timeline(network, of_stations, tasks, timeline_of_tasks),
     ]
     return _page(subject, work, every, [*every, *_between(network, subject.cost)])
 
 
 def _page(
-    subject: Subject, work: Sequence[str], found: Sequence[Box], modules: Sequence[Box]
+    subject: Subject, work: Sequence[str], module_boxes: Sequence[Box], modules: Sequence[Box]
 ) -> str:
     """The page around the sections of a design's work. modules: all that take resources."""
     facts, cost, interval = subject.facts, subject.cost, subject.facts["interval"]
@@ -99,7 +103,7 @@ def _page(
         _head(subject),
         *([_figure(subject.figure)] if subject.figure else []),
         *work,
-        _utilisation(found, interval),
+        _utilisation(module_boxes, interval),
         _section(
             "Resources", tables.kinds(cost), _folded("Modules", tables.resources(modules, cost))
         ),
@@ -108,22 +112,22 @@ def _page(
         _roof(subject),
         _choices(facts),
     ]
-    data = json.dumps({"interval": interval, "units": _units(found)}, separators=(",", ":"))
+    data = json.dumps({"interval": interval, "units": _units(module_boxes)}, separators=(",", ":"))
     return _document(subject.title, "".join(parts), data.replace("</", "<\\/"))
 
 
 def _of_stations(network: Network, cost: DesignCost) -> dict[str, list[Box]]:
     """The boxes of each station; those whose names an earlier one has are called after theirs."""
-    found, seen = dict[str, list[Box]](), set[str]()
-    for station, own in network.stations.items():
-        made = boxes(own.design, cost)
-        name = {x.name: f"{x.name} {station}" if x.name in seen else x.name for x in made}
+    of_stations, seen = dict[str, list[Box]](), set[str]()
+    for station, station_of in network.stations.items():
+        module_boxes = boxes(station_of.design, cost)
+        name = {x.name: f"{x.name} {station}" if x.name in seen else x.name for x in module_boxes}
         seen |= name.keys()
-        found[station] = [
+        of_stations[station] = [
             x._replace(name=name[x.name], reads=frozenset(name.get(n, n) for n in x.reads))
-            for x in made
+            for x in module_boxes
         ]
-    return found
+    return of_stations
 
 
 def _document(title: str, body: str, data: str) -> str:
@@ -139,10 +143,10 @@ def _document(title: str, body: str, data: str) -> str:
     )
 
 
-def _units(found: Sequence[Box]) -> dict[str, list[Any]]:
+def _units(module_boxes: Sequence[Box]) -> dict[str, list[Any]]:
     return {
         box.name: [[unit.kind, [[*slot] for slot in unit.slots]] for unit in box.units]
-        for box in found
+        for box in module_boxes
         if box.units
     }
 
@@ -207,21 +211,21 @@ def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
     return tag("div", *shown, class_="tiles")
 
 
-def _drawn(found: Sequence[Box], robot: Robot) -> list[str]:
+def _drawn(module_boxes: Sequence[Box], robot: Robot) -> list[str]:
     """The modules of a pipeline as an array, with its legend."""
-    drawn = organisation.drawn(found, robot.parents, robot.joints)
-    return [organisation.legend(found), tag("div", drawn, class_="scroll")]
+    drawn = organisation.drawn(module_boxes, robot.parents, robot.joints)
+    return [organisation.legend(module_boxes), tag("div", drawn, class_="scroll")]
 
 
 def _figure(figure: Figure) -> str:
     return _section(
         "Organisation",
         tag("div", figure.drawing, class_="scroll"),
-        tag("ul", *(tag("li", escape(sentence)) for sentence in figure.told)),
+        tag("ul", *(tag("li", escape(sentence)) for sentence in figure.sentences)),
     )
 
 
-def _timeline(found: Sequence[Box], design: Design) -> str:
+def _timeline(module_boxes: Sequence[Box], design: Design) -> str:
     return _section(
         "Timeline",
         _words(
@@ -229,19 +233,19 @@ def _timeline(found: Sequence[Box], design: Design) -> str:
             "Bars are the time that a module works on a task, darker where more operations start; "
             "a colour is a task, and vertical lines are where tasks end."
         ),
-        timeline.drawn(found, design.interval, design.latency),
+        timeline.drawn(module_boxes, design.interval, design.latency),
     )
 
 
-def _utilisation(found: Sequence[Box], interval: int) -> str:
+def _utilisation(module_boxes: Sequence[Box], interval: int) -> str:
     return _section(
         "Utilisation",
         _words(
             f"Of the {interval} cycles of a period, those in which a shared unit starts an "
             "operation."
         ),
-        tables.utilisation(found, interval),
-        _folded("Modules", tables.by_module(found, interval)),
+        tables.utilisation(module_boxes, interval),
+        _folded("Modules", tables.by_module(module_boxes, interval)),
     )
 
 
@@ -359,8 +363,8 @@ def _dataflow(network: Network) -> str:
 
 def _arrays(of_stations: Mapping[str, Sequence[Box]], robot: Robot) -> str:
     drawn = [
-        "".join([tag("h3", f"Station {escape(name)}"), *_drawn(found, robot)])
-        for name, found in of_stations.items()
+        "".join([tag("h3", f"Station {escape(name)}"), *_drawn(boxes_of_station, robot)])
+        for name, boxes_of_station in of_stations.items()
     ]
     return _section("Arrays and modules", _words(ARRAYS), *drawn, CHOSEN)
 
@@ -369,14 +373,14 @@ def _network_timeline(
     network: Network,
     of_stations: Mapping[str, Sequence[Box]],
     tasks: Sequence[str],
-    found: Timeline,
+    cycles: Timeline,
 ) -> str:
     modules = [
         _folded(
             f"Modules of station {name}",
-            timeline.drawn(own, network.interval, network.stations[name].latency),
+            timeline.drawn(module_boxes, network.interval, network.stations[name].latency),
         )
-        for name, own in of_stations.items()
+        for name, module_boxes in of_stations.items()
     ]
     return _section(
         "Timeline",
@@ -385,13 +389,13 @@ def _network_timeline(
             "model: how long each is in each station, until its last word leaves, and in the whole "
             "design. A colour is a function."
         ),
-        stations.timeline(network, found, tasks),
+        stations.timeline(network, cycles, tasks),
         *modules,
     )
 
 
 def _between(network: Network, cost: DesignCost) -> list[Box]:
-    """What lies between stations, as boxes without work."""
+    """The modules between stations, as boxes without work."""
     inside = tuple(f"{station.design.name}_" for station in network.stations.values())
     return [
         Box(
@@ -401,10 +405,10 @@ def _between(network: Network, cost: DesignCost) -> list[Box]:
             (module,),
             {},
             0,
-            own,
+            needed,
             (),
             frozenset(),
         )
-        for module, own in cost.modules.items()
+        for module, needed in cost.modules.items()
         if not module.startswith(inside)
     ]

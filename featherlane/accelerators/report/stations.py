@@ -71,7 +71,7 @@ def _arrow(
     bits = sum(link.bits for link in links)
     depth = max(link.depth for link in links)
     names = ", ".join(link.name for link in links)
-    told = "\n".join(
+    title = "\n".join(
         f"{link.name}: {link.bits:,} bits, {link.depth} places, for "
         + ", ".join(functions_of(network, link))
         for link in links
@@ -79,10 +79,10 @@ def _arrow(
     x, y = place
     shown = names if len(names) <= (24 if narrow else 60) else f"{len(links)} links"
     size = f"{bits:,} bits × {depth}" if depth else f"{bits:,} bits"
-    own = dict.fromkeys(name for link in links for name in functions_of(network, link))
+    functions = dict.fromkeys(name for link in links for name in functions_of(network, link))
     words = text(shown, x, y - 5, "label", "middle") + text(size, x, y + 14, "tick", "middle")
-    curve = tag("path", tag("title", escape(told)), d=path, class_="flow", marker_end="url(#head)")
-    return tag("g", curve, words, class_="way", data_functions=" ".join(own))
+    curve = tag("path", tag("title", escape(title)), d=path, class_="flow", marker_end="url(#head)")
+    return tag("g", curve, words, class_="way", data_functions=" ".join(functions))
 
 
 def _station(network: Network, name: str, x: float, y: float) -> str:
@@ -90,17 +90,17 @@ def _station(network: Network, name: str, x: float, y: float) -> str:
     rows = [name]
     if station is not None:
         rows += [f"interval {station.interval}", f"latency {station.latency}"]
-    own = {name for link in network.links.values() for name in functions_of(network, link)}
+    functions = {name for link in network.links.values() for name in functions_of(network, link)}
     if station is not None:
         links = network.into(name)
-        own = {f for link in links for f in functions_of(network, link)}
+        functions = {f for link in links for f in functions_of(network, link)}
     first = y + HEIGHT / 2 + 4 - 8 * (len(rows) - 1)
     words = [
         text(row, x + BOX / 2, first + 16 * n, "joint" if n == 0 else "tick", "middle")
         for n, row in enumerate(rows)
     ]
     box = rect(x, y, BOX, HEIGHT, "cell", rx=8)
-    return tag("g", box, *words, class_="way", data_functions=" ".join(sorted(own)))
+    return tag("g", box, *words, class_="way", data_functions=" ".join(sorted(functions)))
 
 
 def links(network: Network) -> list[tuple[object, ...]]:
@@ -117,26 +117,30 @@ def links(network: Network) -> list[tuple[object, ...]]:
     ]
 
 
-def timeline(network: Network, found: Timeline, functions: Sequence[str]) -> str:
+def timeline(network: Network, cycles_of_tasks: Timeline, functions: Sequence[str]) -> str:
     """Which station has which task in which cycle. functions: of the tasks, by name."""
-    first = int(min(found.accepted))
-    cycles = int(max(found.emitted)) - first + 1
+    first = int(min(cycles_of_tasks.accepted))
+    cycles = int(max(cycles_of_tasks.emitted)) - first + 1
     scale = max(WIDTH / cycles, 3.0)
     spans = defaultdict[str, list[tuple[int, int, int, str]]](list)
-    for station, cycle, task, instruction in found.taken:
+    for station, cycle, task, instruction in cycles_of_tasks.taken:
         spans[station].append((cycle - first, stays(network, station, instruction), task, station))
-    for task, (begin, end) in enumerate(zip(found.accepted, found.emitted, strict=True)):
+    for task, (begin, end) in enumerate(
+        zip(cycles_of_tasks.accepted, cycles_of_tasks.emitted, strict=True)
+    ):
         spans["whole"].append((int(begin) - first, int(end) - int(begin), task, "whole"))
     y, names, bars = float(HEAD), list[str](), list[str]()
-    for name, own in spans.items():
+    for name, of_station in spans.items():
         ends = list[int]()
-        for begin, length, task, _ in sorted(own):
+        for begin, length, task, _ in sorted(of_station):
             lane = next((n for n, end in enumerate(ends) if end <= begin), len(ends))
             ends[lane : lane + 1] = [begin + length]
-            told = f"{name}: task {task + 1}, {functions[task]}, cycles {begin} to {begin + length}"
+            title = (
+                f"{name}: task {task + 1}, {functions[task]}, cycles {begin} to {begin + length}"
+            )
             place = begin * scale, y + lane * LANE, max(length * scale - 1, 1), LANE - 1
             kind = [*network.codes].index(functions[task])
-            bars.append(rect(*place, f"start function{kind}", told, rx=1.5))
+            bars.append(rect(*place, f"start function{kind}", title, rx=1.5))
         height = max(len(ends) * LANE, 11)
         names.append(text(name, 62, y + height / 2 + 4, "label", "end"))
         y += height + ROW_GAP
@@ -157,5 +161,7 @@ def timeline(network: Network, found: Timeline, functions: Sequence[str]) -> str
 def stays(network: Network, station: str, instruction: int) -> int:
     """The cycles until the last word of a task with a micro-instruction leaves a station."""
     ports = network.stations[station].outputs
-    given = [link.source.port for link in network.out_of(station) if instruction in link.puts]
-    return max((ports[port].cycle for port in given), default=0) + 1
+    source_ports = [
+        link.source.port for link in network.out_of(station) if instruction in link.puts
+    ]
+    return max((ports[port].cycle for port in source_ports), default=0) + 1

@@ -9,12 +9,12 @@ from math import ceil, floor, log10
 
 def tag(name: str, *inside: str, **attributes: object) -> str:
     """An element. Attributes that are None are left out; class_ is class, and _ stands for -."""
-    own = "".join(
+    named = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_shown(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{own}>{''.join(inside)}</{name}>"
+    return f"<{name}{named}>{''.join(inside)}</{name}>"
 
 
 def _shown(value: object) -> str:
@@ -41,11 +41,17 @@ def line(points: Iterable[tuple[float, float]], class_: str) -> str:
     return tag("polyline", points=places, class_=class_)
 
 
-def picture(width: float, height: float, parts: Sequence[str], told: str) -> str:
+def picture(width: float, height: float, parts: Sequence[str], label: str) -> str:
     """A drawing that is as wide as its place, but not smaller than it is legible."""
     size = f"0 0 {_shown(float(width))} {_shown(float(height))}"
-    own = {"viewBox": size, "width": width, "height": height, "role": "img", "aria_label": told}
-    return tag("svg", *parts, **own)
+    attributes_of = {
+        "viewBox": size,
+        "width": width,
+        "height": height,
+        "role": "img",
+        "aria_label": label,
+    }
+    return tag("svg", *parts, **attributes_of)
 
 
 FIFTHS = [1 + n / 5 for n in range(45)]
@@ -74,8 +80,8 @@ class Log:
             return self._ticks
         for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10), FIFTHS):
             decades = range(floor(self.first), ceil(self.last) + 1)
-            found = [m * 10.0**n for n in decades for m in steps]
-            kept = [x for x in found if self.first <= log10(x) <= self.last]
+            numbers = [m * 10.0**n for n in decades for m in steps]
+            kept = [x for x in numbers if self.first <= log10(x) <= self.last]
             if len(kept) >= 3:
                 break
         return kept

@@ -37,8 +37,8 @@ def table(
 
 def _cell(value: Any) -> str:
     if isinstance(value, tuple):
-        own, shown = value
-        return tag("td", shown, data_value=own, class_="number")
+        key, shown = value
+        return tag("td", shown, data_value=key, class_="number")
     if isinstance(value, int | float):
         shown = f"{value:,}" if isinstance(value, int) else number(value)
         return tag("td", shown, data_value=value, class_="number")
@@ -51,10 +51,10 @@ def share(part: float) -> tuple[float, str]:
     return part, f"{bar}{100 * part:.1f} %"
 
 
-def utilisation(found: Sequence[Box], interval: int) -> str:
-    """How many operations the units of each kind start in a period, as a share of its cycles."""
+def utilisation(boxes: Sequence[Box], interval: int) -> str:
+    """The operations that units of each kind start in a period, as a share of its cycles."""
     units, busy = defaultdict[str, int](int), defaultdict[str, int](int)
-    for box in found:
+    for box in boxes:
         for unit in box.units:
             units[unit.kind] += 1
             busy[unit.kind] += len({slot.cycle % interval for slot in unit.slots})
@@ -65,10 +65,10 @@ def utilisation(found: Sequence[Box], interval: int) -> str:
     return table(["units", "how many", "operations a task", "cycles at work"], rows)
 
 
-def by_module(found: Sequence[Box], interval: int) -> str:
+def by_module(boxes: Sequence[Box], interval: int) -> str:
     """The same for the units of each module."""
     rows = []
-    for box in found:
+    for box in boxes:
         if box.units:
             busy = sum(len({slot.cycle % interval for slot in unit.slots}) for unit in box.units)
             span = f"{box.first} to {box.last}" if box.work else ""
@@ -78,24 +78,24 @@ def by_module(found: Sequence[Box], interval: int) -> str:
     return table(head, rows, sortable=True)
 
 
-def resources(found: Sequence[Box], cost: DesignCost) -> str:
-    """What each module needs, the largest first, and its share of the device."""
+def resources(boxes: Sequence[Box], cost: DesignCost) -> str:
+    """The resources of each module, the largest first, and its share of the device."""
     device = cost.device
     there = Resources(device.dsps, device.luts, device.ffs)
-    rows = sorted(((box.name, box.needs) for box in found), key=lambda row: _most(row[1], there))
+    rows = sorted(((box.name, box.needs) for box in boxes), key=lambda row: _most(row[1], there))
     return _resources(rows[::-1], cost, there)
 
 
 def kinds(cost: DesignCost) -> str:
-    """What units of each kind, multiplexers, waiting results and control need."""
+    """The resources of units of each kind, multiplexers, waiting results and control."""
     device = cost.device
     there = Resources(device.dsps, device.luts, device.ffs)
-    named = ((_words(kind), own) for kind, own in cost.kinds.items())
+    named = ((_words(kind), needs) for kind, needs in cost.kinds.items())
     return _resources(sorted(named, key=lambda row: -_most(row[1], there)), cost, there)
 
 
 def _words(kind: str) -> str:
-    """What units of a kind are called."""
+    """The name of units of a kind."""
     return "sine and cosine" if kind == "sine_cosine" else kind.replace("_", " ")
 
 
@@ -105,11 +105,11 @@ def _most(needs: Resources, there: Resources) -> float:
 
 def _resources(rows: Sequence[tuple[str, Resources]], cost: DesignCost, there: Resources) -> str:
     def cells(name: str, x: Resources) -> tuple[Any, ...]:
-        counts = [(own, f"{own:,.0f}") for own in x[:3]]
+        counts = [(count, f"{count:,.0f}") for count in x[:3]]
         return name, *counts, share(_most(x, there))
 
     head = ["", "DSPs", "LUTs", "flip-flops", f"of {cost.device.name}, at most"]
-    body = [cells(name, own) for name, own in rows]
+    body = [cells(name, needs) for name, needs in rows]
     shares = cost.shares
     all_of = cells("all", cost.total)
     percent = ("of the device", *((x, f"{x:.1f} %") for x in shares[:3]), "")
@@ -125,8 +125,8 @@ def errors(facts: Mapping[str, Any]) -> str:
     figures = "largest_result", "median_error", "largest_error", "proved_bound"
     rows = []
     for function in facts["functions"]:
-        for result, found in facts["errors"][function]["results"].items():
-            shown = [found[name] for name in figures]
+        for result, figures_of in facts["errors"][function]["results"].items():
+            shown = [figures_of[name] for name in figures]
             cells = ((x or 0.0, "none" if x is None else number(x)) for x in shown)
             rows.append((function.replace("_", " "), result, *cells))
     return table(["function", "result", *(name.replace("_", " ") for name in figures)], rows)

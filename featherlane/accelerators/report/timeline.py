@@ -20,9 +20,9 @@ def tasks_shown(interval: int, latency: int, rows: int) -> int:
     return min(max(ceil(latency / interval) + 1, 3), TASKS if rows <= ROWS else FEWER)
 
 
-def drawn(found: Sequence[Box], interval: int, latency: int) -> str:
+def drawn(boxes: Sequence[Box], interval: int, latency: int) -> str:
     """Two drawings side by side: names, and cycles, which scroll on narrow screens."""
-    working = [box for box in found if box.work]
+    working = [box for box in boxes if box.work]
     tasks = tasks_shown(interval, latency, len(working))
     cycles = latency + (tasks - 1) * interval
     scale = max(WIDTH / cycles, 5.0)
@@ -49,15 +49,15 @@ def drawn(found: Sequence[Box], interval: int, latency: int) -> str:
 def _bars(box: Box, task: int, shift: int, scale: float, y: float) -> list[str]:
     """The time of a task in a box, and in it the cycles in which operations start."""
     begin, most = shift + box.first, max(box.work.values())
-    told = f"{box.name}, task {task + 1}: cycles {begin} to {shift + box.last}"
+    title = f"{box.name}, task {task + 1}: cycles {begin} to {shift + box.last}"
     length = max(box.last - box.first, 1)
-    parts = [rect(begin * scale, y, length * scale, LANE - 1, f"span task{task}", told, rx=1.5)]
+    parts = [rect(begin * scale, y, length * scale, LANE - 1, f"span task{task}", title, rx=1.5)]
     for cycle, count in sorted(box.work.items()):
         weight = 0.35 + 0.65 * count / most
         said = f"{box.name}, task {task + 1}, cycle {shift + cycle}: {count} operations start"
-        own = {"opacity": round(weight, 2)}
+        look = {"opacity": round(weight, 2)}
         place = (shift + cycle) * scale, y, scale * 0.86, LANE - 1
-        parts.append(rect(*place, f"start task{task}", said, **own))
+        parts.append(rect(*place, f"start task{task}", said, **look))
     return parts
 
 

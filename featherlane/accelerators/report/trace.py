@@ -23,8 +23,9 @@ MICROSECONDS = 1e-3  # a nanosecond
 
 
 class Span(NamedTuple):
-    """What is done for a task, from a cycle to the one behind the last. group, track: where it is
-    shown; task: from 0; told: what a click on it says; kind: of the task, which gives it a colour.
+    """The work on a task, from a cycle to the one behind the last. group, track: of the drawing
+    where it is shown; task: from 0; details: for a click on it; kind: of the task, by which it is
+    coloured.
     """
 
     group: str
@@ -32,12 +33,12 @@ class Span(NamedTuple):
     task: int
     first: int
     end: int
-    told: dict[str, Any]
+    details: dict[str, Any]
     kind: str = "task"
 
 
 def spans(
-    found: Sequence[Box], latency: int, accepted: Sequence[int], emitted: Sequence[int]
+    boxes: Sequence[Box], latency: int, accepted: Sequence[int], emitted: Sequence[int]
 ) -> Iterator[Span]:
     """Yields what a pipeline does for tasks. accepted, emitted: the cycles in which the words of
     each task go in and those of its results come out; in the cycle behind the first one, cycle 0
@@ -49,45 +50,45 @@ def spans(
         yield Span(WORDS, "in", task, begin - 1, begin, {})
         yield Span(WORDS, "out", task, end - 1, end, {})
         yield Span(TASKS, "under way", task, begin, max(end, begin + 1), waits)
-        for box in found:
+        for box in boxes:
             if box.work:
-                told = {"operations": sum(box.work.values()), "cycle of the task": box.first}
+                details = {"operations": sum(box.work.values()), "cycle of the task": box.first}
                 last_cycle = max(box.last, max(box.work) + 1)
-                own = begin + box.first, begin + last_cycle
-                yield Span(MODULES, box.name, task, *own, told)
+                cycles = begin + box.first, begin + last_cycle
+                yield Span(MODULES, box.name, task, *cycles, details)
 
 
-def network_spans(network: Network, found: Timeline, functions: Sequence[str]) -> Iterator[Span]:
+def network_spans(network: Network, timeline: Timeline, functions: Sequence[str]) -> Iterator[Span]:
     """Yields what a network does for tasks. functions: of the tasks, by name."""
     kinds = [name.replace("_", " ") for name in functions]
-    for task, (first, last) in enumerate(zip(found.accepted, found.emitted, strict=True)):
+    for task, (first, last) in enumerate(zip(timeline.accepted, timeline.emitted, strict=True)):
         begin, end, rest = int(first), int(last), ({"function": functions[task]}, kinds[task])
         yield Span(WORDS, "in", task, begin, begin + 1, *rest)
         yield Span(WORDS, "out", task, end, end + 1, *rest)
         yield Span(TASKS, "under way", task, begin, end + 1, *rest)
-    for station, cycle, task, instruction in found.taken:
-        told = {"function": functions[task], "micro-instruction": str(instruction)}
+    for station, cycle, task, instruction in timeline.taken:
+        details = {"function": functions[task], "micro-instruction": str(instruction)}
         end = cycle + stays(network, station, instruction)
-        yield Span(STATIONS, station, task, cycle, end, told, kinds[task])
+        yield Span(STATIONS, station, task, cycle, end, details, kinds[task])
 
 
-def trace(found: Sequence[Span], clock: float, told: dict[str, Any]) -> dict[str, Any]:
-    """Returns a trace, as data that JSON takes. clock: nanoseconds a cycle; told: of the design."""
+def trace(spans: Sequence[Span], clock: float, about: dict[str, Any]) -> dict[str, Any]:
+    """Returns a trace, as JSON takes it. clock: nanoseconds a cycle; about: of the design."""
     events = list[dict[str, Any]]()
-    groups = {name: n for n, name in enumerate(dict.fromkeys(span.group for span in found), 1)}
+    groups = {name: n for n, name in enumerate(dict.fromkeys(span.group for span in spans), 1)}
     for name, pid in groups.items():
         events += [_named("process", pid, 0, name), _sorted("process", pid, 0, pid)]
     tracks = defaultdict[tuple[str, str], list[Span]](list)
-    for span in found:
+    for span in spans:
         tracks[span.group, span.track].append(span)
     tid = 0
-    for (group, track), own in tracks.items():
-        for lane in _lanes(own):
+    for (group, track), of_track in tracks.items():
+        for lane in _lanes(of_track):
             tid += 1
             pid = groups[group]
             events += [_named("thread", pid, tid, track), _sorted("thread", pid, tid, tid)]
             events += [_event(span, pid, tid, clock) for span in lane]
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": told}
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
 
 
 def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
@@ -110,14 +111,14 @@ def _event(span: Span, pid: int, tid: int, clock: float) -> dict[str, Any]:
         "tid": tid,
         "ts": round(span.first * clock * MICROSECONDS, 6),
         "dur": round(length * clock * MICROSECONDS, 6),
-        "args": {"task": span.task, "cycle": span.first, "cycles": length, **span.told},
+        "args": {"task": span.task, "cycle": span.first, "cycles": length, **span.details},
     }
 
 
-def _lanes(own: Sequence[Span]) -> list[list[Span]]:
+def _lanes(spans: Sequence[Span]) -> list[list[Span]]:
     """The spans on as few lines as hold them without overlaps."""
     lanes = list[list[Span]]()
-    for span in sorted(own, key=lambda s: (s.first, s.end)):
+    for span in sorted(spans, key=lambda s: (s.first, s.end)):
         for lane in lanes:
             if lane[-1].end <= span.first:
                 lane.append(span)

@@ -84,7 +84,7 @@ class DesignCost(NamedTuple):
     def fits(self) -> bool:
         return max(self.shares) <= 100
 
-    def told(self, digits: int) -> str:
+    def percentages(self, digits: int) -> str:
         """The shares in words."""
         dsps, luts, ffs = (f"{n:.{digits}f} %" for n in self.shares[:3])
         name = self.device.name

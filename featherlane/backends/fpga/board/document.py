@@ -75,7 +75,7 @@ def page(board: WrappedCore) -> str:
         core=board.core.name,
         hash=f"0x{board.hash:016x}",
         clock=board.core.clock,
-        rate=told(board.rate),
+        rate=summary(board.rate),
         order=", unless the design gives them in another one, which their tags tell" * tagged,
         lane=above,
         width=board.width,
@@ -90,7 +90,7 @@ def page(board: WrappedCore) -> str:
     )
 
 
-def told(rate: Rate) -> str:
+def summary(rate: Rate) -> str:
     """The rate in a sentence."""
     moved = rate.per_second * 1e-9
     return (
