@@ -47,8 +47,8 @@ ADDRESSED = (
 # How documents install the package before there is a release, and from the first one on
 INSTALLED = {
     "README.md": (
-        "`pip install .` in a clone of this repository brings",
-        "`pip install featherlane` brings",
+        "`pip install .` in a clone of this repository installs",
+        "`pip install featherlane` installs",
     ),
     "docs/start.md": (
         "There is no release on a package index yet. From a clone:\n\n"

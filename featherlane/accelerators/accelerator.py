@@ -40,12 +40,13 @@ from featherlane.functions.fixed import FixedFunction
 
 @dataclass(frozen=True, eq=False)
 class Accelerator(ABC):
-    """One to seven functions of a robot as a circuit for a device; `accelerator` makes that of one
-    function (`PipelineAccelerator`), `multifunction` that of several (`NetworkAccelerator`).
+    """A circuit for a device that computes one to seven functions of a robot. `accelerator` returns
+    one for a single function (`PipelineAccelerator`), and `multifunction` one for several
+    (`NetworkAccelerator`).
 
     computation: the model, the choices, and the arithmetic in fixed point. datapath: the formats of
-    all signals. cost: what it needs of the device. organisation: of limbs in arrays, if there are
-    any.
+    all signals. cost: the resources of the device that it needs. organisation: the division of
+    limbs into arrays, if there are any.
     """
 
     STATES: ClassVar[int]  # over which errors are reported

@@ -42,38 +42,43 @@ def accelerator(
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
 
-    function: the name of one of `Model`'s functions, as `generate` takes it. format: "q16.16" or
-    alike for all signals, "proved": 32 bits each with binary points that rule out overflow for
-    inputs within `ranges`, or "fitted": 27 bits, 18 for constants, sines and cosines, with binary
-    points from sampled states; "proved24" and "fitted24/16" have so many bits. device, delays: a
-    name of `backends.fpga.devices`, and one of its models of delays. clock: MHz. sharing: which
-    operations may share multipliers: those of a
-    "module" (the work of a joint), of a "class" of modules that are alike, or of the "whole".
-    algorithm: of M^-1, forward dynamics and its derivatives, "deferred" (divisions once at the end,
-    the shortest path), "factor" (the fewest products) or "bounded" (with bounds from mechanics,
-    what proved formats take); also "mminvgen" of M^-1 and "aba" of forward dynamics. Of the
-    derivatives of inverse dynamics, and those of forward dynamics from M^-1, "common" (sums over
-    subtrees, dot products in one frame: the fewest products) or "body" (column by column in body
-    frames, as in the papers: a shorter path); of inverse dynamics and its derivatives "scan"
-    (prefix sums: the shortest path). ranges: (low, high) of inputs by name; by default the model's
-    limits, and what `Model.function(backend="fixed")` states; in proved formats also of
-    accelerations "a" that follow from torques, and saturate. f_ext: None, or the axes ("body" or
-    "world") of an additional input, wrenches [force; moment] on the bodies (nbodies, 6) or at
-    `frames` (frames, 6), by name and in this order, for whose entries 128 N or N m are expected.
-    name: of the top module, by default the robot's and the function's. arrays: None for one
-    pipeline; "limbs" for one of the robot's trunk and of each arm and leg, where those that are
-    alike take turns on one if that needs less: fewer LUTs and flip-flops for more cycles (of the
-    functions of `multifunction`); or "columns" for one of the columns of products with M^-1, in
-    turn (of derivatives of forward dynamics). Both without f_ext and proved formats; `sharing` is
-    then "whole" in each array, and algorithms that divide are "factor" by default.
+    function: the name of one of `Model`'s functions, as in `generate`. format: a uniform format
+    such as "q16.16" for all signals; "proved", with 32 bits and binary points that rule out
+    overflow for inputs within `ranges`; or "fitted", with 27 bits, 18 for constants, sines and
+    cosines, and binary points from sampled states. "proved24" and "fitted24/16" set other numbers
+    of bits. device, delays: a name in `backends.fpga.devices`, and one of its delay models. clock:
+    MHz. sharing: the operations that may share multipliers: those of a "module" (a step of a
+    joint), of a "class" of isomorphic modules, or of the "whole" design.
 
-    Sums are computed with one of their products, and rounded once, in the post-adders of DSPs,
-    where the device has any and results do not come later for it; the result's `function` rounds
-    as its circuit does.
+    algorithm: for M^-1, forward dynamics and its derivatives, "deferred" (divisions at the end, the
+    shortest path), "factor" (the fewest products) or "bounded" (with bounds from mechanics, for
+    proved formats); also "mminvgen" for M^-1 and "aba" for forward dynamics. For the derivatives of
+    inverse dynamics, and of forward dynamics from M^-1, "common" (sums over subtrees, dot products
+    in one frame: the fewest products) or "body" (column by column in body frames, as in the papers:
+    a shorter path). For inverse dynamics and its derivatives, also "scan" (prefix sums: the
+    shortest path).
 
-    Raises CompileError for what no circuit computes, for a signal without bounds, for one format of
-    all signals in which random states overflow, with one in which none does, and for a design that
-    the device cannot hold, with the interval that would do.
+    ranges: (low, high) of inputs by name; by default the model's limits, and the defaults of
+    `Model.function(backend="fixed")`. In proved formats also the range of accelerations "a" caused
+    by torques, which saturate. f_ext: None, or the axes ("body" or "world") of an additional input,
+    wrenches [force; moment] on the bodies (nbodies, 6), or at `frames` (frames, 6), a list of
+    names; their default range is 128 N or N m. name: the name of the top module, by default of the
+    robot and the function.
+
+    arrays: None for one pipeline; "limbs" for separate arrays of the robot's trunk, arms and legs,
+    with isomorphic limbs time-multiplexed on one array if that needs less (fewer LUTs and
+    flip-flops for more cycles; for the functions of `multifunction`); or "columns" for an array
+    that time-multiplexes the columns of products with M^-1 (for derivatives of forward dynamics).
+    Arrays take neither f_ext nor proved formats; `sharing` is then "whole" in each array, and
+    algorithms that divide are "factor" by default.
+
+    Sums are computed with one of their products in the post-adders of DSPs, and rounded once, if
+    the device has post-adders and the latency does not grow. The result's `function` rounds like
+    its circuit.
+
+    Raises CompileError for operations without a circuit, for a signal without bounds, for a uniform
+    format in which random states overflow (naming one in which none does), and for a design that
+    the device cannot hold (naming the interval that fits).
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
@@ -127,24 +132,25 @@ def multifunction(
     """Returns several functions of a robot in one design, which takes a task of any of them every
     `interval` clock cycles; the derivatives of forward dynamics pass it twice.
 
-    functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix",
-    "mass_matrix_inverse", "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
-    "forward_dynamics_derivatives"; all seven if None. spare: a share by which the
-    units of each kind may be more than tasks need, where that shortens the latency, such as 0.1.
-    algorithm: of M^-1, "deferred" (the shortest path), "factor" (the fewest products) or "bounded"
-    (what proved formats take). ranges: (low, high) of q, v, a, tau, minv and f_ext by name;
-    accelerations and M^-1 that come back for a second pass saturate at the formats of a and minv.
-    tag_bits: of a number that comes with a task and leaves with its result, since tasks of
-    different functions overtake each other. arrays: None for two flat pipelines; "auto" for arrays
-    in both: limbs that are alike take turns in what walks the tree, and columns in the product with
-    M^-1, each where that needs less (`print(result.organisation)` says why): a fraction of the LUTs
-    at long intervals, for robots with many joints. They take uniform and fitted formats, M^-1 by
-    its factor, no wrenches, friction or joints that share coordinates; `sharing` is then "whole" in
-    each array. f_ext, frames: for the functions that take wrenches; they and the other arguments
-    are those of `accelerator`.
+    functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix", "mass_matrix_inverse",
+    "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
+    "forward_dynamics_derivatives"; all seven if None. spare: the fraction by which the units of
+    each kind may exceed the number that tasks need, if that shortens the latency, such as 0.1.
+    algorithm: for M^-1, "deferred" (the shortest path), "factor" (the fewest products) or "bounded"
+    (for proved formats). ranges: (low, high) of q, v, a, tau, minv and f_ext by name; accelerations
+    and M^-1 of a second pass saturate at the formats of a and minv. tag_bits: the bits of a tag
+    that accompanies a task and its result, since tasks of different functions overtake each other.
 
-    Raises CompileError for what no circuit computes, and for a design that the device cannot hold,
-    with the interval that would do.
+    arrays: None for two flat pipelines; "auto" for arrays in both. Isomorphic limbs are then
+    time-multiplexed in the recursions over the tree, and columns in the product with M^-1, each if
+    that needs less (`print(result.organisation)` shows the reasons). This takes a fraction of the
+    LUTs at long intervals, for robots with many joints. Arrays take uniform and fitted formats,
+    M^-1 by its factor, and no wrenches, friction or joints that share coordinates; `sharing` is
+    then "whole" in each array. f_ext, frames: for the functions with wrenches; these and the other
+    arguments are those of `accelerator`.
+
+    Raises CompileError for operations without a circuit, and for a design that the device cannot
+    hold (naming the interval that fits).
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)

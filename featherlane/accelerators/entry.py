@@ -38,12 +38,12 @@ FLAT = (None,)  # arrays that are tried
 
 
 class Accelerators:
-    """Makes accelerators: pipelines in fixed point, for FPGAs, of functions of robots.
+    """Makes accelerators: fixed-point pipelines for FPGAs that compute functions of robots.
 
-    `accelerator(model, function, interval=, format=, ...)` makes the one with these choices,
+    `accelerator(model, function, interval=, format=, ...)` makes an accelerator with these choices,
     `accelerator.design(model, function, dsp=, interval=, error=, latency=, lut=)` searches for the
-    choices, and `accelerator.front(model, function)` gives all that it looks at; without a function
-    they are about all seven in one design.
+    choices, and `accelerator.front(model, function)` returns all designs of the search. Without a
+    function, the last two consider all seven functions in one design.
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
@@ -79,24 +79,26 @@ class Accelerators:
     ) -> Accelerator:
         """Returns the best accelerator within bounds.
 
-        function: a name, as `accelerator` takes it; None: all seven in one design, as
-        `multifunction` makes it, whose latency is that of the derivatives of forward dynamics. dsp:
-        the most DSPs, in percent of the device. interval: the most cycles from one state to the
-        next, 1 to 4096. error: the largest error over 500 random states, of each output as a part
-        of the largest result. latency: the most cycles from inputs to results. lut: the most LUTs,
-        in percent of the device, by an estimate.
+        function: a name, as in `accelerator`; None for all seven functions in one design, as in
+        `multifunction`, whose latency is that of the derivatives of forward dynamics. dsp: the
+        largest number of DSPs, in percent of the device. interval: the largest number of cycles
+        from one state to the next, 1 to 4096. error: the largest error over 500 random states, of
+        each output relative to its largest result. latency: the largest number of cycles from
+        inputs to results. lut: the largest number of LUTs, in percent of the device, by an
+        estimate.
 
-        The design is the one that is best in what has no bound, in the order interval, DSPs, error,
-        latency, LUTs, and then in what has one: with dsp= and error= that of the smallest interval,
-        with interval= and error= that of the fewest DSPs, with interval= and dsp= the most exact.
-        formats, intervals, algorithms: those that are tried (intervals: with the bound, if it is a
-        whole number). arrays: what is tried in turn, as `accelerator` takes it; (None, "limbs",
-        "columns") looks at arrays, too, which need fewer LUTs for more cycles, where a function,
-        its format and algorithm have any; of all functions (None, "auto"), as `multifunction` takes
-        it. Other arguments are those of `accelerator`.
+        The design is the best one in the quantities without a bound, in the order interval, DSPs,
+        error, latency, LUTs, and then in those with a bound: with dsp= and error= the one with the
+        smallest interval, with interval= and error= the one with the fewest DSPs, with interval=
+        and dsp= the most accurate one. formats, intervals, algorithms: the candidates (intervals
+        also include the bound, if it is a whole number). arrays: the candidates for `arrays` of
+        `accelerator`; (None, "limbs", "columns") also considers arrays, which need fewer LUTs for
+        more cycles, if they exist for the function, format and algorithm. For all functions, the
+        candidates are (None, "auto"), as in `multifunction`. Other arguments are those of
+        `accelerator`.
 
-        Raises CompileError if no design keeps the bounds, with the one that comes nearest, and
-        ValueError for what is no bound or names nothing to try.
+        Raises CompileError if no design is within the bounds, naming the nearest one, and
+        ValueError for invalid bounds or candidates.
 
         Examples:
             >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
@@ -133,10 +135,10 @@ class Accelerators:
         sharing: str = "module",
         ranges: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> Front:
-        """Returns the designs of a function, or of all seven in one (None): interval, latency, what
-        each needs, and errors. Its `best` are those that no other one equals or beats in all. Of an
-        arm a design takes about a second of inverse dynamics and some seconds of derivatives.
-        Arguments are those of `design`.
+        """Returns the designs of a function, or of all seven functions in one (None), with their
+        intervals, latencies, resources and errors. Its `best` are the designs that no other design
+        equals or beats in all of these. For an arm, a design of inverse dynamics takes about a
+        second, and a design of derivatives some seconds. The arguments are those of `design`.
 
         Examples:
             >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
