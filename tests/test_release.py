@@ -62,7 +62,7 @@ def test_documents_install_from_a_clone_until_there_is_a_release(copied):
     for file in here:
         text = (copied / file).read_text(encoding="utf-8")
         assert "pip install featherlane" in text
-        assert "clone of this repository brings" not in text
+        assert "clone of this repository installs" not in text
         assert "git clone" not in text
     assert release.install(copied) == []
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import featherlane as fl
 from featherlane.functions.products import product_in_order
 
-SECTION = "## The same bits alone and in a batch"
+SECTION = "## Bit-identical results alone and in a batch"
 BATCH = 37
 WITHOUT_STATES = {"position_limits", "velocity_limits", "effort_limits", "parameters"}
 
