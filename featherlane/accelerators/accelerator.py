@@ -254,7 +254,7 @@ class Accelerator(ABC):
     def _subject(self, front: Front | None) -> page.Subject:
         """The contents of the page of any design."""
         around = [] if front is None else self._marks(front)
-        robot = page.Robot(self.model.name, self.model.joint_names, self.model.parent)
+        robot = page.RobotTree(self.model.name, self.model.joint_names, self.model.parent)
         return page.Subject(
             robot, self.cost, self.facts, around, self.words, LINK, figure_of(self.organisation)
         )
@@ -279,11 +279,11 @@ def checked_run(simulator: Any, stalls: Any, seed: Any) -> tuple[int, int]:
     return whole("stalls", stalls, *STALLS), whole("seed", seed, *SEEDS)
 
 
-def figure_of(organisation: Organisation | None) -> page.Figure | None:
+def figure_of(organisation: Organisation | None) -> page.Drawing | None:
     """The drawing of the arrays of a design, with the reasons for them."""
     if organisation is None:
         return None
-    return page.Figure(svg(organisation), (*legend(), *organisation.reasons))
+    return page.Drawing(svg(organisation), (*legend(), *organisation.reasons))
 
 
 def _counted(x: Resources, number: Any = float) -> dict[str, float]:

@@ -168,9 +168,11 @@ class FunctionComputation(Computation):
         check_overflow(function, self.model, self.variant, self.spec.format, self.spec.ranges)
 
     def function(self, name: str, datapath: Datapath) -> FixedFunction:
-        own = self.fixed
+        fixed = self.fixed
         return (
-            own.computed_by(datapath) if self.spec.arrays or datapath is not own.datapath else own
+            fixed.computed_by(datapath)
+            if self.spec.arrays or datapath is not fixed.datapath
+            else fixed
         )
 
     def cut(self, interval: int) -> Cut:

@@ -56,8 +56,8 @@ class Designer:
     def design(self, whole: Whole, interval: int) -> tuple[Design | Network, DesignCost]:
         """Returns the design of a datapath, or of arrays, as it is, and its cost."""
         make = self._network if self.spec.is_network else self._pipeline
-        made = make(whole, interval)
-        return made, cost(made, self.spec.target)
+        design = make(whole, interval)
+        return design, cost(design, self.spec.target)
 
     def _pipeline(self, whole: Whole, interval: int) -> Design:
         device = self.spec.target
@@ -89,7 +89,7 @@ class Designer:
         """Returns the design, its cost, and the datapath that it computes: with sums in post-adders
         if that makes it no slower, or makes it fit.
         """
-        made, needed = self.design(whole, interval)
+        first, needed = self.design(whole, interval)
         for slack in self.slacks if interval > 1 else self.slacks[:1]:
             candidate = self.fused(whole, slack)
             if not candidate.fused:
@@ -98,9 +98,9 @@ class Designer:
                 other, its_need = self.design(candidate, interval)
             except CompileError:  # as above
                 continue
-            if its_need.fits and (not needed.fits or _is_no_slower(other, made)):
+            if its_need.fits and (not needed.fits or _is_no_slower(other, first)):
                 return other, its_need, candidate
-        return made, needed, whole
+        return first, needed, whole
 
     def refusal(self, whole: Whole, needed: DesignCost) -> CompileError:
         """The error of a design that does not fit, with an interval that does."""

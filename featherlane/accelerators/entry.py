@@ -52,9 +52,8 @@ class Accelerators:
     """
 
     __call__ = staticmethod(of_function)
-    __signature__ = signature(
-        of_function
-    )  # help and editors would take the first argument for self
+    # Help and editors would take the first argument for self.
+    __signature__ = signature(of_function)
 
     def design(
         self,

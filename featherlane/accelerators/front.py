@@ -38,7 +38,7 @@ class Point(NamedTuple):
     dsps: how many; error: the largest error over random states, of each output a part of the
     largest result there is, and of all outputs the largest, where each sum is rounded (of sums in
     post-adders it is about the same); infinite where a state has no result;
-    words, bits: of a state and its results; arrays: what takes turns, None in one pipeline.
+    words, bits: of a state and its results; arrays: their kind, None in one pipeline.
     """
 
     format: str
@@ -79,7 +79,7 @@ class Point(NamedTuple):
 @dataclass(frozen=True)
 class Front:
     """Designs of a function. clock: nanoseconds a cycle; points: all that were looked at; refused:
-    why others were not made, by format, algorithm and what takes turns.
+    why others were not made, by format, algorithm and arrays.
     """
 
     robot: str

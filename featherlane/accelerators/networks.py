@@ -238,7 +238,7 @@ class NetworkAccelerator(Accelerator):
         and the way of each function, arrays and modules, the timeline of tasks, how busy units are,
         what modules need, errors, and the roof of words. Returns the file.
 
-        tasks: the functions of the tasks of the timeline, all of them in turn by default. front:
+        tasks: the functions of the tasks of the timeline, all of them twice by default. front:
         the designs around it, as `accelerator.front` gives them for all functions; their search
         takes minutes, so that there are none by default. Raises TypeError for what is no front,
         ValueError for that of something else and for a file that cannot be written.
@@ -251,7 +251,7 @@ class NetworkAccelerator(Accelerator):
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,
         by the cycle model. Returns the file.
 
-        tasks: their functions, in the order in which they come, all of them in turn by default;
+        tasks: their functions, in the order in which they come, all of them twice by default;
         options: those of `schedule`. Raises ValueError for a file that cannot be written.
         """
         names = self._listed(tasks)

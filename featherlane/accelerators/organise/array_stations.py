@@ -1,8 +1,9 @@
 """Several functions of a robot as arrays in stations: the two stations of a network, whose sweeps
-over the tree have the robot's limbs in turn, and whose product with M^-1 has its columns in turn.
+over the tree are time-multiplexed among the robot's limbs, and whose product with M^-1 among its
+columns.
 
-What a station computes is cut by limbs as a function alone is (`arrays`); the product, which the
-graph has as calls of one step, comes behind the sweeps of the station that has it (`streams`).
+A station is cut by limbs as a function alone is (`arrays`); the product, which the graph has as
+calls of one step, comes behind the sweeps of the station that has it (`streams`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from featherlane.accelerators.organise.streams import (
     OPERANDS,
     RESULTS,
     KeptCall,
-    Turn,
+    KernelKey,
     circuit_of_step,
     kinds,
     without_calls,
@@ -119,13 +120,13 @@ def station_arrays(
     model: Robot,
     functions: Collection[str],
     shared: Callable[[Alike], bool] = lambda group: True,
-    in_turn: bool = True,
+    multiplexed: bool = True,
     assign: Assign = in_q16,
 ) -> StationArrays:
     """Returns some functions of a robot, by the factor of M, as arrays in stations.
 
-    shared: tells of a group of alike chains whether one kernel computes them in turn; in_turn:
-    whether the columns of the product with M^-1 take turns. assign: gives the formats.
+    shared: tells of a group of alike chains whether one time-multiplexed kernel computes them;
+    multiplexed: whether one computes columns of the product with M^-1. assign: gives the formats.
     """
     cutter = Cutter(model, shared, stations=_stations)
     main, calls, graphs = _traced(model, functions, cutter)
@@ -135,13 +136,13 @@ def station_arrays(
     else:
         columns = []
     sets: dict[Any, list[GraphSegment]] = dict(cutter.sets(parts))
-    if in_turn:
+    if multiplexed:
         sets |= dict(kinds(columns))
     else:
-        sets |= {Turn(0, n): [segment] for n, (_, segment) in enumerate(columns)}
+        sets |= {KernelKey(0, n): [segment] for n, (_, segment) in enumerate(columns)}
     datapath, constants, sweeps = kernels_of(flat, sets, cutter.limbs, assign)
     kernels = {part: kernel for part, kernel in sweeps.items() if isinstance(part, ArrayPart)}
-    turns = {part: kernel for part, kernel in sweeps.items() if isinstance(part, Turn)}
+    turns = {part: kernel for part, kernel in sweeps.items() if isinstance(part, KernelKey)}
     flat_parts = tuple(cutter.chains), tuple(cutter.groups), datapath, constants, kernels
     return StationArrays(model, "functions", *flat_parts, turns)
 
@@ -207,7 +208,7 @@ def _with_calls(
     parts: Sequence[GraphSegment],
     calls: Sequence[KeptCall],
     graphs: Sequence[Graph],
-) -> tuple[Graph, list[GraphSegment], list[tuple[Turn, GraphSegment]]]:
+) -> tuple[Graph, list[GraphSegment], list[tuple[KernelKey, GraphSegment]]]:
     """Returns the flat graph with the calls, which only results of the design read, behind all
     other nodes; its parts; and the segments of the calls.
     """
@@ -227,7 +228,7 @@ def _with_calls(
         for part in parts
     ]
     circuits = [circuit_of_step(graph) for graph in graphs]
-    called: list[tuple[Turn, GraphSegment]] = []
+    called: list[tuple[KernelKey, GraphSegment]] = []
     operands = flat.outputs[OPERANDS].nodes
     for call in calls:
         assert call.level == 0, "the product is the last step"
@@ -235,7 +236,7 @@ def _with_calls(
         reads = tuple(place[operands[call.operands[i]]] for i in read)
         nodes = tuple(entered_as_is(graph, new, reads))
         gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
-        turn = Turn(0, call.function)
+        turn = KernelKey(0, call.function)
         called.append((turn, GraphSegment(turn, graph, reads, gives, nodes)))
         place |= {result[i]: k for i, k in zip(call.results, gives, strict=True) if i in result}
     new.outputs = {

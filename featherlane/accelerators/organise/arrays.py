@@ -156,7 +156,7 @@ def arrays(
 
     function: a name of `Variant`s that algorithms compute. root: "computed", or "prescribed": the
     motion of a free root is given, and its forces, and all derivatives by its motion, are not
-    computed. shared: tells of a group of alike chains whether one kernel computes them in turn.
+    computed. shared: tells of a group of alike chains whether one kernel computes them all.
     assign: gives the formats of the flat graph. Raises ValueError for another root.
     """
     if root not in ROOTS:
@@ -334,7 +334,7 @@ def _live(graph: Graph) -> tuple[Graph, dict[int, int]]:
 
 
 def _balanced(part: GraphSegment) -> Graph:
-    """The graph of a segment with balanced sums; sums over turns stay as they are."""
+    """The graph of a segment with balanced sums; sums over siblings stay as they are."""
     sums = isinstance(_home(part).home, Sums)
     return part.graph if sums else balanced(part.graph, DELAYS)
 

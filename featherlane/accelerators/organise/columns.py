@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from featherlane.accelerators.organise.estimates import kernel_estimate, share
-from featherlane.accelerators.organise.streams import Turn
+from featherlane.accelerators.organise.streams import KernelKey
 from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.schedule import turns
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.resources import NOTHING, Resources
 
 
-def columns_in_turn(
-    columns: Mapping[Turn, SlotKernel], interval: int, device: Device, reasons: list[str]
+def are_columns_multiplexed(
+    columns: Mapping[KernelKey, SlotKernel], interval: int, device: Device, reasons: list[str]
 ) -> bool:
-    """Tells whether columns of the product with M^-1 take less of the device in turn."""
+    """Tells whether columns of the product with M^-1 take less of the device time-multiplexed."""
     kernels = [*columns.values()]
     if not kernels:
         return False
@@ -27,8 +27,8 @@ def columns_in_turn(
             "for turns."
         )
         return False
-    shared = sum((_in_turn(k, interval, device) for k in kernels), start=NOTHING)
-    separate = sum((_apart(k, interval, device) for k in kernels), start=NOTHING)
+    shared = sum((_multiplexed(k, interval, device) for k in kernels), start=NOTHING)
+    separate = sum((_unshared(k, interval, device) for k in kernels), start=NOTHING)
     takes, instead = share(shared, device), share(separate, device)
     count = sum(len(kernel.members) for kernel in kernels)
     reasons.append(
@@ -40,16 +40,16 @@ def columns_in_turn(
 
 
 def split_columns(
-    columns: Mapping[Turn, SlotKernel],
+    columns: Mapping[KernelKey, SlotKernel],
     interval: int,
     device: Device,
     reasons: list[str],
-) -> dict[Turn, SlotKernel]:
+) -> dict[KernelKey, SlotKernel]:
     """Returns the kernels of columns, those split in two or more that take less of the device so:
     24 columns at an interval of 32 leave a quarter of the phases empty, 16 and 8 leave none.
     """
     kernels: list[SlotKernel] = []
-    cost = lambda kernel: share(_in_turn(kernel, interval, device), device)
+    cost = lambda kernel: share(_multiplexed(kernel, interval, device), device)
     for kernel in columns.values():
         ways = [[*_of_sizes(kernel, sizes)] for sizes in _sizes(len(kernel.members), interval)]
         best = min(ways, key=lambda split: sum(map(cost, split)))
@@ -60,7 +60,7 @@ def split_columns(
                 f"{len(kernel.members)} of these columns: {sizes} on arrays of their own, which "
                 "leaves fewer phases empty."
             )
-    return {Turn(0, n): kernel for n, kernel in enumerate(kernels)}
+    return {KernelKey(0, n): kernel for n, kernel in enumerate(kernels)}
 
 
 def _sizes(members: int, interval: int) -> Iterator[list[int]]:
@@ -81,12 +81,12 @@ def _of_sizes(kernel: SlotKernel, sizes: Sequence[int]) -> Iterator[SlotKernel]:
         first += size
 
 
-def _in_turn(kernel: SlotKernel, interval: int, device: Device) -> Resources:
+def _multiplexed(kernel: SlotKernel, interval: int, device: Device) -> Resources:
     _, lanes, turn = turns(len(kernel.members), interval)
     one = kernel_estimate(kernel, turn, device)
     return Resources(one.dsps * lanes, one.luts * lanes)
 
 
-def _apart(kernel: SlotKernel, interval: int, device: Device) -> Resources:
+def _unshared(kernel: SlotKernel, interval: int, device: Device) -> Resources:
     one, count = kernel_estimate(kernel, interval, device), len(kernel.members)
     return Resources(one.dsps * count, one.luts * count)

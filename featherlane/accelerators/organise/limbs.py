@@ -2,8 +2,8 @@
 
 Traced with its own constants, each limb folds in its own way: a placement of 0 or 1 saves products
 in one limb that another limb needs. Traced with inputs in place of the constants in which limbs
-differ, all of them have one graph, which one circuit computes for each in turn, with the numbers of
-its limb. Constants that are equal in all limbs stay constants and fold.
+differ, all of them have one graph, which one circuit computes for each, time-multiplexed, with the
+numbers of its limb. Constants that are equal in all limbs stay constants and fold.
 """
 
 from __future__ import annotations

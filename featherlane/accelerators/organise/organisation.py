@@ -22,7 +22,7 @@ from featherlane.accelerators.organise.arrays import (
     arrays,
     in_q16,
 )
-from featherlane.accelerators.organise.columns import columns_in_turn, split_columns
+from featherlane.accelerators.organise.columns import are_columns_multiplexed, split_columns
 from featherlane.accelerators.organise.estimates import kernel_estimate, share
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.organise.roots import MODES, RootChoice, rooted
@@ -145,38 +145,40 @@ def organise(
 
 
 class KeptCuts(Generic[Cut]):
-    """The cuts of a robot that organisations choose from, each made once. make: cuts; `shared`
-    tells it which groups of limbs have one circuit, by default all. separate: its other options
-    where nothing takes turns, by default all of these do.
+    """The cuts of a robot that organisations choose from, each made once.
+
+    make: cuts; its option `shared` tells which groups of limbs have one circuit, by default all,
+    and `multiplexed`, of several functions, whether columns have one, by default they do.
     """
 
-    def __init__(self, make: Callable[..., Cut], **separate: bool) -> None:
-        self._make, self._separate = make, separate
-        self._some: dict[tuple[Hashable, ...], Cut] = {}  # what is neither apart nor together
+    def __init__(self, make: Callable[..., Cut], has_columns: bool = False) -> None:
+        self._make, self._has_columns = make, has_columns
+        self._partly: dict[tuple[Hashable, ...], Cut] = {}  # partially shared
 
     @cached_property
-    def apart(self) -> Cut:
-        """A circuit for each limb; nothing takes turns."""
-        return self._make(shared=lambda group: False, **self._separate)
+    def unshared(self) -> Cut:
+        """A circuit for each limb and each column."""
+        options = {"multiplexed": False} if self._has_columns else {}
+        return self._make(shared=lambda group: False, **options)
 
     @cached_property
-    def together(self) -> Cut:
-        """A circuit for all limbs that are alike; all takes turns that can."""
+    def fully_shared(self) -> Cut:
+        """A circuit for all limbs that are alike, and for all such columns."""
         return self._make()
 
-    def shared(self, members: frozenset[Alike], **in_turn: bool) -> Cut:
-        """A circuit for all limbs of some groups, and one for each limb of others. in_turn: whether
-        what else can take turns does, by option.
+    def partly_shared(self, members: frozenset[Alike], **multiplexed: bool) -> Cut:
+        """A circuit for all limbs of some groups, and one for each limb of others. multiplexed:
+        whether columns that are alike have one circuit, where there are columns.
         """
-        several = {group for group in self.together.groups if len(group.members) > 1}
-        if members == several and all(in_turn.values()):
-            return self.together
-        if not members and not any(in_turn.values()):
-            return self.apart
-        key = members, *in_turn.values()
-        if key not in self._some:
-            self._some[key] = self._make(shared=members.__contains__, **in_turn)
-        return self._some[key]
+        several = {group for group in self.fully_shared.groups if len(group.members) > 1}
+        if members == several and all(multiplexed.values()):
+            return self.fully_shared
+        if not members and not any(multiplexed.values()):
+            return self.unshared
+        key = members, *multiplexed.values()
+        if key not in self._partly:
+            self._partly[key] = self._make(shared=members.__contains__, **multiplexed)
+        return self._partly[key]
 
 
 class Organiser(Generic[Cut]):
@@ -209,18 +211,22 @@ class Organiser(Generic[Cut]):
         """
         if not isinstance(interval, int) or interval < 1:
             raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
-        apart, together, reasons = self._cuts.apart, self._cuts.together, [*self._reasons]
+        unshared, fully_shared, reasons = (
+            self._cuts.unshared,
+            self._cuts.fully_shared,
+            [*self._reasons],
+        )
         options = interval, self.device, reasons
-        kept = groups_in_turn(together, apart, *options)
-        members = frozenset(together.groups[number] for number in kept)
-        if not together.columns:
-            cut = self._cuts.shared(members)
+        kept = multiplexed_groups(fully_shared, unshared, *options)
+        members = frozenset(fully_shared.groups[number] for number in kept)
+        if not fully_shared.columns:
+            cut = self._cuts.partly_shared(members)
         else:
-            in_turn = columns_in_turn(together.columns, *options)
-            cut = self._cuts.shared(members, in_turn=in_turn)
-            if in_turn:
+            multiplexed = are_columns_multiplexed(fully_shared.columns, *options)
+            cut = self._cuts.partly_shared(members, multiplexed=multiplexed)
+            if multiplexed:
                 cut = replace(cut, columns=split_columns(cut.columns, *options))
-        choices = tuple(array_choices(cut, apart, kept, interval))
+        choices = tuple(array_choices(cut, unshared, kept, interval))
         head = self.model, self.before, self.label, interval, self.mode, self.roots
         return Organisation(*head, choices, cut, tuple(reasons))
 
@@ -265,7 +271,7 @@ def functions_organiser(
     """Returns the organiser of several functions in one design, some of those of
     `fl.multifunction`; M^-1 is by the factor of M. assign: gives the formats.
     """
-    cuts = KeptCuts(partial(station_arrays, model, functions, assign=assign), in_turn=False)
+    cuts = KeptCuts(partial(station_arrays, model, functions, assign=assign), has_columns=True)
     return Organiser(model, f"{len(functions)} functions", device, cuts)
 
 
@@ -287,18 +293,20 @@ def _without_friction(model: Robot, reasons: list[str]) -> Robot:
 # Shared or separate
 
 
-def groups_in_turn(
-    together: Arrays,
-    apart: Arrays,
+def multiplexed_groups(
+    fully_shared: Arrays,
+    unshared: Arrays,
     interval: int,
     device: Device,
     reasons: list[str],
 ) -> set[int]:
-    """Returns the groups whose limbs take less of the device on one circuit in turn; adds why."""
-    options = together, apart, interval, device, reasons
+    """Returns the groups whose limbs take less of the device on one time-multiplexed circuit; adds
+    the reasons.
+    """
+    options = fully_shared, unshared, interval, device, reasons
     return {
         number
-        for number, group in enumerate(together.groups)
+        for number, group in enumerate(fully_shared.groups)
         if len(group.members) > 1 and _is_cheaper(number, group, *options)
     }
 
@@ -306,16 +314,18 @@ def groups_in_turn(
 def _is_cheaper(
     number: int,
     group: Alike,
-    together: Arrays,
-    apart: Arrays,
+    fully_shared: Arrays,
+    unshared: Arrays,
     interval: int,
     device: Device,
     reasons: list[str],
 ) -> bool:
-    """Tells whether alike limbs take less of the device on one circuit in turn."""
-    name, count = _name(together, group), len(group.members)
+    """Tells whether alike limbs take less of the device on one time-multiplexed circuit."""
+    name, count = _name(fully_shared, group), len(group.members)
     slots, lanes, turn = turns(count, interval)
-    kernels = [k for part, k in together.kernels.items() if part.group == number and not part.sums]
+    kernels = [
+        k for part, k in fully_shared.kernels.items() if part.group == number and not part.sums
+    ]
     if any(len(k.members) != count for k in kernels):
         reasons.append(f"{name}: separate, since their graphs are not alike.")
         return False
@@ -324,7 +334,7 @@ def _is_cheaper(
         return False
     shared = sum((kernel_estimate(k, turn, device) for k in kernels), start=NOTHING)
     shared = Resources(shared.dsps * lanes, shared.luts * lanes)
-    alone = [k for part, k in apart.kernels.items() if part.group == number]
+    alone = [k for part, k in unshared.kernels.items() if part.group == number]
     separate = sum((kernel_estimate(k, interval, device) for k in alone), start=NOTHING)
     takes, instead = share(shared, device), share(separate, device)
     figures = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
@@ -337,7 +347,7 @@ def _is_cheaper(
 
 
 def array_choices(
-    cut: Arrays, apart: Arrays, kept: set[int], interval: int
+    cut: Arrays, unshared: Arrays, kept: set[int], interval: int
 ) -> Iterator[ArrayChoice]:
     """Yields the arrays: of a group that shares a circuit one, of others one for each limb."""
     numbers: dict[int, int] = {}  # by chain
@@ -350,7 +360,7 @@ def array_choices(
             limbs = [_joints(cut.chains[c], cut, names) for c in members]
             first = group.members.index(members[0])
             kernels = _of(cut, number, None if number in kept else first)
-            alone = [k for part, k in apart.kernels.items() if part.group == number]
+            alone = [k for part, k in unshared.kernels.items() if part.group == number]
             yield ArrayChoice(
                 _named(limbs),
                 numbers.get(cut.chains[members[0]].parent, WORLD),

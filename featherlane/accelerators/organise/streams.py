@@ -48,7 +48,7 @@ def pairs(function: Any, tag: Any) -> bool:
 STREAMS: Mapping[str, Policy] = {"columns": COLUMNS, "pairs": pairs}
 
 
-class Turn(NamedTuple):
+class KernelKey(NamedTuple):
     """The key of a kernel, and its dependency level: calls of one kind, by a number from 0 on, or
     the work beside calls (-1).
     """
@@ -66,7 +66,7 @@ class Streamed:
     model: Robot
     function: str
     datapath: Datapath
-    kernels: Mapping[Turn, SlotKernel]
+    kernels: Mapping[KernelKey, SlotKernel]
 
     @property
     def whole(self) -> Datapath:
@@ -212,15 +212,15 @@ def _numbers(graph: Graph, into: Graph, operands: list[int]) -> list[float] | No
 
 def _cut(
     main: Graph, calls: list[KeptCall], graphs: list[Graph]
-) -> tuple[Graph, list[tuple[Turn, GraphSegment]]]:
+) -> tuple[Graph, list[tuple[KernelKey, GraphSegment]]]:
     """Returns the flat graph, and its segments: a call each, and the work beside them by level."""
     after = {(RESULTS, i): call.level + 1 for call in calls for i in call.results}
-    home: list[Turn] = []
+    home: list[KernelKey] = []
     for args, value in zip(main.args, main.value, strict=True):
-        home.append(Turn(max((home[a].level for a in args), default=after.get(value, 0))))
+        home.append(KernelKey(max((home[a].level for a in args), default=after.get(value, 0))))
     levels = range(max((turn.level for turn in home), default=0) + 1)
-    rest = {part.name: part for part in segments(main, home, [Turn(n) for n in levels])}
-    flat, place, parts = Graph(), dict[int, int](), list[tuple[Turn, GraphSegment]]()
+    rest = {part.name: part for part in segments(main, home, [KernelKey(n) for n in levels])}
+    flat, place, parts = Graph(), dict[int, int](), list[tuple[KernelKey, GraphSegment]]()
     flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
     inputs = dict[int, int]()  # the node of each result of a call
     for k, (op, value) in enumerate(zip(main.op, main.value, strict=True)):
@@ -231,7 +231,7 @@ def _cut(
     circuits = [circuit_of_step(graph) for graph in graphs]
     operands = main.outputs[OPERANDS].nodes
 
-    def enter(turn: Turn, graph: Graph, reads: list[int]) -> tuple[int, ...]:
+    def enter(turn: KernelKey, graph: Graph, reads: list[int]) -> tuple[int, ...]:
         graph, kept = without_unread(graph)
         reads = [reads[i] for i in kept]
         nodes = entered_as_is(graph, flat, reads)
@@ -240,15 +240,15 @@ def _cut(
         return gives
 
     for level in levels:
-        if part := rest.get(Turn(level)):
+        if part := rest.get(KernelKey(level)):
             given_nodes = enter(
-                Turn(level), balanced(part.graph, DELAYS), [place[k] for k in part.reads]
+                KernelKey(level), balanced(part.graph, DELAYS), [place[k] for k in part.reads]
             )
             place |= dict(zip(part.gives, given_nodes, strict=True))
         for call in calls:
             if call.level == level:
                 reads = [place[operands[i]] for i in call.operands]
-                given_nodes = enter(Turn(level, call.function), circuits[call.function], reads)
+                given_nodes = enter(KernelKey(level, call.function), circuits[call.function], reads)
                 for i, k in zip(call.results, given_nodes, strict=True):
                     if i in inputs:
                         place[inputs[i]] = k
@@ -268,8 +268,8 @@ def circuit_of_step(graph: Graph) -> Graph:
 
 
 def kinds(
-    parts: list[tuple[Turn, GraphSegment]],
-) -> Iterator[tuple[Turn, list[GraphSegment]]]:
+    parts: list[tuple[KernelKey, GraphSegment]],
+) -> Iterator[tuple[KernelKey, list[GraphSegment]]]:
     """Yields the segments of each kernel: calls of one level that are alike."""
     number = 0
     for level in dict.fromkeys(turn.level for turn, _ in parts):
@@ -287,5 +287,5 @@ def kinds(
                 else:
                     alike.append([segment])
         for kind in alike:
-            yield Turn(level, number), kind
+            yield KernelKey(level, number), kind
             number += 1

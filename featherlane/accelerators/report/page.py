@@ -27,7 +27,7 @@ ARRAYS = (
 CHOSEN = '<div id="chosen" hidden></div>'
 
 
-class Robot(NamedTuple):
+class RobotTree(NamedTuple):
     """The names and the tree of a robot. parents: of each joint, -1 of those at the ground."""
 
     name: str
@@ -35,7 +35,7 @@ class Robot(NamedTuple):
     parents: Sequence[int]
 
 
-class Figure(NamedTuple):
+class Drawing(NamedTuple):
     """A drawing in SVG, and a sentence for each of its signs and of its reasons."""
 
     drawing: str
@@ -51,13 +51,13 @@ class Subject(NamedTuple):
     the robot's structure gave one.
     """
 
-    robot: Robot
+    robot: RobotTree
     cost: DesignCost
     facts: Mapping[str, Any]
     marks: Sequence[charts.Mark]
     words: Mapping[str, tuple[int, int]]
     link: float
-    figure: Figure | None = None
+    figure: Drawing | None = None
 
     @property
     def title(self) -> str:
@@ -211,13 +211,13 @@ def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
     return tag("div", *shown, class_="tiles")
 
 
-def _drawn(module_boxes: Sequence[Box], robot: Robot) -> list[str]:
+def _drawn(module_boxes: Sequence[Box], robot: RobotTree) -> list[str]:
     """The modules of a pipeline as an array, with its legend."""
     drawn = organisation.drawn(module_boxes, robot.parents, robot.joints)
     return [organisation.legend(module_boxes), tag("div", drawn, class_="scroll")]
 
 
-def _figure(figure: Figure) -> str:
+def _figure(figure: Drawing) -> str:
     return _section(
         "Organisation",
         tag("div", figure.drawing, class_="scroll"),
@@ -361,7 +361,7 @@ def _dataflow(network: Network) -> str:
     )
 
 
-def _arrays(of_stations: Mapping[str, Sequence[Box]], robot: Robot) -> str:
+def _arrays(of_stations: Mapping[str, Sequence[Box]], robot: RobotTree) -> str:
     drawn = [
         "".join([tag("h3", f"Station {escape(name)}"), *_drawn(boxes_of_station, robot)])
         for name, boxes_of_station in of_stations.items()
