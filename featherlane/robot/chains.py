@@ -1,8 +1,8 @@
-"""Chains of bodies: a robot's tree cut where it branches, and the chains that are alike.
+"""Chains of bodies: a robot's tree cut where it branches, and groups of isomorphic chains.
 
-A chain is an unbranched run of bodies: a trunk, an arm, a leg. Floating and sliding bases are
-chains of their own. Chains are alike if the same joints follow each other in them and below them,
-and they hang on one chain, or on chains that are alike.
+A chain is an unbranched run of bodies: a trunk, an arm, a leg. A floating or sliding base is a
+separate chain. Chains are isomorphic if their joints, and the joints below them, are of the same
+types in the same order, and they hang on the same chain or on isomorphic chains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from featherlane.robot.walk import children
 
 
 class Chain(NamedTuple):
-    """Bodies, each the only child of the one before, and the number of the chain that carries the
+    """Bodies, each the only child of its predecessor, and the number of the chain that carries the
     first one; WORLD for the ground.
     """
 
@@ -25,8 +25,9 @@ class Chain(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Chains whose bodies correspond, by their numbers: members of one `parent` first, then of the
-    next. parent: the number of the group that carries them; WORLD for the ground.
+    """A group of isomorphic chains, by their numbers: the children of the first chain of the group
+    `parent` come first, then those of the next. parent: the number of the group that carries them;
+    WORLD for the ground.
     """
 
     members: tuple[int, ...]
@@ -36,7 +37,7 @@ class Alike(NamedTuple):
 def chains(tree: Tree) -> list[Chain]:
     """Returns the chains of a tree, parents first."""
     below = children(tree.parent)
-    found: list[Chain] = []
+    result: list[Chain] = []
 
     def enter(first: int, parent: int) -> None:
         bodies = [first]
@@ -45,14 +46,14 @@ def chains(tree: Tree) -> list[Chain]:
             if parent == WORLD and _is_base(tree, bodies[-1]) and not _is_base(tree, following):
                 break
             bodies.append(following)
-        found.append(Chain(tuple(bodies), parent))
-        number = len(found) - 1
+        result.append(Chain(tuple(bodies), parent))
+        number = len(result) - 1
         for child in below[bodies[-1]]:
             enter(child, number)
 
     for root in below[WORLD]:
         enter(root, WORLD)
-    return found
+    return result
 
 
 def _is_base(tree: Tree, body: int) -> bool:
@@ -60,16 +61,16 @@ def _is_base(tree: Tree, body: int) -> bool:
     return len(tree.freedoms[body]) > 1
 
 
-def groups(tree: Tree, found: Sequence[Chain]) -> list[Alike]:
-    """Returns the groups of chains that are alike, parents first. Each chain is in one."""
-    below = children([chain.parent for chain in found])
+def groups(tree: Tree, chains: Sequence[Chain]) -> list[Alike]:
+    """Returns the groups of isomorphic chains, parents first. Each chain is in one group."""
+    below = children([chain.parent for chain in chains])
     shapes: dict[int, Any] = {}
-    for number in reversed(range(len(found))):
-        own = tuple(
+    for number in reversed(range(len(chains))):
+        joints = tuple(
             (tree.types[i], len(tree.freedoms[i]), len(tree.turned_armature[i]))
-            for i in found[number].bodies
+            for i in chains[number].bodies
         )
-        shapes[number] = own, tuple(sorted((shapes[c] for c in below[number]), key=repr))
+        shapes[number] = joints, tuple(sorted((shapes[c] for c in below[number]), key=repr))
     result: list[Alike] = []
 
     def enter(parents: Sequence[int], parent: int) -> None:
@@ -84,6 +85,6 @@ def groups(tree: Tree, found: Sequence[Chain]) -> list[Alike]:
 def _same(
     parents: Sequence[int], below: dict[int, list[int]], shapes: dict[int, Any]
 ) -> Iterator[tuple[int, ...]]:
-    """Yields the children of alike chains, those of one shape together."""
+    """Yields the children of isomorphic chains, grouped by shape."""
     for shape in dict.fromkeys(shapes[c] for c in below[parents[0]]):
         yield tuple(c for p in parents for c in below[p] if shapes[c] == shape)

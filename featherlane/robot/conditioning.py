@@ -1,9 +1,10 @@
-"""How far the mass matrix M is from singular: the conditioning of a robot, and the card's warnings.
+"""The conditioning of a robot's mass matrix M, and the card's warnings of singular ones.
 
-The conditioning is kappa = max_i M_ii (M^-1)_ii: how much more inertia resists a joint while all
-others are held than while they are free. Unlike cond(M) it does not depend on units. What divides
-by M has an error of at most ERROR eps kappa of its largest entry (see docs/accuracy.md; the figure
-is fitted by benchmarks/conditioning.py and confirmed on other robots by tests/test_exact.py).
+The conditioning is kappa = max_i M_ii (M^-1)_ii: the factor by which more inertia resists a joint
+while all others are held than while they are free. Unlike cond(M) it does not depend on units.
+Functions that divide by M have an error of at most ERROR eps kappa of their largest entry (see
+docs/accuracy.md; the figure is fitted by benchmarks/conditioning.py and confirmed on other robots
+by tests/test_exact.py).
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from featherlane.robot.spatial import Articulated, Transform
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
-ERROR = 40.0  # errors of what divides by M, in units of eps kappa
+ERROR = 40.0  # errors of functions that divide by M, in units of eps kappa
 DIGITS = {"float64": 2.0**-52, "float32": 2.0**-23}
 NEARLY = 0.1 / (ERROR * DIGITS["float32"])  # the conditioning that leaves no digit in float32
 PIVOT_NOISE = 1e-12  # relative: a pivot of the mass matrix that is smaller counts as zero
 TAKES_PART = 0.1  # the entry of a unit eigenvector from which a joint takes part in its motion
 UNIT = np.eye(6)
-LARGEST_SHARED = 500  # bodies: the dense mass matrix of more takes long
+LARGEST_SHARED = 500  # bodies: the dense mass matrix of more bodies takes long
 
 
 def singular_notes(model: Robot) -> Iterator[str]:
@@ -69,7 +70,7 @@ def _digits(kappa: float, eps: float) -> int:
 
 def conditioning(model: Robot) -> list[float]:
     """Returns the largest M_kk (M^-1)_kk of each joint's degrees of freedom at q = 0; infinity
-    where M is singular, and 1 for mimic joints and where it would take long.
+    where M is singular, and 1 for mimic joints and for robots that would take long.
     """
     tree = tree_of(model)
     if tree.coupled:
@@ -86,7 +87,9 @@ def conditioning(model: Robot) -> list[float]:
 
 
 class _Eliminated(NamedTuple):
-    """A joint whose D = S^T IA S + armature is eliminated: D^-1, D^-1 U^T and what is left."""
+    """An eliminated joint, with D = S^T IA S + armature: D^-1, D^-1 U^T and the remaining
+    inertia.
+    """
 
     Dinv: np.ndarray
     K: np.ndarray
@@ -103,14 +106,16 @@ def _ratios(tree: Tree) -> Iterator[float]:
     """
     IA: list[np.ndarray] = [np.array(Articulated.of(inertia).rows) for inertia in tree.inertias]
     IC, X = [I.copy() for I in IA], [_matrix(x) for x in tree.X_tree]
-    S = [np.array([freedom.S for freedom in own]).T for own in tree.freedoms]
-    armature = [np.array([float(tree.armature[f.k]) for f in own]) for own in tree.freedoms]
+    S = [np.array([freedom.S for freedom in freedoms]).T for freedoms in tree.freedoms]
+    armature = [
+        np.array([float(tree.armature[f.k]) for f in freedoms]) for freedoms in tree.freedoms
+    ]
     joints: list[_Eliminated | None] = [None] * tree.nbodies
     for i in range(tree.nbodies - 1, -1, -1):
         joint = joints[i] = _eliminated(IA[i], IC[i], S[i], np.diag(armature[i]))
-        left = IA[i] if joint is None else joint.IA
+        remaining = IA[i] if joint is None else joint.IA
         if (p := tree.parent[i]) != WORLD:
-            IA[p] += X[i].T @ left @ X[i]
+            IA[p] += X[i].T @ remaining @ X[i]
             IC[p] += X[i].T @ IC[i] @ X[i]
     response: list[np.ndarray] = []
     for i, joint in enumerate(joints):
@@ -176,7 +181,7 @@ def _shared_ratios(model: Robot, tree: Tree) -> np.ndarray:
 
 
 def _scaled_ratios(M: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Returns M_kk (M^-1)_kk; infinity for coordinates that take part in a motion that next to no
+    """Returns M_kk (M^-1)_kk; infinity for coordinates that take part in a motion that almost no
     inertia resists.
     """
     root = np.sqrt(np.where(scale > 0, scale, 1.0))

@@ -1,8 +1,8 @@
-"""Arithmetic on a robot's constants, in an order of its own: the same bits on every processor.
+"""Arithmetic on a robot's constants, in a fixed order: the same bits on every processor.
 
 BLAS, LAPACK, NumPy's sums and, from Python 3.12 on, the builtin `sum` add in orders that depend on
 the processor or the version, and a robot's fingerprint and the operation counts of its graphs would
-depend on them too. With `spatial` and `scalar.sine_cosine` this is all that constants are made by.
+depend on them too. Constants are computed by this module, `spatial` and `scalar.sine_cosine` alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from featherlane.robot.spatial import Matrix, Vector, dot, matmul, transpose
 from featherlane.scalar import Scalar
 
 Numbers = Sequence[float]
-SWEEPS = 30  # of Jacobi's method, which converges in some six
+SWEEPS = 30  # at most, of Jacobi's method, which converges in about six
 
 
 def total(scalars: Iterable[Scalar]) -> Scalar:
@@ -49,7 +49,7 @@ def departure(rows: Sequence[Numbers]) -> float:
 def orthonormal(vectors: Sequence[Numbers]) -> list[Vector]:
     """Returns an orthonormal basis of the span of independent vectors, by Gram and Schmidt.
 
-    Each vector is made orthogonal to those before it twice, which is enough (Giraud, Langou and
+    Each vector is orthogonalised twice against those before it, which suffices (Giraud, Langou and
     Rozloznik 2005).
     """
     basis: list[Vector] = []

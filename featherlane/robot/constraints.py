@@ -1,9 +1,9 @@
 """Constraints between frames and between joints: their description, without any algorithm.
 
-A constraint holds rows of the relative motion of two frames at zero: of `frame`, as it is seen from
-`to`, another frame or the world. Its force acts on the body of `frame` at that frame's origin, and
-the opposite force on the body of `to` at the same point, so that pairs of forces do no work on the
-motions that are left.
+A constraint holds rows of the relative motion of two frames at zero: the motion of `frame` relative
+to `to`, another frame or the world. Its force acts on the body of `frame` at that frame's origin,
+and the opposite force on the body of `to` at the same point, so that pairs of forces do no work on
+the remaining motions.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ Constraint = Pin | Weld | Hinge | Rod | Coupling
 
 
 class FramePair(NamedTuple):
-    """Directions along which one frame does not move and does not turn, seen from another one; they
-    are unit vectors in the axes of `to`. length: of a rod, else None. anchored: whether the place
-    of `to` in the world is an input of its own.
+    """Directions along and about which one frame does not translate and rotate relative to another;
+    unit vectors in the axes of `to`. length: of a rod, else None. anchored: whether the placement
+    of `to` in the world is a separate input.
     """
 
     frame: Frame
@@ -185,7 +185,9 @@ class Constraints:
         return card(self)
 
     def __repr__(self) -> str:
-        """Writes all that algorithms read, which names are not: keys of kernels hold this text."""
+        """Writes the fields that algorithms read, without names: keys of kernels contain this
+        text.
+        """
         return f"Constraints({self.places!r}, kp={self.kp}, kd={self.kd})"
 
     @cached_property
@@ -197,7 +199,7 @@ class Constraints:
 
 
 def name_of(item: Constraint) -> str:
-    """Returns a constraint in a few words."""
+    """Returns the name of a constraint on the card."""
     kind = type(item).__name__
     if isinstance(item, Coupling):
         law = " + ".join(f"{c:g}" + f" {item.leader}^{n}" * (n > 0)
@@ -227,25 +229,25 @@ def card(constraints: Constraints) -> str:
     return "\n".join(lines)
 
 
-# From names to places
+# From names to frames and joints
 
 
 def constraints_on(
     robot: Robot, items: Sequence[Constraint] | Constraints, kp: Any = 0.0, kd: Any = 0.0
 ) -> Constraints:
-    """Returns the constraints of a robot with their frames and joints looked up; of Constraints of
-    another robot, or an earlier form of this one, by their names. Raises ValueError or TypeError
-    that names the constraint.
+    """Returns the constraints of a robot with their frames and joints looked up by name. items may
+    be the Constraints of another robot, or of an earlier form of this one. Raises ValueError or
+    TypeError that names the constraint.
     """
     if isinstance(items, Constraints):
         kp, kd = (kp or items.kp), (kd or items.kd)
         items = items.items
-    own = tuple(items) if isinstance(items, list | tuple) else (items,)
-    if not own:
+    chosen = tuple(items) if isinstance(items, list | tuple) else (items,)
+    if not chosen:
         raise ValueError("constraints is empty: wanted at least one, as in [fl.Pin('foot')]")
-    places = tuple(_place(robot, item) for item in own)
-    kp, kd = (_gains(name, value, len(own)) for name, value in (("kp", kp), ("kd", kd)))
-    return Constraints(own, places, kp, kd, robot=robot.name, freedoms=robot.nv)
+    places = tuple(_place(robot, item) for item in chosen)
+    kp, kd = (_gains(name, value, len(chosen)) for name, value in (("kp", kp), ("kd", kd)))
+    return Constraints(chosen, places, kp, kd, robot=robot.name, freedoms=robot.nv)
 
 
 def _gains(name: str, value: Any, count: int) -> Floats:
@@ -295,7 +297,7 @@ def _pair(item: Pin | Weld | Hinge | Rod, frame: Frame, to: Frame) -> FramePair:
 
 
 def _across(item: Hinge) -> tuple[Floats, Floats]:
-    """Returns two unit vectors across the axis of a hinge."""
+    """Returns two unit vectors perpendicular to the axis of a hinge."""
     axis = np.asarray(item.axis, float)
     if axis.shape != (3,) or not np.isfinite(axis).all() or not axis.any():
         raise ValueError(f"{name_of(item)}: axis is {item.axis!r}, wanted three numbers, not all 0")

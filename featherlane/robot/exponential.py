@@ -34,8 +34,8 @@ Closed = Callable[[Scalar], Scalar]
 
 
 def _series(x2: Scalar, coefficients: Sequence[float], closed: Closed) -> Scalar:
-    """Returns closed(x), or for x^2 < 1 the power series in x^2. Each form gets an argument in its
-    own range, so that neither has infinite values or derivatives.
+    """Returns closed(x), or for x^2 < 1 the power series in x^2. Each form is evaluated within its
+    range of validity, so that neither has infinite values or derivatives.
     """
     near = x2 < NEAR
     inside = select(near, x2, 0.0)
@@ -126,7 +126,7 @@ def unit(q: Sequence[Scalar]) -> list[Scalar]:
 
 
 def turned(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:
-    """Returns the unit quaternion after a turn by w from q, of any length."""
+    """Returns the unit quaternion after a rotation by w from q, of any length."""
     quarter = 0.25 * dot(w, w)
     half = 0.5 * sinc(quarter)
     return unit(product(q, [half * x for x in w] + [cosine(quarter)]))
@@ -195,25 +195,25 @@ def _sum(*terms: Matrix) -> Matrix:
 
 
 def displacement(u: Sequence[Scalar], w: Sequence[Scalar]) -> Vector:
-    """Returns where the origin comes to, in the axes it began with."""
+    """Returns the displacement of the origin, in the axes before the motion."""
     x2, turning = dot(w, w), cross(w, u)
     return Vector(u) + turning * versine(x2) + cross(w, turning) * cubic(x2)
 
 
 def velocity_of(moved: Sequence[Scalar], w: Sequence[Scalar]) -> Vector:
-    """Returns the u whose `displacement` this is; |w| < 2 pi."""
+    """Returns the velocity u that has this `displacement`; |w| < 2 pi."""
     turning = cross(w, moved)
     return Vector(moved) - turning * 0.5 + cross(w, turning) * cotangent(dot(w, w))
 
 
 def turn_matrix(w: Sequence[Scalar]) -> Matrix:
-    """Returns the rotation matrix of a turn by w (Rodrigues)."""
+    """Returns the rotation matrix exp(w x) (Rodrigues' formula)."""
     x2, W = dot(w, w), skew(w)
     return _sum(NO_TURN.rows, _scaled(W, sinc(x2)), _scaled(matmul(W, W), versine(x2)))
 
 
 def turn_jacobian(w: Sequence[Scalar]) -> Matrix:
-    """Returns Jr: a turn by w + dw is one by w and then by Jr dw."""
+    """Returns the right Jacobian Jr of SO(3): exp(w + dw) = exp(w) exp(Jr dw) to first order."""
     x2, W = dot(w, w), skew(w)
     return _sum(NO_TURN.rows, _scaled(W, -versine(x2)), _scaled(matmul(W, W), cubic(x2)))
 
@@ -249,13 +249,13 @@ def _blocks(A: Matrix, B: Matrix) -> Matrix:
 
 
 def motion_adjoint(u: Sequence[Scalar], w: Sequence[Scalar]) -> Matrix:
-    """Returns Ad: a small motion d before the motion (u, w) is the motion Ad d after it."""
+    """Returns Ad of exp(-(u, w)): a small motion d before the motion (u, w) is Ad d after it."""
     R = transpose(turn_matrix(w))
     return _blocks(R, _scaled(matmul(R, skew(displacement(u, w))), -1.0))
 
 
 def motion_jacobian(u: Sequence[Scalar], w: Sequence[Scalar]) -> Matrix:
-    """Returns Jr: a motion by v + dv is one by v = [u; w], and then by Jr dv."""
+    """Returns the right Jacobian Jr of SE(3): exp(v + dv) = exp(v) exp(Jr dv), v = [u; w]."""
     return _blocks(turn_jacobian(w), _coupling(u, w))
 
 

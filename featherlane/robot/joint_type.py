@@ -1,4 +1,4 @@
-"""What a joint type is: all that the package knows of one stands in the fields of `JointType`.
+"""Joint types: the fields of `JointType` are all that the package knows of a type.
 
 A joint type has nq coordinates and nv degrees of freedom, a motion subspace matrix (the columns
 `S`, constant in the child frame, in the order of the user's v), a transform XJ(q), and functions
@@ -56,7 +56,7 @@ def identity_rates(q: Scalars) -> Rates:
 class JointType:
     """A type of joint. By default it has one axis, and its coordinates change as v says: dq/dt = v.
 
-    A type whose coordinates form another Lie group has functions of its own from `integrate` to
+    A type whose coordinates form another Lie group has separate functions from `integrate` to
     `commutator`, in the notation of Sola, Deray and Atchuthan, A micro Lie theory for state
     estimation in robotics (2018): q (+) v is `integrate(q, v)`.
     """

@@ -1,4 +1,4 @@
-"""Limbs that are alike: isomorphic subtrees on one body, such as legs, arms and fingers."""
+"""Equal limbs: isomorphic subtrees on one body, such as legs, arms and fingers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import children
 
-EntriesByLimb = list[
-    tuple[tuple[str, int], ...]
-]  # entries of inputs that correspond in alike limbs
+EntriesByLimb = list[tuple[tuple[str, int], ...]]  # entries of inputs that correspond, by limb
 COUNTS = (4, 2)  # limbs that may share a vector of so many lanes (docs/performance.md)
 
 
 def alike(model: Robot, count: int) -> list[tuple[int, ...]]:
     """Returns the joints that correspond in `count` isomorphic limbs, first joints first.
 
-    Limbs are as long as they can be: with two hands that are alike, fingers belong to the hands.
+    Limbs are as long as possible: with two equal hands, fingers belong to the hands.
     """
     below = children(model.parent)
     subtree: dict[int, list[int]] = {}
@@ -45,7 +43,9 @@ def alike(model: Robot, count: int) -> list[tuple[int, ...]]:
 
 
 def count(model: Robot, most: int) -> int:
-    """Returns how many limbs, up to `most`, share vectors with the largest saving; 1 for none."""
+    """Returns the number of limbs, up to `most`, that share vectors with the largest saving, or
+    1.
+    """
     saved = {n: len(alike(model, n)) * (n - 1) for n in COUNTS if n <= most}
     return max(saved, key=lambda n: saved[n], default=1) if any(saved.values()) else 1
 
@@ -71,7 +71,7 @@ def corresponding_entries(
 
 
 def _entries(model: Robot, kind: str, i: int) -> range:
-    """Returns the entries of a joint, or of its body; a mimic joint has none of its own."""
+    """Returns the entries of a joint, or of its body; a mimic joint has no entries."""
     if kind == "bodies":
         return range(i, i + 1)
     first, joint = (model.first_q if kind == "q" else model.first_v)[i], model.joints[i]

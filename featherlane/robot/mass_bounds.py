@@ -1,4 +1,4 @@
-"""Bounds of what eliminating the mass matrix gives, at all configurations, from mechanics.
+"""Bounds of the entries of factors and inverse of the mass matrix, at all configurations.
 
 With M = L^T D L (Featherstone 2008, section 6.5), W = L^-1 and M^-1 = W D^-1 W^T, all of these are
 minima of v^T M v, twice the kinetic energy plus what the armatures have, and bodies have no
@@ -16,7 +16,7 @@ negative energy:
                        |W_ij L_jk| <= sqrt(M_kk (M^-1)_ii), and
                        |W_ik W_jk / D_k| <= sqrt((M^-1)_ii (M^-1)_jj)
 
-Bounds of M_kk come from elsewhere: from intervals.
+Bounds of M_kk are inputs, from interval arithmetic.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def mass_bounds(
     """
     tree = build_tree(model, regroup=False)
     least, most = [0.0] * tree.nv, [inf] * tree.nv
-    for i, own in enumerate(tree.freedoms):
-        k = [freedom.k for freedom in own]
-        S = np.array([freedom.S for freedom in own], float).T
+    for i, freedoms in enumerate(tree.freedoms):
+        k = [freedom.k for freedom in freedoms]
+        S = np.array([freedom.S for freedom in freedoms], float).T
         armature = np.diag([float(tree.armature[n]) for n in k])
         alone = S.T @ _inertia(tree, i) @ S + armature
         for n, pivot in zip(k, _pivots(alone), strict=True):
@@ -133,7 +133,7 @@ def _mobility(
 
 def _round_parent(tree: Tree, i: int, S: np.ndarray) -> np.ndarray:
     """Returns a bound, at any rotation, of the energies of a body against its parent for a joint
-    that turns about a point: the parent has at least those of a round body, c times as heavy.
+    that rotates about a point: the parent has at least those of a round body, c times as heavy.
     """
     I, to_parent = _inertia(tree, i), np.linalg.inv(_matrix(tree.X_tree[i]))
     J = to_parent.T @ _inertia(tree, tree.parent[i]) @ to_parent

@@ -28,7 +28,7 @@ def massless_joints(model: Robot) -> list[int]:
 
 
 def massless_notes(model: Robot) -> Iterator[str]:
-    """Yields a note on joints that move no inertia, and on what is left of the functions."""
+    """Yields a note on joints that move no inertia, and on the functions that need them locked."""
     if joints := massless_joints(model):
         names = ", ".join(f"{model.joints[i].name} ({model.bodies[i].name})" for i in joints)
         yield (
@@ -38,7 +38,7 @@ def massless_notes(model: Robot) -> Iterator[str]:
 
 
 def massless_refusal(model: Robot, name: str) -> str:
-    """Returns why a function that divides by the mass matrix cannot be had; "" if it can."""
+    """Returns the reason why a function that divides by the mass matrix does not exist, or ""."""
     if not (joints := massless_joints(model)):
         return ""
     names = [model.joints[i].name for i in joints]

@@ -1,7 +1,8 @@
 """The robot's constant data, complete and checked once.
 
 Loaders and the builder make a `Robot`: the joints, bodies and frames of the robot's file, with the
-bodies on fixed joints merged. Algorithms read a `Tree` instead, which is made of it: see `tree.py`.
+bodies on fixed joints merged. Algorithms read a `Tree` instead, which is built from it: see
+`tree.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ SHORT.maxstring = 60  # characters of a name in the repr of a robot
 def _check_joint(i: int, joint: Joint, leaders: set[str]) -> None:
     """Raises ValueError if the joint cannot be the i-th of a model with these leaders' names."""
     if joint.type not in JOINT_TYPES:
-        told = f"joint {joint.name!r} is of type {joint.type!r}"
-        raise ValueError(f"{told}; {one_of(joint.type, JOINT_TYPES)}")
+        problem = f"joint {joint.name!r} is of type {joint.type!r}"
+        raise ValueError(f"{problem}; {one_of(joint.type, JOINT_TYPES)}")
     if not WORLD <= joint.parent < i:
         raise ValueError(
             f"joint {joint.name!r} is joint {i} and has parent {joint.parent}; wanted the number "
@@ -214,7 +215,7 @@ class Robot:
         return tuple(i for i, joint in enumerate(self.joints) if joint.mimic is None)
 
     def _first(self, sizes: list[int]) -> tuple[int, ...]:
-        """Returns the index of each joint's first entry, given how many entries joints have."""
+        """Returns the index of each joint's first entry, from the sizes of joints."""
         starts = np.cumsum([0, *[sizes[i] for i in self.independent]]).tolist()
         names = [self.joints[i].name for i in self.independent]
         first = dict(zip(names, starts, strict=False))
@@ -273,8 +274,8 @@ class Robot:
             return ""
         body = self.joint_names.index(name)
         names = [frame.name for frame in self.frames if frame.body == body]
-        own = self.body_names[body] if self.body_names[body] in names else "".join(names[:1])
-        return "that is a joint" + (f"; its frame is {own!r}" if own else "")
+        frame = self.body_names[body] if self.body_names[body] in names else "".join(names[:1])
+        return "that is a joint" + (f"; its frame is {frame!r}" if frame else "")
 
     def _frame_named(self, name: object) -> str:
         """The joint that moves the frame of a name, in words; "" if there is no such frame."""

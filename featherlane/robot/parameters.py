@@ -29,7 +29,7 @@ BODY_PARAMETERS = ("mass", "com", "inertia", "inertial")
 
 
 def parameter_value(model: Robot, name: str) -> np.ndarray:
-    """Returns the model's own value of a parameter, as `Model.parameters` has it."""
+    """Returns the model's value of a parameter, the entry of `Model.parameters`."""
     of_bodies = {
         "mass": lambda body: body.mass,
         "com": lambda body: body.com,

@@ -112,7 +112,7 @@ class Joint:
 
     @property
     def kind(self) -> JointType:
-        """What the type says of every such joint: sizes of q and v, and its equations."""
+        """The type of the joint: sizes of q and v, and the equations."""
         return joint_type(self.type, self.pitch)
 
 

@@ -4,7 +4,7 @@ A `Tree` describes a `Robot` in a form in which more constants are 0 or 1; input
 outputs are the same. Joint frames are rotated so that an axis is z, a universal joint is two
 revolute joints with a massless body between them, a mimic joint reads the coordinate of its leader,
 and the inertia that a joint does not move is regrouped with its parent's. Constants are floats, or,
-where `build_tree` is given parameters, scalars of any kind.
+with parameters of `build_tree`, scalars of any kind.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Tree:
     """Type, first entry of q and of v of each joint of the Robot that follows no other."""
     springs: tuple[Spring, ...] = ()
     stops: tuple[Stop, ...] = ()
-    base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in its own axes
+    base_velocity: Vector = ZERO6  # of the ground, [angular; linear] in the axes of the ground
     base_acceleration: Vector = ZERO6  # the linear half is the origin's classical acceleration
 
     @property

@@ -59,7 +59,9 @@ class _Body(NamedTuple):
 
 
 def tree_of(model: Robot) -> Tree:
-    """Returns the tree of a model with its own constants, made once and kept with the model."""
+    """Returns the tree of a model with the model's constants, built once and stored with the
+    model.
+    """
     cached = model.__dict__  # where functools.cached_property keeps values: a model is immutable
     if "_tree" not in cached:
         cached["_tree"] = build_tree(model)
@@ -207,7 +209,7 @@ def _axis_to_z(axis: Floats) -> np.ndarray:
     """
     z = Vector(rounded_rotation(axis).tolist())
     k = max(range(3), key=lambda i: abs(z[i]))
-    x = unit((k + 1) % 3, 3)  # the next axis in the cycle, then made orthogonal to z
+    x = unit((k + 1) % 3, 3)  # the next axis in the cycle, then orthogonalised against z
     x = direction(x - z * dot(x, z))
     return np.array(transpose((x, cross(z, x), z)))
 

@@ -1,6 +1,6 @@
-"""Loops over the bodies of a tree, which tell a tracer the joint they are at, and a tree's shape.
+"""Loops over the bodies of a tree, which tag the operations of a trace by joint, and tree shapes.
 
-A tree, or a forest, is given by its nodes' parents: parent[i] < i, or -1 for a root.
+A tree, or a forest, is the list of its nodes' parents: parent[i] < i, or -1 for a root.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class Entries(Protocol):
     def ancestors(self) -> Sequence[Sequence[int]]: ...
 
 
-def _tagged(places: Iterable[tuple[int, int]], algorithm: str, direction: str) -> Iterator[int]:
-    """Yields the first of each pair, at the joint that is the second."""
-    following = tracer.get()
-    for number, joint in places:
-        if following is not None:
-            following.enter(Tag(algorithm, direction, joint))
+def _tagged(pairs: Iterable[tuple[int, int]], algorithm: str, direction: str) -> Iterator[int]:
+    """Yields the first of each pair, and tags operations with the joint that is the second."""
+    current_tracer = tracer.get()
+    for number, joint in pairs:
+        if current_tracer is not None:
+            current_tracer.enter(Tag(algorithm, direction, joint))
         yield number
-    if following is not None:
-        following.enter(None)
+    if current_tracer is not None:
+        current_tracer.enter(None)
 
 
 def along(bodies: Iterable[int], algorithm: str = "", direction: str = "f") -> Iterator[int]:
@@ -85,7 +85,7 @@ def children(parent: Sequence[int]) -> dict[int, list[int]]:
 
 
 def depths(parent: Sequence[int]) -> list[int]:
-    """Returns how many nodes are above each node."""
+    """Returns the number of ancestors of each node."""
     depth = {-1: -1}
     for i, p in enumerate(parent):
         depth[i] = depth[p] + 1

@@ -93,7 +93,7 @@ def _check_springs(model: Robot, stiffness: np.ndarray) -> None:
 
 
 def _of_joint(joint: Joint, dofs: range, values: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Returns a joint's values; a mimic joint has none, for its leader has them all."""
+    """Returns the values of a joint. A mimic joint has none: its leader has those of both."""
     entries = {name: x[dofs.start : dofs.stop] for name, x in values.items()}
     if len(dofs) > 1:  # a number for all joints means those that may have a spring
         entries |= {name: np.zeros(0) for name in SPRING if name in entries}

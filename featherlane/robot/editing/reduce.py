@@ -1,4 +1,4 @@
-"""Locking of joints: the bodies that they carry become part of their parents."""
+"""Locking of joints: the bodies that they carry become parts of their parents."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _locked(model: Robot, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozense
         joint = model.joint(name)
         if joint.mimic:
             raise ValueError(
-                f"joint {quoted(name)} has no position of its own, it is {joint.mimic}: lock "
+                f"joint {quoted(name)} has no position, it is {joint.mimic}: lock "
                 f"{quoted(joint.mimic.joint)}, and it stands still with it"
             )
         first = model.first_q[model.joints.index(joint)]
@@ -99,18 +99,18 @@ def _position(joint: Joint, value: Any) -> np.ndarray:
 def _pose(model: Robot, i: int, q: np.ndarray) -> Placement:
     """Returns the placement of body i on its parent at q."""
     tree, p = tree_of(model), model.parent[i]
-    stop, turn = (
+    stop, rotation = (
         (WORLD, NO_TURN) if p == WORLD else (tree.carriers[p], tree.turns[tree.carriers[p]])
     )
     X, k = tree.point(Frame("", i)).X, tree.carriers[i]
     while k != stop:
         X, k = X @ tree.joint_transform(k, q.tolist()), tree.parent[k]
-    X = X @ Transform(turn, ZERO3)
+    X = X @ Transform(rotation, ZERO3)
     return Placement.of(np.array(X.E.rows, float).T, X.r)
 
 
 def _attached(model: Robot, q: np.ndarray, locked: frozenset[int]) -> list[Attachment]:
-    """Returns what each old body is attached to; the last entry, at index WORLD, is the ground."""
+    """Returns the attachment of each old body; the last entry, at index WORLD, is the ground's."""
     ground = Attachment(WORLD)
     attached: list[Attachment] = []
     moving = 0
@@ -138,12 +138,12 @@ def _frame(frame: Frame, attached: Sequence[Attachment]) -> Frame:
 
 
 def _root(model: Robot, locked: frozenset[int]) -> str:
-    """Returns what is left of the root: a split one may keep one of its two joints."""
+    """Returns the root of the reduced robot: a split root may keep one of its two joints."""
     roots = [i for i, parent in enumerate(model.parent) if parent == WORLD]
     if model.root == "fixed" or not locked & _root_joints(model, roots):
         return model.root
-    left = sorted(_root_joints(model, roots) - locked)
-    return model.joints[left[0]].type if left else "fixed"
+    remaining = sorted(_root_joints(model, roots) - locked)
+    return model.joints[remaining[0]].type if remaining else "fixed"
 
 
 def _root_joints(model: Robot, roots: Sequence[int]) -> frozenset[int]:

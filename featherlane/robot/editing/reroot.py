@@ -142,7 +142,9 @@ def _notes(model: Robot, path: Sequence[int]) -> Iterator[str]:
 
 
 def body_number(model: Robot, body: object) -> int:
-    """Returns the index of a body by name. Raises ValueError, which says where such a frame is."""
+    """Returns the index of a body by name. Raises ValueError, with the body of a frame of this
+    name.
+    """
     for frame in model.frames:
         if frame.name == body and body not in model.body_names:
             at = "the ground" if frame.body == WORLD else quoted(model.bodies[frame.body].name)

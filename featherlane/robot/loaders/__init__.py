@@ -66,7 +66,7 @@ def xml_text(
 def checked_options(
     root: Root | None, gravity: Sequence[float] | None, mimic: str, joint_order: JointOrder
 ) -> dict[str, Any]:
-    """Returns the options of `assemble`, where None stands for the file's own.
+    """Returns the options of `assemble`, where None stands for the option of the file.
 
     Raises ValueError or TypeError naming the argument.
     """

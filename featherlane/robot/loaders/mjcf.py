@@ -83,7 +83,7 @@ def read_mjcf(
     """Makes the Model of an MJCF text, or of the file at `path`.
 
     loops: "refuse" or "drop" constraints that close loops. options: root, gravity, mimic and
-    joint_order of `assemble`; None stands for the file's own root and gravity. Raises ModelError
+    joint_order of `assemble`; None stands for the root and gravity of the file. Raises ModelError
     with MuJoCo's complaint or one of this module.
     """
     root = options["root"]

@@ -176,10 +176,10 @@ def _decoded(text: str | bytes, document: Element) -> str:
 
 
 def _names(mujoco: Any, m: Any, kind: str, count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns all objects' names, which for unnamed ones are made of numbers; and these alone."""
+    """Returns all objects' names, where unnamed ones have numbers; and these numbers alone."""
     file_names = [mujoco.mj_id2name(m, object_type(mujoco, kind), i) for i in range(count)]
     names = tuple(all_named(kind, file_names))
-    return names, tuple(n for n, own in zip(names, file_names, strict=True) if not own)
+    return names, tuple(n for n, in_file in zip(names, file_names, strict=True) if not in_file)
 
 
 def _lines(spec: Any) -> dict[int, str]:

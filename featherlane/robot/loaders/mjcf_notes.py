@@ -169,8 +169,8 @@ def geared(robot: CompiledMjcf) -> np.ndarray:
         if on_joint:
             dofs = m.dof_jntid == m.actuator_trnid[i][0]
             ratio = m.actuator_gear[i][0] ** 2
-            own = [[m.actuator_armature[i]], [m.actuator_damping[i]]]
-            reflected[:, dofs] += ratio * np.array(own)
+            of_actuator = [[m.actuator_armature[i]], [m.actuator_damping[i]]]
+            reflected[:, dofs] += ratio * np.array(of_actuator)
     return reflected
 
 

@@ -47,8 +47,8 @@ BUFFER = (("nsample",), 1e6)  # the same of any sensor or actuator
 def whole(document: Element, path: str | None) -> Element:
     """Returns an MJCF document with the elements of included files inside each <include>.
 
-    Raises ModelError for what MuJoCo should not be given. Files that cannot be found are left to
-    MuJoCo's own complaint.
+    Raises ModelError for files that MuJoCo must not read. Files that cannot be found are left to
+    MuJoCo's error.
     """
     reader = _Reader(os.path.dirname(path or ""))
     document = reader.merged(document)
@@ -74,17 +74,17 @@ class _Reader:
     def _include(self, node: etree._Element, source: str, folder: str, depth: int) -> None:
         for include in list(_tagged(node, "include")):
             element = Element(include, source)
-            found = self._found(element, include.get("file") or "", folder)
-            if found is None or len(include):
+            path = self._path(element, include.get("file") or "", folder)
+            if path is None or len(include):
                 continue
             if depth >= DEEPEST:
                 raise element.error(f"files include one another more than {DEEPEST} deep")
-            part = parse(_read(element, found), found).node
-            self._include(part, found, os.path.dirname(found), depth + 1)
-            include.set("file", found)
+            part = parse(_read(element, path), path).node
+            self._include(part, path, os.path.dirname(path), depth + 1)
+            include.set("file", path)
             include.append(part)
 
-    def _found(self, element: Element, name: str, folder: str) -> str | None:
+    def _path(self, element: Element, name: str, folder: str) -> str | None:
         """Returns the path of a file that an element names, if it exists."""
         paths = [os.path.join(base, name) for base in (self.folder, folder)]
         return next((path for path in paths if name and _status(path) is not None), None)
@@ -110,22 +110,22 @@ class _Reader:
 
     def _model(self, element: Element, around: tuple[str, ...]) -> float:
         """Returns the number of elements of an attached model."""
-        found = self._found(element, element.node.get("file") or "", self.folder)
-        if found is None:
+        path = self._path(element, element.node.get("file") or "", self.folder)
+        if path is None:
             return 0.0
-        real = os.path.realpath(found)
+        real = os.path.realpath(path)
         if real in around or len(around) > DEEPEST:
-            raise element.error(f"the model {quoted(found)} attaches itself")
-        reader = _Reader(os.path.dirname(found))
-        document = reader.merged(parse(_read(element, found), found))
+            raise element.error(f"the model {quoted(path)} attaches itself")
+        reader = _Reader(os.path.dirname(path))
+        document = reader.merged(parse(_read(element, path), path))
         return reader.copied(document, (*around, real))
 
     def _count(self, document: Element) -> float:
         """Returns the number of elements of a document with its copies; raises ModelError."""
-        own, copies, at_fault = 0, 0.0, None
+        count, copies, at_fault = 0, 0.0, None
         attached = _Attached(document.node, self.models)
         for node, times in _walk(document.node):
-            own += 1
+            count += 1
             size = attached.of(node) if _tag(node) == "attach" else 1.0
             copies += times * size - (size == 1)
             if copies > COPIES and at_fault is None:
@@ -135,7 +135,7 @@ class _Reader:
                 f"<replicate> and <attach> make {copies:.3g} elements in all; wanted {COPIES:,} "
                 "or fewer"
             )
-        return own + copies
+        return count + copies
 
 
 @dataclass
@@ -169,7 +169,7 @@ class _Attached:
 
 
 def placed(node: etree._Element, document: Element) -> Element:
-    """Returns an element of a merged document with the name of its own file."""
+    """Returns an element of a merged document with the name of its file."""
     include = next(_around(node, "include"), None)
     return Element(node, document.source if include is None else include.get("file", ""))
 
@@ -251,8 +251,8 @@ def _check_finite(node: etree._Element, document: Element) -> None:
         words = [word for word in value.split() if NOT_FINITE.fullmatch(word)]
         is_range = str(name).endswith("range") and "nan" not in value.lower()
         if words and not is_range and not NAMES.fullmatch(str(name)):
-            told = f"{name} holds {quoted(value)}; wanted finite numbers"
-            raise placed(node, document).error(told)
+            problem = f"{name} holds {quoted(value)}; wanted finite numbers"
+            raise placed(node, document).error(problem)
 
 
 def _check_size(node: etree._Element, document: Element, times: float) -> None:
@@ -261,5 +261,5 @@ def _check_size(node: etree._Element, document: Element, times: float) -> None:
         size = math.prod([times, *(_number(node, a) for a in attributes)])
         if any(map(node.get, attributes)) and not size <= most:
             values = ", ".join(f"{a} {quoted(node.get(a, ''))}" for a in attributes)
-            told = f"{values}: this makes {size:.3g} in all; wanted {most:g} or less"
-            raise placed(node, document).error(told)
+            problem = f"{values}: this makes {size:.3g} in all; wanted {most:g} or less"
+            raise placed(node, document).error(problem)

@@ -13,7 +13,7 @@ from featherlane.robot.loaders.words import quoted, unused
 from featherlane.robot.parts import WORLD, Joint
 
 FREE_SPLIT = "free-split"  # a translation, a body without mass, a spherical joint
-# A helical joint needs a pitch, a universal joint two axes: these roots are given as a Joint.
+# A helical joint needs a pitch, a universal joint two axes: these roots are Joints.
 PLAIN = tuple(kind.name for kind in JOINT_TYPES.values() if not (kind.of_pitch or kind.chain))
 ROOTS = ("fixed", "free", "planar", FREE_SPLIT, *sorted(set(PLAIN) - {"free", "planar"}))
 GROUND = ""  # the name of no link

@@ -29,20 +29,20 @@ class PackageFinder:
         others: Callable[[str], str] | None = None,
     ) -> None:
         """path: the file around which to look. by_name: folders that are known. others: the last to
-        be asked; raises an exception of its own for packages that it does not know.
+        be asked; raises any exception for packages that it does not know.
         """
         self.path, self.folders, self.by_name, self.others = path, folders, by_name, others
         self.missing: list[str] = []
 
     def get_path(self, name: str) -> str:
         """Returns the folder of a package. Raises LookupError if there is none."""
-        found = next((path for path in self._places(name) if path is not None), None)
-        if found is not None:
-            return str(found)
+        folder = next((path for path in self._places(name) if path is not None), None)
+        if folder is not None:
+            return str(folder)
         try:
             if self.others is not None:
                 return self.others(name)
-        except Exception:  # other finders raise errors of their own types
+        except Exception:  # other finders raise errors of any type
             pass
         self.missing.append(name)
         raise LookupError(f"there is no package {name!r}")
@@ -103,7 +103,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _is_package(folder: Path, name: str) -> bool:
-    """Tells whether a folder is the package: by its package.xml, or by its own name."""
+    """Tells whether a folder is the package: by its package.xml, or by its name."""
     try:
         text = (folder / PACKAGE_FILE).read_text(errors="replace")
     except OSError:

@@ -12,7 +12,7 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
 
 @dataclass(frozen=True)
 class LinkSpec:
-    """A link with its inertia in its own frame; `where` begins error messages about it."""
+    """A link with its inertia in the link's frame; `where` begins error messages about it."""
 
     name: str
     mass: float = 0.0  # kg
@@ -23,7 +23,7 @@ class LinkSpec:
 
 @dataclass(frozen=True)
 class FrameSpec:
-    """A frame besides the links' own; `placement` is on the link."""
+    """A frame besides those of links; `placement` is on the link."""
 
     name: str
     link: str

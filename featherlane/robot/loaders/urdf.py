@@ -155,8 +155,8 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
     name, urdf_type = element.text("name"), element.text("type")
     if urdf_type not in URDF_TYPES:
         known = ", ".join(URDF_TYPES)
-        told = f"its type is {quoted(urdf_type)}; wanted one of {known}"
-        raise element.error(told + expansion_hint(urdf_type))
+        problem = f"its type is {quoted(urdf_type)}; wanted one of {known}"
+        raise element.error(problem + expansion_hint(urdf_type))
     kind = URDF_TYPES[urdf_type]
     lower, upper, velocity, effort = _limits(element, name, urdf_type, remarks)
     moving = JOINT_TYPES.get(kind)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from featherlane.errors import nearest
 
 WARNING = "warning: "  # the beginning of notes that come first on the card
-SHOWN = 60  # characters of a file's own text in a message
+SHOWN = 60  # characters of a file's text in a message
 LISTED = 8  # names in a message before "and 12 more"
 
 

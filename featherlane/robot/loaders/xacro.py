@@ -140,8 +140,8 @@ class _Arguments(dict[str, str]):
 def expanded(document: Element, path: str | None, options: Expansion) -> Element:
     """Returns a document as xacro expands it; its source says that it is the expanded text.
 
-    path: the document's file, beside which its includes are found. Raises ModelError with xacro's
-    own complaint, file, line and macro, and for arguments that the file does not have.
+    path: the document's file, beside which its includes are found. Raises ModelError with the
+    message of xacro, file, line and macro, and for arguments that the file does not have.
     """
     xacrodoc = _xacrodoc((uses_xacro(document) or document).error(EXPAND))
     arguments = _Arguments({**options.defaults, **options.arguments})
@@ -168,11 +168,11 @@ def _text(
     try:
         if path is None:
             text = etree.tostring(document.node.getroottree(), encoding="unicode")
-            made = xacrodoc.XacroDoc.from_string(text, **options)
-        else:  # an include knows its own folder, which a text does not
+            result = xacrodoc.XacroDoc.from_string(text, **options)
+        else:  # an include knows its folder, a text does not
             file, name = (_escaped(text) for text in _file_and_name(document, path))
-            made = xacrodoc.XacroDoc.from_includes([file], name=name, **options)
-        return str(made.to_urdf_string())
+            result = xacrodoc.XacroDoc.from_includes([file], name=name, **options)
+        return str(result.to_urdf_string())
     except Exception as error:  # xacro evaluates Python, which raises errors of any type
         raise _complaint(error, document, path, xacro, finder) from error
 
@@ -201,7 +201,7 @@ def _xacrodoc(complaint: ModelError) -> ModuleType:
 
 @contextmanager
 def _finder(xacrodoc: ModuleType, path: str | None, options: Expansion) -> Iterator[PackageFinder]:
-    """Puts a finder of packages in the place of xacrodoc's own, which is asked last."""
+    """Replaces xacrodoc's finder of packages, which is asked last."""
     before = getattr(xacrodoc.packages, "_finder", None)
     others = None if before is None else before.get_path
     finder = PackageFinder(path, options.packages, options.by_name, others)
@@ -252,8 +252,8 @@ def _complaint(
 def _place(reason: str, files: Sequence[str], macros: Sequence[str]) -> str:
     """Returns the file and line of the text that a complaint is about, or the file at fault."""
     for pattern, form in COMPLAINTS:
-        if found := pattern.search(reason):
-            wanted = form.format(*found.groups(), macro=macros[0] if macros else "")
+        if match := pattern.search(reason):
+            wanted = form.format(*match.groups(), macro=macros[0] if macros else "")
             for file in files:
                 if lines := _lines(file, wanted):
                     return f"{file}, line {' or '.join(map(str, lines[:3]))}"

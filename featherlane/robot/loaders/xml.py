@@ -101,8 +101,8 @@ class Element:
         words = self.text(attribute).split() if value is None else value.split()
         if len(words) != count:
             wanted = f"{count} numbers" if count > 1 else "one number"
-            told = f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}"
-            raise self.error(told + expansion_hint(value or ""))
+            problem = f"{attribute} holds {quoted(' '.join(words))}; wanted {wanted}"
+            raise self.error(problem + expansion_hint(value or ""))
         return tuple(self._number(attribute, word) for word in words)
 
     def number(self, attribute: str, default: str | None = None) -> float:
@@ -119,8 +119,8 @@ class Element:
 
     def _number(self, attribute: str, word: str) -> float:
         if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
-            told = f"{attribute} holds {quoted(word)}; wanted a finite number"
-            raise self.error(told + expansion_hint(word))
+            problem = f"{attribute} holds {quoted(word)}; wanted a finite number"
+            raise self.error(problem + expansion_hint(word))
         return float(word)
 
 
