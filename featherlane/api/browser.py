@@ -28,11 +28,11 @@ def facts(model: Model | None, name: str) -> dict[str, Any]:
     """What a module says of itself in JSON: the robot's card, its coordinates, its figure."""
     import featherlane
 
-    made: dict[str, Any] = {"name": name, "featherlane": featherlane.__version__}
+    entries: dict[str, Any] = {"name": name, "featherlane": featherlane.__version__}
     if model is None:
-        return made
+        return entries
     neutral = np.asarray(model.neutral()).tolist()
-    return made | {
+    return entries | {
         "card": portable_card(model),
         "nq": model.nq,
         "nv": model.nv,

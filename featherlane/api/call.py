@@ -51,28 +51,28 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     positions = [*inputs, *(["f_ext"] if "f_ext" in takes else [])]
     if len(arrays) > len(positions):
         raise TypeError(f"{name} got {len(arrays)} arrays: wanted {', '.join(positions)}")
-    given = dict(zip(positions, arrays, strict=False))
-    if twice := given.keys() & named.keys():
+    arguments = dict(zip(positions, arrays, strict=False))
+    if twice := arguments.keys() & named.keys():
         raise TypeError(f"{name} got a second {min(twice)}")
-    given |= named
-    if missing := [x for x in inputs if x not in given]:
+    arguments |= named
+    if missing := [x for x in inputs if x not in arguments]:
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(inputs)}")
-    options = {x: given.pop(x) for x in OPTIONS if x in takes and x in given}
-    if steps := steps_of(name, given):
-        given.pop("every", None)
+    options = {x: arguments.pop(x) for x in OPTIONS if x in takes and x in arguments}
+    if steps := steps_of(name, arguments):
+        arguments.pop("every", None)
         options |= steps
     if "reference" in takes:
         options.setdefault("reference", "body")
-    params, method = given.pop("params", None), given.pop("method", "auto")
-    wrenches = given.pop("f_ext", None), given.pop("f_ext_frame", "body")
-    values = tuple(given.pop(x) for x in inputs)
+    params, method = arguments.pop("params", None), arguments.pop("method", "auto")
+    wrenches = arguments.pop("f_ext", None), arguments.pop("f_ext_frame", "body")
+    values = tuple(arguments.pop(x) for x in inputs)
     if "constraints" in takes:
-        held, more = constraints_in(given)
+        held, more = constraints_in(arguments)
         options |= {"constraints": held} if held else {}
         values = *values, *more
-    if given:
+    if arguments:
         raise TypeError(
-            f"{name} takes no {min(given)}{keyword_instead(name, min(given), positions)}"
+            f"{name} takes no {min(arguments)}{keyword_instead(name, min(arguments), positions)}"
         )
     if method != "auto":
         options["method"] = method

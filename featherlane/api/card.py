@@ -17,7 +17,7 @@ from featherlane.robot.parts import WORLD, Floats, Joint
 WIDTH = 100
 INDENT = "  "
 GROUND = "(ground)"
-NAME = 28  # characters of a body's name beside its frames; a longer one has a line of its own
+NAME = 28  # characters of a body's name beside its frames; a longer one has another line
 ROOT_TITLES = {
     "fixed": "the root link is the ground",
     "free-split": "a translation, then a spherical joint: six degrees of freedom",
@@ -51,7 +51,7 @@ def card(model: Robot) -> str:
 
 
 def portable_card(model: Robot) -> str:
-    """Returns the card without folders of this machine, for files that are given to others."""
+    """Returns the card without folders of this machine, for files that go to others."""
     source = re.split(r"[/\\]", model.source)[-1]
     notes = tuple(FOLDERS.sub("", note) for note in model.notes)
     return card(replace(model, source=source, notes=notes))
@@ -84,12 +84,12 @@ def _time(steps: StableSteps) -> str:
     if steps.resistance:
         joint, dt = steps.resistance
         any_dt = "" if parts else "any dt by default; "
-        told = f"{any_dt}explicit methods dt < {1e3 * dt:.3g} ms"
-        parts.append(f"{told}, by damping and friction of {_clean(joint, NAME)}")
+        bound = f"{any_dt}explicit methods dt < {1e3 * dt:.3g} ms"
+        parts.append(f"{bound}, by damping and friction of {_clean(joint, NAME)}")
     if not parts:
         joint, inertia = steps.light
-        told = f"{inertia:.2g} kg m^2 or kg at {_clean(joint, NAME)}"
-        parts.append(f"nothing is stiff; fast motions want |v| dt below 0.1, least inertia {told}")
+        bound = f"{inertia:.2g} kg m^2 or kg at {_clean(joint, NAME)}"
+        parts.append(f"nothing is stiff; fast motions want |v| dt below 0.1, least inertia {bound}")
     return "; ".join(parts)
 
 
@@ -250,7 +250,7 @@ def _frames(model: Robot) -> Iterator[str]:
 def _lists(lists: Sequence[tuple[str, list[str]]], what: str, widest: int) -> Iterator[str]:
     """Lists names behind aligned titles; lists that are too many are counted.
 
-    widest: characters from which on a title has a line of its own.
+    widest: characters from which on a title has another line.
     """
     lengths = [len(title) for title, _ in lists[:GROUPS]]
     width = max((n for n in lengths if n <= widest), default=0)

@@ -88,9 +88,9 @@ class _Reshaped:
         self.function = _of_graph(flat, "flat", width)
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        given = [_reshaped(x, shape) for x, shape in zip(arrays, self.inputs, strict=True)]
+        inputs = [_reshaped(x, shape) for x, shape in zip(arrays, self.inputs, strict=True)]
         results = [_reshaped(x, shape) for x, shape in zip(out, self.outputs, strict=True)]
-        self.function(*given, out=results, threads=1)
+        self.function(*inputs, out=results, threads=1)
         for x, result in zip(out, results, strict=True):
             if not np.may_share_memory(x, result):  # a copy, where no view has this shape
                 x[...] = result.reshape(x.shape)

@@ -30,10 +30,10 @@ C = TypeVar("C", bound="Configurations")
 
 def _batch_shape(batch: Any) -> tuple[int, ...]:
     """Returns the user's number or tuple of numbers as a shape, checked."""
-    told = (batch,) if isinstance(batch, int | np.integer) else batch
+    sizes = (batch,) if isinstance(batch, int | np.integer) else batch
     complaint = f"batch is {batch!r}: wanted a whole number, or a tuple of them"
     try:
-        lead = tuple(map(index, told))
+        lead = tuple(map(index, sizes))
     except TypeError:
         raise TypeError(complaint) from None
     if any(n < 0 for n in lead):
@@ -166,8 +166,8 @@ class Configurations(Limits):
             >>> fl.load("double_pendulum", root="free").neutral()
             array([0., 0., 0., 0., 0., 0., 1., 0., 0.])
         """
-        own = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
-        return np.array(own, _real(dtype))
+        coordinates = [x for kind, _, _ in self._own_coordinates() for x in kind.neutral]
+        return np.array(coordinates, _real(dtype))
 
     def _bounds(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the bounds between which the coordinates of joint n are drawn: its limits, or,
@@ -231,9 +231,9 @@ class Configurations(Limits):
         for n in self.independent:
             kind, i = self.types[n], self.first_q[n]
             low, high = self._bounds(n)
-            own = rng.uniform(low, high, (*lead, kind.nq)).astype(dtype)
-            own = np.where(own > high, np.nextafter(own, -np.inf), own)
-            q[..., i : i + kind.nq] = np.where(own < low, np.nextafter(own, np.inf), own)
+            drawn = rng.uniform(low, high, (*lead, kind.nq)).astype(dtype)
+            drawn = np.where(drawn > high, np.nextafter(drawn, -np.inf), drawn)
+            q[..., i : i + kind.nq] = np.where(drawn < low, np.nextafter(drawn, np.inf), drawn)
             for k in kind.quaternions:
                 turn = rng.normal(size=(*lead, 4))
                 q[..., i + k : i + k + 4] = turn / np.linalg.norm(turn, axis=-1, keepdims=True)

@@ -49,7 +49,7 @@ class ConstrainedDynamics(Configurations):
         kp: ArrayLike = 0.0,
         kd: ArrayLike = 0.0,
     ) -> Constraints:
-        """Returns constraints of this robot, made of `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
+        """Returns constraints of this robot, from `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
         `fl.Coupling`, for the functions that take them. Printing them shows their rows and rank.
 
         kp (1/s^2) and kd (1/s), one number or one for each constraint, correct errors: J a + dJ/dt
@@ -65,10 +65,10 @@ class ConstrainedDynamics(Configurations):
               0: Pin link2 z, rows 0
             rank 1 of 1 rows at a random configuration, nv = 2
         """
-        found = constraints_on(self, constraints, kp, kd)
+        checked = constraints_on(self, constraints, kp, kd)
         q = self.random_configuration(seed=0).tolist()
-        J = np.array(constraint_jacobian(self.tree, q, found), float)
-        return replace(found, rank=int(np.linalg.matrix_rank(J)))
+        J = np.array(constraint_jacobian(self.tree, q, checked), float)
+        return replace(checked, rank=int(np.linalg.matrix_rank(J)))
 
     def _constrained(
         self,
@@ -80,8 +80,8 @@ class ConstrainedDynamics(Configurations):
         *others: Any,
     ) -> Any:
         """Calls a function with constraints. others: params, out, threads, f_ext, f_ext_frame."""
-        given, more = with_constraints(constraints, active, anchors)
-        return self._call(name, (*arrays, *more), *others, constraints=given)
+        built, more = with_constraints(constraints, active, anchors)
+        return self._call(name, (*arrays, *more), *others, constraints=built)
 
     def constrained_forward_dynamics(
         self,
@@ -247,10 +247,10 @@ class ConstrainedDynamics(Configurations):
             actuation = Actuation(tuple(Actuator(self.first_v[i], 1.0) for i in single))
         if weights is None and isinstance(constraints, Constraints):
             weights = [1.0] * constraints.rows
-        given, more = with_constraints(constraints, active)
+        built, more = with_constraints(constraints, active)
         arrays = (q, v, a, weights, *more)
         others = params, out, threads, f_ext, f_ext_frame
-        options: dict[str, Any] = {"constraints": given, "actuation": actuation}
+        options: dict[str, Any] = {"constraints": built, "actuation": actuation}
         return self._call("constrained_inverse_dynamics", arrays, *others, **options)
 
     def close(

@@ -52,24 +52,24 @@ class FirstCalls(Compiled):
             known = [TABLE[name].derivatives for name in names if name in TABLE]
             names |= dict.fromkeys(filter(None, known))
         variants = {name: variant_named(self, name) for name in names}
-        made = {name: self._function(variant) for name, variant in variants.items()}
-        return _compiled(variants, made, kind, single)
+        compiled = {name: self._function(variant) for name, variant in variants.items()}
+        return _compiled(variants, compiled, kind, single)
 
 
 def _compiled(
-    variants: dict[str, Variant], made: dict[str, Function], dtype: np.dtype, single: bool
+    variants: dict[str, Variant], compiled: dict[str, Function], dtype: np.dtype, single: bool
 ) -> dict[str, float]:
     """Compiles functions in threads: while one of them is traced, code of others is generated. The
     shortest come first, so that there is soon something to generate.
     """
-    seconds = dict.fromkeys(made, 0.0)
+    seconds = dict.fromkeys(compiled, 0.0)
 
     def one(name: str) -> None:
         start = time.perf_counter()
-        made[name].prepare(dtype, single)
+        compiled[name].prepare(dtype, single)
         seconds[name] = time.perf_counter() - start
 
-    order = sorted(made, key=lambda name: "derivatives" in variants[name].name)
+    order = sorted(compiled, key=lambda name: "derivatives" in variants[name].name)
     with ThreadPoolExecutor(THREADS) as threads:
         [*threads.map(one, order)]
     return seconds

@@ -63,19 +63,19 @@ class Formats(NamedTuple):
         chosen = UNIFORM if text is None else text
         if isinstance(chosen, str) and re.fullmatch(r"q-?\d+\.-?\d+", chosen):
             return cls(chosen)
-        found = isinstance(chosen, str) and re.fullmatch(
+        match = isinstance(chosen, str) and re.fullmatch(
             rf"({PROVED}|{FITTED})(?:(\d+)(?:/(\d+))?)?", chosen
         )
-        if not found:
+        if not match:
             raise ValueError(f"format is {shown(text)}: wanted {FORMATS}")
-        data, small = WIDTHS[found[1]]
-        if found[2]:
-            data = int(found[2])
-            small = int(found[3]) if found[3] else min(data, small)
+        data, small = WIDTHS[match[1]]
+        if match[2]:
+            data = int(match[2])
+            small = int(match[3]) if match[3] else min(data, small)
         if not LEAST <= small <= data <= MOST:
             few = f"{LEAST} to {MOST} bits, of constants no more than of data"
             raise ValueError(f"format is {shown(text)}: wanted {few}")
-        return cls(found[1], data, small)
+        return cls(match[1], data, small)
 
 
 def fixed_function(
@@ -101,9 +101,11 @@ def fixed_function(
             f"and no bounds of its pivots are known; wanted {FITTED!r}, {UNIFORM!r} or alike"
         )
     algorithm = algorithm_of(model, variant, algorithm, chosen.kind == PROVED)
-    given = checked_ranges(named_in_ranges(function.inputs), ranges)
-    make = partial(_datapath, model, variant, algorithm, chosen, given)
-    bounds = lambda: entry_bounds(input_ranges(model, function.inputs, given, variant=variant)[0])
+    intervals = checked_ranges(named_in_ranges(function.inputs), ranges)
+    make = partial(_datapath, model, variant, algorithm, chosen, intervals)
+    bounds = lambda: entry_bounds(
+        input_ranges(model, function.inputs, intervals, variant=variant)[0]
+    )
     return FixedFunction(function, make, bounds, algorithm, origin)
 
 
@@ -112,10 +114,10 @@ def _datapath(
     variant: Variant,
     algorithm: str | None,
     format: Formats,
-    given: dict[str, Ends],
+    intervals: dict[str, Ends],
 ) -> Datapath:
-    limits, samples = input_ranges(model, input_shapes(model, variant), given, variant=variant)
-    bounds = entry_bounds(given | limits)
+    limits, samples = input_ranges(model, input_shapes(model, variant), intervals, variant=variant)
+    bounds = entry_bounds(intervals | limits)
     with np.errstate(over="ignore", invalid="ignore"):  # formats refuse what is not finite
         graph = circuit_graph(model, variant, algorithm, bounds)
     if format.kind == PROVED:
@@ -137,11 +139,11 @@ def array_formats(
     The arguments are those of `fixed_function`.
     """
     shapes = input_shapes(model, variant)
-    given = checked_ranges(named_in_ranges(shapes), ranges)
+    intervals = checked_ranges(named_in_ranges(shapes), ranges)
 
     def sampled() -> tuple[Mapping[str, np.ndarray], Bounds]:
-        limits, samples = input_ranges(model, shapes, given, variant=variant)
-        return samples, entry_bounds(given | limits)
+        limits, samples = input_ranges(model, shapes, intervals, variant=variant)
+        return samples, entry_bounds(intervals | limits)
 
     return formats_in_arrays(format, sampled)
 
@@ -167,8 +169,8 @@ def formats_in_arrays(
         states = len(samples["q"])
         tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
         read = {name: x for name, x in {**samples, **tables}.items() if name in graph.inputs}
-        found = fitted(graph, read, data, small, inputs=bounds)
-        return _with_table_formats(found, constants, small)
+        assignment = fitted(graph, read, data, small, inputs=bounds)
+        return _with_table_formats(assignment, constants, small)
 
     return assign
 
@@ -191,9 +193,9 @@ def _with_table_formats(
 def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarray]) -> None:
     """Raises CompileError where formats that rule out overflow leave no digits for results."""
     exact = reference.evaluate(datapath.graph, samples)
-    found = floats(datapath, Evaluator(datapath)(quantised(datapath, samples)[0]).integers)
+    computed = floats(datapath, Evaluator(datapath)(quantised(datapath, samples)[0]).integers)
     for output in exact.keys() - {LOST}:
-        error = np.abs(found[output] - exact[output]).reshape(len(exact[output]), -1).max(-1)
+        error = np.abs(computed[output] - exact[output]).reshape(len(exact[output]), -1).max(-1)
         largest, wrong = float(np.abs(exact[output]).max()), float(np.median(error))
         if not wrong <= COARSEST * largest:
             raise CompileError(
@@ -220,21 +222,21 @@ def check_overflow(
     overflow, with the nearest one of as many bits in which none does. The other arguments are those
     of `fixed_function`, which gave `fixed`.
     """
-    found = re.fullmatch(r"q(-?\d+)\.(-?\d+)", Formats.named(format).kind)
-    if found is None:
+    q_format = re.fullmatch(r"q(-?\d+)\.(-?\d+)", Formats.named(format).kind)
+    if q_format is None:
         return
-    given = checked_ranges(named_in_ranges(fixed.inputs), ranges)
-    samples = input_ranges(model, fixed.inputs, given, 1, TRIED, variant)[1]
-    if not (told := _overflows(fixed.datapath, samples)):
+    intervals = checked_ranges(named_in_ranges(fixed.inputs), ranges)
+    samples = input_ranges(model, fixed.inputs, intervals, 1, TRIED, variant)[1]
+    if not (overflows := _overflows(fixed.datapath, samples)):
         return
-    before, after = int(found[1]), int(found[2])
+    before, after = int(q_format[1]), int(q_format[2])
     others = (f"q{before + n}.{after - n}" for n in range(1, MOST - before))
     graph = fixed.datapath.graph
     good = next((repr(text) for text in others if _holds(graph, text, samples)), None)
     wanted = [*([f"{good}, which holds them"] if good else []), repr(FITTED), repr(PROVED)]
     raise CompileError(
         f"format {format!r} of {fixed.name} does not hold random states of {model.name} within "
-        f"their ranges: {told}; wanted {', '.join(wanted)}, or narrower ranges"
+        f"their ranges: {overflows}; wanted {', '.join(wanted)}, or narrower ranges"
     )
 
 
@@ -257,8 +259,8 @@ def _holds(graph: Graph, format: str, samples: Mapping[str, np.ndarray]) -> bool
     integers, saturated = quantised(datapath, samples)
     if saturated:
         return False
-    found = Evaluator(datapath)(integers)
-    return not found.overflows and not np.any(found.integers.get(LOST, 0))
+    evaluation = Evaluator(datapath)(integers)
+    return not evaluation.overflows and not np.any(evaluation.integers.get(LOST, 0))
 
 
 def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -283,7 +285,7 @@ def checked_ranges(
     """Returns the bounds that a user gives, in the shapes of the inputs. Raises ValueError for an
     unknown name, and for what are no bounds.
     """
-    found = {}
+    checked = {}
     if not isinstance(ranges, Mapping | None):
         raise TypeError(f"ranges is {shown(ranges)}: wanted (low, high) by the name of an input")
     for name, ends in ({} if ranges is None else ranges).items():
@@ -296,14 +298,14 @@ def checked_ranges(
             low = high = np.array(np.nan)
         if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
             raise ValueError(f"ranges[{name!r}] is {shown(ends)}: {wanted}")
-        found[name] = low, high
-    return found
+        checked[name] = low, high
+    return checked
 
 
 def input_ranges(
     model: Configurations,
     inputs: Mapping[str, tuple[int, ...]],
-    given: Mapping[str, Ends],
+    intervals: Mapping[str, Ends],
     seed: int = 0,
     states: int = SAMPLES + SAMPLES // 3,
     variant: Variant | None = None,
@@ -311,15 +313,15 @@ def input_ranges(
     """Returns the bounds of each input, and sampled states within them. variant: tells the axes and
     frames of wrenches, if f_ext is an input.
 
-    Bounds that are not given: the model's limits for q and v (without one, 8 rad or m, and per s; 1
+    Bounds that are missing: the model's limits for q and v (without one, 8 rad or m, and per s; 1
     for entries of quaternions), 16 rad/s^2 or m/s^2 for a, 128 N or N m for f_ext, and twice
     what samples have for tau = ID(q, v, a, f_ext) and minv = M(q)^-1. Raises ValueError for an
-    input that has none of these and is not in `given`.
+    input that has none of these and is not in `intervals`.
     """
     defaults = _limits(model, inputs)
-    limits = {name: given.get(name) or defaults.get(name) for name in inputs}
+    limits = {name: intervals.get(name) or defaults.get(name) for name in inputs}
     rng, count = np.random.default_rng(seed), states
-    motion = {name: given.get(name) or defaults[name] for name in ("q", "v", "a")}
+    motion = {name: intervals.get(name) or defaults[name] for name in ("q", "v", "a")}
     samples = {name: _drawn(rng, ends, count) for name, ends in motion.items()}
     turns = _quaternions(model)
     units = np.clip(model.random_configuration(count, seed=rng), *motion["q"])
@@ -330,10 +332,10 @@ def input_ranges(
         if ends is not None and name not in (*motion, *DERIVED):
             samples[name] = _drawn(rng, ends, count)
     for name in [name for name in inputs if name in DERIVED]:
-        found = _derived(model, name, samples, variant)
-        most = ROOM * np.abs(found).max(0)
+        derived = _derived(model, name, samples, variant)
+        most = ROOM * np.abs(derived).max(0)
         limits[name] = low, high = limits[name] or (-most, most)
-        samples[name] = found.clip(low, high)
+        samples[name] = derived.clip(low, high)
     known = {name: ends for name, ends in limits.items() if ends is not None}
     return known, {name: samples[name] for name in inputs}
 

@@ -60,7 +60,7 @@ def generate(
     functions: names of `Model`'s functions, by default the seven dynamics functions; after a colon
     follows a frame, a parameter or an integrator ("jacobian:tool0", with axes
     "jacobian:tool0:world", or "step:rk4"). A mapping {name in C: function} may also contain graphs,
-    made by `trace` or by `Model.graph` with its options. model: None if all are graphs. name: the
+    from `trace` or `Model.graph` with its options. model: None if all are graphs. name: the
     prefix of all names in C, by default the robot's name. batch_struct: also write functions of
     many states, in a struct of arrays. code_limit: the largest number of operations in
     straight-line code, by default that of the package. Longer functions call C functions for
@@ -89,8 +89,8 @@ def generate(
         return _write(Path(folder), contents)
     if target != "c":
         if batch_struct or code_limit is not None or signature != "plain":
-            told = "batch_struct, code_limit and signature are for C"
-            raise ValueError(f"target is {target!r}: {told}")
+            c_only = "batch_struct, code_limit and signature are for C"
+            raise ValueError(f"target is {target!r}: {c_only}")
         texts = _for_gpu(model, functions, named, name, checked_dtype(dtype), target)
         return _write(Path(folder), texts)
     # Few programs write code, and the others do not wait for these modules
@@ -106,12 +106,12 @@ def generate(
     prefix = _prefix(model, name)
     _check_folder(Path(folder), prefix)
     rng = np.random.default_rng(0)
-    made = []
+    sources = []
     for shown, what in named.items():
-        program, told, meanings = _described(model, shown, what, dtype, code_limit)
+        program, described, meanings = _described(model, shown, what, dtype, code_limit)
         inputs = {x: _inputs(model, x, shape, states, rng) for x, shape in program.inputs.items()}
-        made.append(CFunction(_in_code(functions, shown), program, told, meanings, inputs))
-    code = library(prefix, made, _preface(prefix, model, dtype), dtype, batch_struct)
+        sources.append(CFunction(_in_code(functions, shown), program, described, meanings, inputs))
+    code = library(prefix, sources, _preface(prefix, model, dtype), dtype, batch_struct)
     if dynamics:
         code |= acados.files(prefix, dynamics)
     return _write(Path(folder), code)
@@ -127,7 +127,7 @@ def _prefix(model: Model | None, name: str | None) -> str:
 
 
 def _in_code(functions: Iterable[str] | Mapping[str, str | Graph], shown: str) -> str:
-    """The name of a function in the code: its own, if the user gave it one."""
+    """The name of a function in the code: the user's name for it, if there is one."""
     from featherlane.backends.c.names import identifier
 
     return shown if isinstance(functions, Mapping) else identifier(shown)
@@ -162,13 +162,13 @@ def _for_browser(
     from featherlane.backends.c.names import check_start
     from featherlane.backends.wasm.files import WasmFunction, library
 
-    prefix, made = _prefix(model, name), list[WasmFunction]()
+    prefix, sources = _prefix(model, name), list[WasmFunction]()
     wanted = {_in_code(functions, x): what for x, what in named.items()}
-    for own, what in (wanted if model is None else with_page(wanted, model)).items():
-        check_start(own, "the function")
-        program, told, meanings = _described(model, own, what, dtype, limit, "wasm")
-        made.append(WasmFunction(own, program, told, meanings))
-    return library(prefix, made, facts(model, prefix), dtype)
+    for label, what in (wanted if model is None else with_page(wanted, model)).items():
+        check_start(label, "the function")
+        program, described, meanings = _described(model, label, what, dtype, limit, "wasm")
+        sources.append(WasmFunction(label, program, described, meanings))
+    return library(prefix, sources, facts(model, prefix), dtype)
 
 
 def _for_gpu(
@@ -186,13 +186,13 @@ def _for_gpu(
 
     prefix, texts = _prefix(model, name), dict[str, str | bytes]()
     for shown, what in named.items():
-        own = f"{prefix}_{_in_code(functions, shown)}"
-        check_start(own, "name")
-        kernels = _kernels(model, what, own, dtype)
+        kernel_name = f"{prefix}_{_in_code(functions, shown)}"
+        check_start(kernel_name, "name")
+        kernels = _kernels(model, what, kernel_name, dtype)
         if target == "ptx":
-            texts |= files.files(own, kernels, dtype)
+            texts |= files.files(kernel_name, kernels, dtype)
         else:
-            texts |= vendors.files(own, kernels, dtype, target)
+            texts |= vendors.files(kernel_name, kernels, dtype, target)
     return texts
 
 
@@ -303,11 +303,11 @@ def _meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
     """The meanings of a graph's inputs and outputs, where it is one of the robot's functions by
     their names: in a function of your own, they may mean anything.
     """
-    own = model is not None and any(
+    is_named = model is not None and any(
         graph.inputs.keys() >= f.inputs.keys() and graph.outputs.keys() == f.outputs.keys()
         for f in TABLE.values()
     )
-    return MEANINGS if own else {}
+    return MEANINGS if is_named else {}
 
 
 def _inputs(
@@ -318,9 +318,9 @@ def _inputs(
         return model.random_configuration(states, seed=int(rng.integers(1 << 30)))
     noise = rng.standard_normal((states, *shape))
     if model is not None and name in PARAMETERS:
-        own = model.parameters(name)[name]
-        if own.shape == shape:
-            return own * (1 + 0.1 * noise)
+        nominal = model.parameters(name)[name]
+        if nominal.shape == shape:
+            return nominal * (1 + 0.1 * noise)
     return noise
 
 
@@ -344,12 +344,12 @@ def _check_folder(folder: Path, name: str) -> None:
     above = next(x for x in (folder, *folder.absolute().parents) if os.path.exists(x))
     if not os.path.isdir(above):
         raise ValueError(f"folder {str(folder)!r} cannot be made: {str(above)!r} is a file")
-    own = {f"{name}.c", f"{name}_check.c"}
-    found = folder.glob("*_check.c") if above == folder else ()
-    others = [p.name for p in found if p.name not in own]
+    written = {f"{name}.c", f"{name}_check.c"}
+    checks = folder.glob("*_check.c") if above == folder else ()
+    others = [p.name for p in checks if p.name not in written]
     if others:
-        told = "each library needs its own folder, because its check is a program"
-        raise ValueError(f"folder {str(folder)!r} holds {min(others)} of another library: {told}")
+        reason = "each library needs its own folder, because its check is a program"
+        raise ValueError(f"folder {str(folder)!r} holds {min(others)} of another library: {reason}")
 
 
 def _write(folder: Path, texts: Mapping[str, str] | Mapping[str, str | bytes]) -> list[Path]:

@@ -71,7 +71,7 @@ class History(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The trajectories found by `ilqr`, the reasons why it ended, and its history.
+    """The trajectories from `ilqr`, the reasons why it ended, and its history.
 
     q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...). status
     (...): "converged", or the reason why not, in words. iterations (...). gains (..., T, nu, 2 nv):
@@ -155,14 +155,18 @@ def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def _check_names(own: Any, over: Any) -> None:
+def _check_names(parameters: Any, references: Any) -> None:
     """Raises for parameters and references that are no arrays by name, or have another's name."""
-    for name, given in (("parameters", own), ("references", over)):
-        if not isinstance(given, Mapping):
-            raise TypeError(f"{name} is {shown(given)}: wanted arrays by name, {{'target': ...}}")
-        if odd := [x for x in given if not isinstance(x, str)]:
+    for name, arrays in (("parameters", parameters), ("references", references)):
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"{name} is {shown(arrays)}: wanted arrays by name, {{'target': ...}}")
+        if odd := [x for x in arrays if not isinstance(x, str)]:
             raise TypeError(f"{name} has the name {shown(odd[0])}: wanted a text")
-    if taken := [x for x in (*own, *over) if x in TAKEN or x in own.keys() & over.keys()]:
+    if taken := [
+        x
+        for x in (*parameters, *references)
+        if x in TAKEN or x in parameters.keys() & references.keys()
+    ]:
         raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
 
 
@@ -201,18 +205,22 @@ def _inputs(
     actuation: Actuation | None,
     state: Mapping[str, Any],
     tau_limits: Any,
-    own: Mapping[str, Any],
-    over: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    references: Mapping[str, Any],
 ) -> _Inputs:
     """Checks the arrays of a call: q0, v0, tau and dt in `state`, limits, and the parameters of a
     problem and of each knot.
     """
     nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
-    _check_names(own, over)
+    _check_names(parameters, references)
     ranges = _ranges(actuation, nu)
     limits = _limits(tau_limits, ranges)
-    label = {x: f"parameter {x!r}" for x in own} | {x: f"reference {x!r}" for x in over}
-    named = {label[x]: a for x, a in {**own, **over}.items()}  # which may be called "dt", too
+    label = {x: f"parameter {x!r}" for x in parameters} | {
+        x: f"reference {x!r}" for x in references
+    }
+    named = {
+        label[x]: a for x, a in {**parameters, **references}.items()
+    }  # which may be called "dt", too
     dtype, arrays = alike({**state, **limits, **named})
     if dtype == TRACED:
         raise TypeError(
@@ -225,8 +233,8 @@ def _inputs(
     lead = lead_of([arrays[x] for x in cores], cores, explain)
     whole = {x: np.broadcast_to(arrays[x], lead + core) for x, core in cores.items()}
     flat = {x: whole[x].reshape(math.prod(lead), *core) for x, core in cores.items()}
-    columns = {x: _columns(label[x], arrays[label[x]], lead) for x in own}
-    columns |= {x: _columns(label[x], arrays[label[x]], lead, steps + 1) for x in over}
+    columns = {x: _columns(label[x], arrays[label[x]], lead) for x in parameters}
+    columns |= {x: _columns(label[x], arrays[label[x]], lead, steps + 1) for x in references}
     fixed = {PARAMETER.format(x): column for x, column in columns.items()} | {
         "dt": flat["dt"][None]
     }
@@ -238,10 +246,10 @@ def _inputs(
     return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
 
 
-def _masks(active: Any, count: int, given: _Inputs) -> np.ndarray:
+def _masks(active: Any, count: int, inputs: _Inputs) -> np.ndarray:
     """The masks of constraints (T + 1, B, n), the last ones of the last knot."""
-    masks = np.asarray(active, given.tau.dtype)
-    wanted = (*given.lead, len(given.tau), count)
+    masks = np.asarray(active, inputs.tau.dtype)
+    wanted = (*inputs.lead, len(inputs.tau), count)
     try:
         whole = np.broadcast_to(masks, wanted)
     except ValueError:
@@ -256,12 +264,12 @@ def _masks(active: Any, count: int, given: _Inputs) -> np.ndarray:
 class _Results:
     """Arrays for all problems: their first trajectories, replaced when they end."""
 
-    def __init__(self, problem: ControlProblem, given: _Inputs, gains: bool) -> None:
-        self.given, (T, B, nu) = given, given.tau.shape
-        empty = lambda *core: np.zeros((B, *core), given.tau.dtype)
+    def __init__(self, problem: ControlProblem, inputs: _Inputs, gains: bool) -> None:
+        self.inputs, (T, B, nu) = inputs, inputs.tau.shape
+        empty = lambda *core: np.zeros((B, *core), inputs.tau.dtype)
         q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
-        self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(given.tau, 1, 0).copy()}
-        q[:, 0], v[:, 0] = given.q0, given.v0
+        self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(inputs.tau, 1, 0).copy()}
+        q[:, 0], v[:, 0] = inputs.q0, inputs.v0
         self.gains, self.cost = empty(T, nu, problem.states) if gains else None, empty()
         self.status, self.iterations = np.zeros((2, B), int)
         self.history = np.full((B, COLUMNS, len(History._fields)), np.nan)
@@ -270,11 +278,11 @@ class _Results:
     def columns(self) -> Columns:
         return {name: np.moveaxis(x, 0, 1) for name, x in self.trajectories.items()}
 
-    def note(self, which: np.ndarray, done: np.ndarray, told: np.ndarray) -> None:
+    def note(self, which: np.ndarray, done: np.ndarray, entries: np.ndarray) -> None:
         """Adds an iteration of these problems to their history, which grows as it needs to."""
         if len(done) and done.max() >= self.history.shape[1]:
             self.history = np.concatenate([self.history, np.full_like(self.history, np.nan)], 1)
-        self.history[which, done] = told
+        self.history[which, done] = entries
 
     def take(self, pool: Pool, slots: np.ndarray, status: np.ndarray) -> None:
         """Keeps the problems of slots, which have ended for these reasons, and frees the slots."""
@@ -288,7 +296,7 @@ class _Results:
         pool.leave(slots)
 
     def solution(self) -> Solution:
-        shaped = lambda x: x.reshape(self.given.lead + x.shape[1:])
+        shaped = lambda x: x.reshape(self.inputs.lead + x.shape[1:])
         q, v, tau = map(shaped, self.trajectories.values())
         columns = 1 + self.iterations.max(initial=0)
         return Solution(
@@ -322,9 +330,9 @@ def _solve(
     ended = int(np.sum(~finite))
     pool = Pool(problem, work, results.columns, results.cost, np.flatnonzero(finite), slots)
     while pool.load():
-        status, told = pool.iterate()
+        status, entries = pool.iterate()
         now = np.arange(pool.active)
-        results.note(pool.problem[now], pool.done[now], told)
+        results.note(pool.problem[now], pool.done[now], entries)
         gone = now[status != RUNNING]
         results.take(pool, gone, status[gone])
         ended += len(gone)
@@ -402,26 +410,26 @@ def ilqr(
     if not is_count(iterations):
         raise ValueError(f"iterations is {shown(iterations)}: wanted a whole number, 1 or more")
     if progress is not None and not callable(progress):
-        told = "wanted a function of (problems that have ended, problems)"
-        raise TypeError(f"progress is {shown(progress)}: {told}")
+        reason = "wanted a function of (problems that have ended, problems)"
+        raise TypeError(f"progress is {shown(progress)}: {reason}")
     actuation = actuation_of(model, actuation)
     held, masks = with_constraints(constraints, active)
     refused: dict[str, Any] = {"constraints": constraints, "active": bool(masks)} if held else {}
     model.function("step", integrator=integrator, actuation=actuation, **refused)
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
-    own, over = ({} if x is None else x for x in (parameters, references))
-    given = _inputs(model, actuation, state, tau_limits, own, over)
+    parameter_arrays, reference_arrays = ({} if x is None else x for x in (parameters, references))
+    inputs = _inputs(model, actuation, state, tau_limits, parameter_arrays, reference_arrays)
     if held is not None and masks:
-        given.fixed["active"] = _masks(active, held.constraints.count, given)
-    sizes = {"q": model.nq, "v": model.nv, "tau": given.tau.shape[-1]}
-    wanted = Wanted(sizes, given.shapes, hessian == "exact", bool(given.lead))
+        inputs.fixed["active"] = _masks(active, held.constraints.count, inputs)
+    sizes = {"q": model.nq, "v": model.nv, "tau": inputs.tau.shape[-1]}
+    wanted = Wanted(sizes, inputs.shapes, hessian == "exact", bool(inputs.lead))
     costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
-    options = integrator, actuation, "limits" in given.fixed, hessian == "exact"
+    options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
     problem = ControlProblem(model, *options, costs_key(*costs), costs[0], costs[1], held)
-    least = _tolerance(tolerance, given.tau.dtype)
-    work = Work(_compiled(problem), given.fixed, int(iterations), least, count)
-    slots = max(1, min(len(given.q0), SLOTS * (count or physical_cores())))
-    results = _Results(problem, given, gains)
-    with np.errstate(all="ignore"):  # what is not finite is told by the status
+    least = _tolerance(tolerance, inputs.tau.dtype)
+    work = Work(_compiled(problem), inputs.fixed, int(iterations), least, count)
+    slots = max(1, min(len(inputs.q0), SLOTS * (count or physical_cores())))
+    results = _Results(problem, inputs, gains)
+    with np.errstate(all="ignore"):  # the status says what is not finite
         _solve(problem, work, results, slots, progress or (lambda ended, count: None))
     return results.solution()

@@ -71,21 +71,21 @@ class InverseKinematicsMethod(Configurations):
             >>> bool(found.converged), bool(found.position_error < 1e-4)
             (True, True)
         """
-        frames, given = self._goals(targets, frame)
-        own = {"q0": q0, "posture": posture}
-        dtype, arrays = alike(given | {name: x for name, x in own.items() if x is not None})
+        frames, goals = self._goals(targets, frame)
+        options = {"q0": q0, "posture": posture}
+        dtype, arrays = alike(goals | {name: x for name, x in options.items() if x is not None})
         if dtype == TRACED:
             raise TypeError(
                 "inverse_kinematics in a trace: its steps end by value, call it outside"
             )
-        shapes = {name: _shape(arrays[name]) for name in given}
-        cores = shapes | {name: (self.nq,) for name in own if name in arrays}
+        shapes = {name: _shape(arrays[name]) for name in goals}
+        cores = shapes | {name: (self.nq,) for name in options if name in arrays}
         lead = lead_of(arrays.values(), cores, self._explain_target)
         inside = rounded_into(self.position_limits, dtype)
         for name, shape in shapes.items():
             _check_poses(name, arrays[name], shape)
         rows = {name: _rows(x, cores[name], lead) for name, x in arrays.items()}
-        for name in own.keys() & rows.keys():
+        for name in options.keys() & rows.keys():
             self._check_quaternions(name, rows[name])  # before limits change them
             rows[name] = np.clip(rows[name], *inside) if limits else rows[name]
         kinds = tuple(POSE if shape == (4, 4) else POSITION for shape in shapes.values())
@@ -102,11 +102,11 @@ class InverseKinematicsMethod(Configurations):
         starts = FirstConfigurations(
             self, rows.pop("q0", None), _count("seed", seed, 0), inside, moves
         )
-        found = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
-        turn = found.error[:, 1] if POSE in kinds else np.zeros_like(found.score)
+        reached = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
+        turn = reached.error[:, 1] if POSE in kinds else np.zeros_like(reached.score)
         angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
-        position = np.sqrt(found.error[:, 0])
-        result = found.q, found.score <= 1, position, angle, found.steps
+        position = np.sqrt(reached.error[:, 0])
+        result = reached.q, reached.score <= 1, position, angle, reached.steps
         return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in result])
 
     def _explain_target(self, name: str, shape: tuple[int, ...]) -> str:
@@ -138,8 +138,8 @@ class InverseKinematicsMethod(Configurations):
         """Raises ValueError for configurations with a quaternion of length 0."""
         for first in self.first_of_quaternions:
             if np.any(np.all(rows[:, first : first + 4] == 0, axis=1)):
-                told = f"wanted length 1 in entries {first} to {first + 3}, as neutral() has"
-                raise ValueError(f"{name} has a quaternion of length 0: {told}")
+                expected = f"wanted length 1 in entries {first} to {first + 3}, as neutral() has"
+                raise ValueError(f"{name} has a quaternion of length 0: {expected}")
 
     def _moves(self, frames: Sequence[str]) -> np.ndarray:
         """Returns whether the entries of q move one of the frames."""

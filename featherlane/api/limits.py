@@ -51,11 +51,11 @@ class Limits(Compiled):
     @cached_property
     def _followers(self) -> dict[str, list[Joint]]:
         """The mimic joints that move, by the name of the joint that they follow."""
-        found: dict[str, list[Joint]] = {}
+        followers: dict[str, list[Joint]] = {}
         for joint in self.joints:
             if joint.mimic and joint.mimic.multiplier:
-                found.setdefault(joint.mimic.joint, []).append(joint)
-        return found
+                followers.setdefault(joint.mimic.joint, []).append(joint)
+        return followers
 
     def _limits(self, joint: Joint) -> tuple[np.ndarray, np.ndarray]:
         """Returns a joint's limits, narrowed to those of its followers where that leaves room."""
@@ -128,11 +128,11 @@ class Limits(Compiled):
             >>> fl.load("panda").clip(np.full(8, 10.0))[:2]
             array([2.8973, 1.7628])
         """
-        dtype, given = alike({"q": q})
-        lead_of(given.values(), {"q": (self.nq,)}, partial(shape_hint, self, None))
+        dtype, arrays = alike({"q": q})
+        lead_of(arrays.values(), {"q": (self.nq,)}, partial(shape_hint, self, None))
         if dtype == TRACED:
-            return self._clip_traced(given["q"])
-        return np.clip(given["q"], *rounded_into(self.position_limits, dtype))
+            return self._clip_traced(arrays["q"])
+        return np.clip(arrays["q"], *rounded_into(self.position_limits, dtype))
 
     def _clip_traced(self, q: np.ndarray) -> np.ndarray:
         """Clips a traced array, without operations for limits that are infinite."""

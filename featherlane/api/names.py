@@ -26,16 +26,16 @@ def variant_named(model: Robot, text: str) -> Variant:
     frame = max(frames, key=len, default="")
     options = [frame, *rest[len(frame) + 1 :].split(":")] if frame else rest.split(":")
     options = [option for option in options if option]
-    given: dict[str, Any] = dict(zip(takes, options, strict=False))
+    fields: dict[str, Any] = dict(zip(takes, options, strict=False))
     if "frame" in takes and not options:
         raise ValueError(f"{name} takes a frame: write {name}:FRAME")
     if len(options) > len(takes):
         wanted = ":".join([name, *map(str.upper, takes)])
         raise ValueError(f"function is {text!r}: wanted {wanted}")
     if "steps" in takes:
-        if not (steps := given.get("steps", "")).isdecimal() or not int(steps):
+        if not (steps := fields.get("steps", "")).isdecimal() or not int(steps):
             raise ValueError(f"function is {text!r}: wanted {name}:STEPS, as in {name}:32")
-        given["steps"] = int(steps)
+        fields["steps"] = int(steps)
     if "reference" in takes:
-        given.setdefault("reference", "body")
-    return Variant(name, **given)
+        fields.setdefault("reference", "body")
+    return Variant(name, **fields)

@@ -104,7 +104,7 @@ def _unknown_keyword(method: FunctionType, keyword: str) -> TypeError:
 
 
 def _too_many(function: FunctionType, args: tuple[Any, ...]) -> TypeError:
-    """The error for arguments by position that have to be given by keyword, or are not taken."""
+    """The error for arguments by position that have to be passed by keyword, or are not taken."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     of_method = names[:1] == ("self",)
     by_position, count = names[of_method:], len(args) - of_method
@@ -131,8 +131,8 @@ def _with_arguments(method: FunctionType) -> str:
 
 
 def _line(method: str, name: str, default: object) -> str:
-    told = "" if default is NO_DEFAULT else f" (default: {_shown(default)})"
-    return _filled(f"{name}: {argument_text(method, name)}{told}")
+    default_text = "" if default is NO_DEFAULT else f" (default: {_shown(default)})"
+    return _filled(f"{name}: {argument_text(method, name)}{default_text}")
 
 
 def _filled(text: str) -> str:

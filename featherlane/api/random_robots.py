@@ -22,7 +22,7 @@ from featherlane.robot.spatial import cross, dot, transpose
 if TYPE_CHECKING:
     from featherlane.api.configurations import Seed
 
-POINTS = 6  # point masses that a body is made of
+POINTS = 6  # point masses of a body
 
 
 def random_tree(

@@ -89,17 +89,17 @@ def derivatives_back(
 
 def _rows(T: Array, root: slice, rows: Array) -> Array:
     """A matrix like T that has only the free joint's rows."""
-    found = np.zeros_like(T)
-    found[..., root, :] = rows
-    return found
+    matrix = np.zeros_like(T)
+    matrix[..., root, :] = rows
+    return matrix
 
 
 def _of_root(here: RootView, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """Returns the derivatives by q of the new root body's Jacobian (..., 6, nv, nq), and those by q
     and v of its acceleration (..., 6, nq), (..., 6, nv).
     """
-    found = _kernel(here.model)(q, v, a)
-    return found[0], found[1], found[2]
+    results = _kernel(here.model)(q, v, a)
+    return results[0], results[1], results[2]
 
 
 @lru_cache(maxsize=4)

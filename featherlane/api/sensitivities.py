@@ -179,8 +179,8 @@ class Sensitivities(Compiled):
             >>> arm.inverse_dynamics_hessian(q, v, a, weights=[1.0, 0.0]).shape
             (6, 6)
         """
-        given = q, v, a, weights
-        return self._hessian("inverse_dynamics", given, threads, params, f_ext, f_ext_frame)
+        arrays = q, v, a, weights
+        return self._hessian("inverse_dynamics", arrays, threads, params, f_ext, f_ext_frame)
 
     def forward_dynamics_hessian(
         self,
@@ -203,8 +203,8 @@ class Sensitivities(Compiled):
             >>> H.shape, np.allclose(H, H.T)
             ((6, 6), True)
         """
-        given = q, v, tau, weights
-        return self._hessian("forward_dynamics", given, threads, params, f_ext, f_ext_frame)
+        arrays = q, v, tau, weights
+        return self._hessian("forward_dynamics", arrays, threads, params, f_ext, f_ext_frame)
 
     def forward_dynamics_hessian_product(
         self,
@@ -230,8 +230,8 @@ class Sensitivities(Compiled):
             >>> np.allclose(product, arm.forward_dynamics_hessian(q, v, tau, w) @ x)
             True
         """
-        name, given = "forward_dynamics_hessian_product", (q, v, tau, weights, direction)
-        return self._call(name, given, params, out, threads, f_ext, f_ext_frame)
+        name, arrays = "forward_dynamics_hessian_product", (q, v, tau, weights, direction)
+        return self._call(name, arrays, params, out, threads, f_ext, f_ext_frame)
 
     def _hessian(
         self, function: str, arrays: Arrays, threads: Threads, *options: Any
@@ -245,9 +245,9 @@ class Sensitivities(Compiled):
         """Returns a function's results along each direction, on an axis behind the leading
         dimensions: directions fill lanes as states do. options: params, f_ext and f_ext_frame.
         """
-        function, given = self._bound(name, arrays, *options)
+        function, bound = self._bound(name, arrays, *options)
         cores = {k: core for k, core in function.inputs.items() if k != "direction"}
-        dtype, states = alike(dict(zip(cores, given, strict=True)))
+        dtype, states = alike(dict(zip(cores, bound, strict=True)))
         lead_of(states.values(), cores, partial(shape_hint, self, None), LEADING - 1)
         beside = {k: np.expand_dims(x, x.ndim - len(cores[k])) for k, x in states.items()}
         return function(**beside, direction=directions.astype(dtype), threads=threads)

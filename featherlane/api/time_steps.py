@@ -61,11 +61,11 @@ def _time_steps(dt: Any, *others: Any) -> Any:
         return np.array(dt, dtype)
     if is_traced(dt) or is_on_device(dt):  # a look at what is on a GPU would wait for it
         return dt
-    own = is_foreign(dt)
+    foreign = is_foreign(dt)
     try:
         array = np.asarray(dt)
-        own = own or (array.dtype.kind == "f" and hasattr(dt, "dtype"))
-        if not own and array.dtype.kind in "fiu":
+        foreign = foreign or (array.dtype.kind == "f" and hasattr(dt, "dtype"))
+        if not foreign and array.dtype.kind in "fiu":
             with np.errstate(over="ignore"):  # infinite, or 0, in the dtype: refused below
                 array = array.astype(dtype, copy=False)
         # A least one that is positive is no NaN
@@ -76,12 +76,12 @@ def _time_steps(dt: Any, *others: Any) -> Any:
     except RuntimeError:  # a tensor that needs its gradient
         return dt
     if not good:
-        finite = "finite seconds" if own else f"finite seconds in {dtype}"
+        finite = "finite seconds" if foreign else f"finite seconds in {dtype}"
         wanted = f"wanted positive, {finite}, one or one for each state"
         exchanged = np.ndim(dt) and not np.ndim(others[-1])
         hint = "; dt and the number before it seem to be exchanged" if exchanged else ""
         raise ValueError(f"dt is {shown(dt)}: {wanted}{hint}")
-    return dt if own else array
+    return dt if foreign else array
 
 
 def _is_single(x: Any) -> bool:
@@ -156,9 +156,9 @@ class TimeSteps(Limits):
         """Calls a function in time. held: constraints, active and anchors; others: params, out,
         threads, f_ext and f_ext_frame.
         """
-        given, more = with_constraints(*held)
+        built, more = with_constraints(*held)
         options = {"integrator": integrator, "actuation": actuation, **options}
-        return self._call(name, (*arrays, *more), *others, **options, constraints=given)
+        return self._call(name, (*arrays, *more), *others, **options, constraints=built)
 
     def step(
         self,
@@ -186,9 +186,9 @@ class TimeSteps(Limits):
             >>> after.q.shape, after.v.shape
             ((2,), (2,))
         """
-        given = q, v, tau, _time_steps(dt, q, v, tau)
+        inputs = q, v, tau, _time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("step", given, integrator, actuation, held, *others)
+        return self._in_time("step", inputs, integrator, actuation, held, *others)
 
     def linearize_step(
         self,
@@ -226,11 +226,11 @@ class TimeSteps(Limits):
             raise ValueError(
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
-        given = q, v, tau, _time_steps(dt, q, v, tau)
+        inputs = q, v, tau, _time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"by_wrenches": bool(by_wrenches)}
         return self._in_time(
-            "linearize_step", given, integrator, actuation, held, *others, **options
+            "linearize_step", inputs, integrator, actuation, held, *others, **options
         )
 
     def linearize_step_reduced(
@@ -266,9 +266,9 @@ class TimeSteps(Limits):
             >>> np.allclose(lower.da_dq * dt, arm.linearize_step(q, v, tau, dt).A[2:, :2])
             True
         """
-        given = q, v, tau, _time_steps(dt, q, v, tau)
+        inputs = q, v, tau, _time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("linearize_step_reduced", given, integrator, actuation, held, *others)
+        return self._in_time("linearize_step_reduced", inputs, integrator, actuation, held, *others)
 
     def step_jvp(
         self,
@@ -300,9 +300,9 @@ class TimeSteps(Limits):
             >>> np.allclose(along.dq, linear.A[:2, 0])
             True
         """
-        given = q, v, tau, _time_steps(dt, q, v, tau), dq, dv, dtau
+        inputs = q, v, tau, _time_steps(dt, q, v, tau), dq, dv, dtau
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("step_jvp", given, integrator, actuation, held, *others)
+        return self._in_time("step_jvp", inputs, integrator, actuation, held, *others)
 
     def step_vjp(
         self,
@@ -335,9 +335,9 @@ class TimeSteps(Limits):
             >>> np.allclose(back.tau, linear.B[0])
             True
         """
-        given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
+        inputs = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("step_vjp", given, integrator, actuation, held, *others)
+        return self._in_time("step_vjp", inputs, integrator, actuation, held, *others)
 
     def rollout(
         self,
@@ -372,10 +372,10 @@ class TimeSteps(Limits):
             ((51, 2), (51, 2))
         """
         steps = rows("tau", tau)
-        given = q0, v0, tau, _time_steps(dt, q0, v0, tau)
+        inputs = q0, v0, tau, _time_steps(dt, q0, v0, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"steps": steps, "every": check_every(every, steps)}
-        moved = self._in_time("rollout", given, integrator, actuation, held, *others, **options)
+        moved = self._in_time("rollout", inputs, integrator, actuation, held, *others, **options)
         warn_if_diverged(self, moved, (q0, v0, tau, dt), integrator)
         return moved
 
@@ -417,11 +417,11 @@ class TimeSteps(Limits):
         if not is_count(steps):
             raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
         values = policy.in_order(parameters or {})
-        given = q0, v0, _time_steps(dt, q0, v0), *values
+        inputs = q0, v0, _time_steps(dt, q0, v0), *values
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
         moved = self._in_time(
-            "rollout_with", given, integrator, actuation, held, *others, **options
+            "rollout_with", inputs, integrator, actuation, held, *others, **options
         )
         warn_if_diverged(self, moved, (q0, v0, dt), integrator)
         return moved
@@ -462,10 +462,10 @@ class TimeSteps(Limits):
         """
         steps = rows("tau", tau)
         q, v = _states(trajectory, steps)
-        given = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
+        inputs = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         return self._in_time(
-            "rollout_gradient", given, integrator, actuation, held, *others, steps=steps
+            "rollout_gradient", inputs, integrator, actuation, held, *others, steps=steps
         )
 
     def actuation(

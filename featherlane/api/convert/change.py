@@ -90,7 +90,7 @@ class JointEntries(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """The conversion between coordinates of `model` and those of `library`, made by
+    """The conversion between coordinates of `model` and those of `library`, from
     featherlane.convert.
 
     Examples:
