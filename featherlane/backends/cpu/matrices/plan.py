@@ -152,7 +152,7 @@ class PlannedLoop(LoadedLoop):
         tables = _Tables(plan, states if states < width else max(width, fit), dtype)
         loops = [stage.run.loop(states) for stage in plan.stages]
         table, start = tables.table(loops), np.zeros(tables.bytes, np.uint8)
-        self._alive = plan, loops, tables, table, start
+        self._memory = plan, loops, tables, table, start  # super().__init__ sets _alive
         work = LoopWords(program=address(table), bytes=start.nbytes, start=address(start))
         shapes = [*plan.inputs.values()], [(plan.n, plan.n)] * len(plan.outputs)
         super().__init__("matrices", lambda: loop.source(dtype, width), work, dtype, *shapes)
