@@ -188,6 +188,16 @@ def test_code_for_gpus_and_derivatives_for_frameworks(method):
         close(x, wanted, 1e-12)
 
 
+@pytest.mark.parametrize("name", INTEGRATORS)
+def test_tableaus_are_consistent(name):
+    """b sums to 1; from the second order on, b . c = 1/2 with the sums c of the rows of a."""
+    order, a, b, *_ = INTEGRATORS[name]
+    assert [len(row) for row in a] == [*range(1, len(b))]
+    assert sum(b) == pytest.approx(1)
+    if order >= 2:
+        assert np.dot(b, [0, *map(sum, a)]) == pytest.approx(1 / 2)
+
+
 def test_an_unknown_method_is_refused():
     arm = textbook.tree(("revolute",), seed=5)
     with pytest.raises(ValueError, match="integrator is 'ralston3'"):

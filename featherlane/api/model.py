@@ -16,8 +16,8 @@ from featherlane.api.functions_by_name import FunctionsByName
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
 from featherlane.api.kinematics import Kinematics
 from featherlane.api.presented import explained, present
+from featherlane.api.rollouts import Rollouts
 from featherlane.api.sensitivities import Sensitivities
-from featherlane.api.time_steps import TimeSteps
 from featherlane.backends.cpu.results import fresh
 from featherlane.errors import cannot_be_set, no_attribute, one_of, shown
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
@@ -34,7 +34,7 @@ class Model(
     Sensitivities,
     InverseKinematicsMethod,
     ConstrainedDynamics,
-    TimeSteps,
+    Rollouts,
     FunctionsByName,
     FirstCalls,
     Editing,

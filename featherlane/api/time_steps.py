@@ -1,19 +1,18 @@
-"""The user's methods in discrete time: steps, rollouts, and their derivatives."""
+"""The user's methods in discrete time: steps and their derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from featherlane.algorithms.integrators import Integrator
-from featherlane.api.diverged import warn_if_diverged
 from featherlane.api.limits import Limits
 from featherlane.errors import shown
 from featherlane.functions.actuation import Actuated, Actuation, Actuator, file_actuation
-from featherlane.functions.arguments import F32, F64, check_every, is_count, rows
+from featherlane.functions.arguments import F32, F64
 from featherlane.functions.array_like import (
     ArrayLike,
     Params,
@@ -24,26 +23,16 @@ from featherlane.functions.array_like import (
 from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.foreign import is_foreign
 from featherlane.functions.on_device import is_on_device
-from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     Direction,
     Gradients,
     LinearStep,
-    PolicyTrajectory,
     ReducedStep,
-    RolloutGradient,
     Step,
-    Trajectory,
 )
 from featherlane.functions.table import DEFAULT_INTEGRATOR
-from featherlane.functions.variants import actuation_of
 from featherlane.program.array import is_traced
-from featherlane.program.trace import check_function
 from featherlane.robot.constraints import Constraints
-
-Shape = int | Sequence[int]
-TAKEN = ("q", "v", "t", "dt", "count", "tau", "f_ext")
-
 
 RANGE = {  # the least and the largest positive number of a dtype
     dtype: (float(np.finfo(dtype).smallest_subnormal), float(np.finfo(dtype).max))
@@ -51,7 +40,7 @@ RANGE = {  # the least and the largest positive number of a dtype
 }
 
 
-def _time_steps(dt: Any, *others: Any) -> Any:
+def checked_time_steps(dt: Any, *others: Any) -> Any:
     """Returns dt in the dtype of the others, checked; what is traced or another package's as it
     is.
     """
@@ -88,21 +77,6 @@ def _is_single(x: Any) -> bool:
     """Whether an array, or a tensor, is of float32."""
     dtype = getattr(x, "dtype", None)
     return dtype == F32 if isinstance(dtype, np.dtype) else str(dtype).endswith("float32")
-
-
-def _states(trajectory: Any, steps: int) -> tuple[Any, Any]:
-    """Returns q and v of a trajectory of so many steps, with every state."""
-    if not isinstance(trajectory, tuple | list) or len(trajectory) < 2:
-        raise TypeError(
-            f"trajectory is {shown(trajectory)}: wanted the (q, v) that model.rollout(...) gave"
-        )
-    q, v = trajectory[:2]
-    if (kept := rows("trajectory.q", q)) != steps + 1:
-        raise ValueError(
-            f"trajectory has {kept} states for {steps} steps of tau: wanted {steps + 1}, every "
-            "state, as rollout gives without every="
-        )
-    return q, v
 
 
 def _gears(gear: Any, count: int) -> list[float]:
@@ -186,7 +160,7 @@ class TimeSteps(Limits):
             >>> after.q.shape, after.v.shape
             ((2,), (2,))
         """
-        inputs = q, v, tau, _time_steps(dt, q, v, tau)
+        inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         return self._in_time("step", inputs, integrator, actuation, held, *others)
 
@@ -226,7 +200,7 @@ class TimeSteps(Limits):
             raise ValueError(
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
-        inputs = q, v, tau, _time_steps(dt, q, v, tau)
+        inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"by_wrenches": bool(by_wrenches)}
         return self._in_time(
@@ -266,7 +240,7 @@ class TimeSteps(Limits):
             >>> np.allclose(lower.da_dq * dt, arm.linearize_step(q, v, tau, dt).A[2:, :2])
             True
         """
-        inputs = q, v, tau, _time_steps(dt, q, v, tau)
+        inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         return self._in_time("linearize_step_reduced", inputs, integrator, actuation, held, *others)
 
@@ -300,7 +274,7 @@ class TimeSteps(Limits):
             >>> np.allclose(along.dq, linear.A[:2, 0])
             True
         """
-        inputs = q, v, tau, _time_steps(dt, q, v, tau), dq, dv, dtau
+        inputs = q, v, tau, checked_time_steps(dt, q, v, tau), dq, dv, dtau
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         return self._in_time("step_jvp", inputs, integrator, actuation, held, *others)
 
@@ -335,138 +309,9 @@ class TimeSteps(Limits):
             >>> np.allclose(back.tau, linear.B[0])
             True
         """
-        inputs = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
+        inputs = q, v, tau, checked_time_steps(dt, q, v, tau), gq, gv
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         return self._in_time("step_vjp", inputs, integrator, actuation, held, *others)
-
-    def rollout(
-        self,
-        q0: ArrayLike,
-        v0: ArrayLike,
-        tau: ArrayLike,
-        dt: ArrayLike,
-        f_ext: Wrenches = None,
-        *,
-        integrator: Integrator = DEFAULT_INTEGRATOR,
-        every: int = 1,
-        f_ext_frame: WrenchFrame = "body",
-        params: Params = None,
-        actuation: Actuated = None,
-        constraints: Constraints | None = None,
-        active: ArrayLike | None = None,
-        anchors: ArrayLike | None = None,
-        out: tuple[np.ndarray, np.ndarray] | None = None,
-        threads: Threads = None,
-    ) -> Trajectory:
-        """Returns the states q (..., T + 1, nq), rad or m, and v (..., T + 1, nv), rad/s or m/s, of
-        T steps that start from (q0, v0), including this first state. tau (..., T, nv) has one row
-        for each step.
-
-        f_ext also has one row for each step: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
-        with every=n, each n-th state is kept, T / n + 1 in all. The whole rollout is one call of
-        machine code.
-
-        Examples:
-            >>> falling = arm.rollout(q, v, np.zeros((50, 2)), dt)
-            >>> falling.q.shape, falling.v.shape
-            ((51, 2), (51, 2))
-        """
-        steps = rows("tau", tau)
-        inputs = q0, v0, tau, _time_steps(dt, q0, v0, tau)
-        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options = {"steps": steps, "every": check_every(every, steps)}
-        moved = self._in_time("rollout", inputs, integrator, actuation, held, *others, **options)
-        warn_if_diverged(self, moved, (q0, v0, tau, dt), integrator)
-        return moved
-
-    def rollout_with(
-        self,
-        policy: Policy,
-        q0: ArrayLike,
-        v0: ArrayLike,
-        dt: ArrayLike,
-        steps: int,
-        f_ext: Wrenches = None,
-        *,
-        parameters: Mapping[str, ArrayLike] | None = None,
-        integrator: Integrator = DEFAULT_INTEGRATOR,
-        every: int = 1,
-        f_ext_frame: WrenchFrame = "body",
-        params: Params = None,
-        actuation: Actuated = None,
-        constraints: Constraints | None = None,
-        active: ArrayLike | None = None,
-        anchors: ArrayLike | None = None,
-        out: tuple[np.ndarray, ...] | None = None,
-        threads: Threads = None,
-    ) -> PolicyTrajectory:
-        """Returns the states of a rollout, as `rollout` does, whose controls a feedback law
-        computes, and these controls, tau (..., steps, nu), in N m or N without `actuation`.
-
-        policy: from `policy`. parameters: its arrays by name, with leading dimensions that
-        broadcast: one set for all rollouts, or one for each. Raises TypeError for a policy that
-        does not come from `policy`, ValueError for steps below 1.
-
-        Examples:
-            >>> law = arm.policy(lambda q, v, t, gain: -gain * q - 0.1 * v, {"gain": 2})
-            >>> arm.rollout_with(law, q, v, dt, 50, parameters={"gain": [1.0, 0.5]}).tau.shape
-            (50, 2)
-        """
-        if not isinstance(policy, Policy):
-            raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
-        if not is_count(steps):
-            raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
-        values = policy.in_order(parameters or {})
-        inputs = q0, v0, _time_steps(dt, q0, v0), *values
-        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
-        moved = self._in_time(
-            "rollout_with", inputs, integrator, actuation, held, *others, **options
-        )
-        warn_if_diverged(self, moved, (q0, v0, dt), integrator)
-        return moved
-
-    def rollout_gradient(
-        self,
-        trajectory: Trajectory,
-        tau: ArrayLike,
-        dt: ArrayLike,
-        gq: ArrayLike,
-        gv: ArrayLike,
-        f_ext: Wrenches = None,
-        *,
-        integrator: Integrator = DEFAULT_INTEGRATOR,
-        f_ext_frame: WrenchFrame = "body",
-        params: Params = None,
-        actuation: Actuated = None,
-        constraints: Constraints | None = None,
-        active: ArrayLike | None = None,
-        anchors: ArrayLike | None = None,
-        out: tuple[np.ndarray, ...] | None = None,
-        threads: Threads = None,
-    ) -> RolloutGradient:
-        """Returns the gradients with respect to q0 and v0, each (..., nv), and tau (..., T, nu) of
-        a function of all states of a rollout. gq and gv (..., T + 1, nv) are the gradients of the
-        function with respect to these states, in the tangent spaces for q. Units are those of the
-        function per rad or m, per rad/s or m/s, and per N m or N.
-
-        trajectory: the result of `rollout` for the same controls, with every state kept.
-
-        Examples:
-            >>> controls = np.zeros((50, 2))
-            >>> falling = arm.rollout(q, v, controls, dt)
-            >>> by_end = np.zeros((51, 2))
-            >>> by_end[-1] = 1.0  # the gradient of the sum of the last q
-            >>> arm.rollout_gradient(falling, controls, dt, by_end, np.zeros((51, 2))).tau.shape
-            (50, 2)
-        """
-        steps = rows("tau", tau)
-        q, v = _states(trajectory, steps)
-        inputs = q, v, tau, _time_steps(dt, q, v, tau), gq, gv
-        others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time(
-            "rollout_gradient", inputs, integrator, actuation, held, *others, steps=steps
-        )
 
     def actuation(
         self, joints: Sequence[str] | None = None, gear: ArrayLike = 1.0, *, clip: bool = True
@@ -507,36 +352,3 @@ class TimeSteps(Limits):
         if not actuators:
             raise ValueError("joints is empty: wanted the name of a joint for each control")
         return Actuation(tuple(actuators))
-
-    def policy(
-        self,
-        function: Callable[..., Any],
-        parameters: Mapping[str, Shape] | None = None,
-        *,
-        actuation: Actuated = None,
-    ) -> Policy:
-        """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
-        time since the rollout began. The law is evaluated once per step, at its beginning: u is
-        constant over the step (zero-order hold), also over the stages of "rk4" and "midpoint".
-        parameters: the shapes of further arrays by name. Raises ValueError if the law does not
-        return nu scalars.
-
-        Examples:
-            >>> law = arm.policy(lambda q, v, t: -q - 0.1 * v)
-            >>> law.shape
-            (2,)
-        """
-        shapes = dict(parameters or {})
-        for name in shapes:
-            if not name.isidentifier() or name in TAKEN:
-                raise ValueError(f"parameters has {name!r}: wanted a name other than {TAKEN}")
-        state = {"q": self.nq, "v": self.nv, "t": ()}
-        check_function(function, [*state], [*shapes])
-        policy = Policy.traced(function, state, shapes)
-        actuation = actuation_of(self, actuation)
-        controls = actuation.controls if actuation else self.nv
-        if policy.shape != (controls,):
-            raise ValueError(
-                f"the policy gives an array of shape {policy.shape}: wanted ({controls},) controls"
-            )
-        return policy

@@ -65,7 +65,7 @@ _damped_and_derivatives = _and_derivatives._replace(
 
 _HELD = ("f_ext", "constraints", "anchors")
 _BY_STATE: Sizes = {"a": V, **SLOPES}
-CONSTRAINED_PIECES: dict[str, DynamicsFunction] = {
+CONSTRAINED_STEPS: dict[str, DynamicsFunction] = {
     "constrained_acceleration": DynamicsFunction(
         QVT, {"a": V}, (constrained_steps.constrained_acceleration,), _HELD
     ),
@@ -95,7 +95,7 @@ def _with_servos(function: DynamicsFunction) -> DynamicsFunction:
     return function._replace(inputs={**function.inputs, "servo_damping": V})
 
 
-def _piece(inputs: Sizes, outputs: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
+def _function(inputs: Sizes, outputs: Sizes, algorithm: Callable[..., Any]) -> DynamicsFunction:
     return DynamicsFunction(inputs, outputs, (algorithm,))
 
 
@@ -121,7 +121,7 @@ def _actuated_slopes(tree: Tree, da_dtau: Any, u: Any, actuation: Actuation) -> 
 
 MOTION_MAPS: Sizes = {"adjoint": ("lie_groups",), "jacobian": ("lie_groups",)}
 RATE_MAPS: Sizes = {"rate_by_u": ("lie_groups",), "rate_by_v": ("lie_groups",)}
-PIECES: dict[str, DynamicsFunction] = {  # see functions/steps.py
+STEP_FUNCTIONS: dict[str, DynamicsFunction] = {
     "forward_dynamics_and_derivatives": _and_derivatives,
     "damped_forward_dynamics": _damped(_forward),
     "damped_forward_dynamics_and_derivatives": _damped_and_derivatives,
@@ -144,24 +144,24 @@ PIECES: dict[str, DynamicsFunction] = {  # see functions/steps.py
         (),
         ("f_ext",),
     ),
-    "motion_maps": _piece({"u": V}, MOTION_MAPS, lie_group_joints.motion_maps),
-    "add_gradients": _piece(
+    "motion_maps": _function({"u": V}, MOTION_MAPS, lie_group_joints.motion_maps),
+    "add_gradients": _function(
         {"gq": V, "gv": V, "more_q": V, "more_v": V},
         {"sum_q": V, "sum_v": V},
         integrators.add_gradients,
     ),
 }
 
-PIECES |= CONSTRAINED_PIECES
-PIECES |= {
+STEP_FUNCTIONS |= CONSTRAINED_STEPS
+STEP_FUNCTIONS |= {
     f"servo_{name}": _with_servos(function)
-    for name, function in PIECES.items()
+    for name, function in STEP_FUNCTIONS.items()
     if name.startswith("damped")
 }
-PIECES["policy_step"] = DynamicsFunction(
+STEP_FUNCTIONS["policy_step"] = DynamicsFunction(
     {**STATE, **DT, "count": ()}, {**NEXT, "count_next": (), "controls": ("u",)}, (), IN_TIME
 )
-EVERY = {**CALLED, **PIECES}
+ALL_FUNCTIONS = {**CALLED, **STEP_FUNCTIONS}
 
 
 # Functions of a tableau: their inputs are those of the stages that it combines
@@ -177,21 +177,23 @@ def _combination(row: Tableau) -> Sizes:
 def _to_stage(row: Tableau) -> DynamicsFunction:
     rate = {"rate": V} if row.series else {}
     outputs = {"q_stage": ("q",), "v_stage": V, "u": V, **rate}
-    return _piece(_combination(row), outputs, integrators.to_stage(row))
+    return _function(_combination(row), outputs, integrators.to_stage(row))
 
 
 def _advance(row: Tableau) -> DynamicsFunction:
-    return _piece(_combination(row), MOVED, integrators.advance(row))
+    return _function(_combination(row), MOVED, integrators.advance(row))
 
 
 def _stage_maps(row: Tableau) -> DynamicsFunction:
     maps = partial(lie_group_joints.stage_maps, series=row.series)
-    return _piece({"u": V, "v": V}, {**MOTION_MAPS, **RATE_MAPS}, update_wrapper(maps, maps.func))
+    return _function(
+        {"u": V, "v": V}, {**MOTION_MAPS, **RATE_MAPS}, update_wrapper(maps, maps.func)
+    )
 
 
 def _step_derivatives(method: Tableau) -> DynamicsFunction:
     inputs = derivative_inputs(method)
-    return _piece(inputs, LINEAR, step_derivatives(method, [*inputs]))
+    return _function(inputs, LINEAR, step_derivatives(method, [*inputs]))
 
 
 def derivative_inputs(method: Tableau) -> Sizes:
@@ -222,5 +224,5 @@ OF_TABLEAUS: dict[str, Callable[[Tableau], DynamicsFunction]] = {
 def entry_of(variant: Variant) -> DynamicsFunction:
     """The inputs, outputs and algorithms of a variant."""
     if variant.tableau is None:
-        return EVERY[variant.name]
+        return ALL_FUNCTIONS[variant.name]
     return OF_TABLEAUS[variant.name](variant.tableau)
