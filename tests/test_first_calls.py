@@ -23,6 +23,7 @@ from featherlane.backends.llvm import jit, pieces, targets, workers
 from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_program
+from featherlane.program import trace
 from featherlane.program.lower import lower
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and forks are those of POSIX")
@@ -401,6 +402,23 @@ def test_a_prompt_on_a_terminal_shows_a_line(off, monkeypatch):
 
 
 # Functions compiled before they are called
+
+
+@pytest.mark.parametrize("name", ["forward_dynamics_derivatives", "inverse_dynamics"])
+def test_kernels_of_one_and_of_many_states_are_made_of_one_trace(name, monkeypatch):
+    traces = []
+
+    class Counted(trace.Tracing):
+        def __init__(self, *arguments):
+            traces.append(name)
+            super().__init__(*arguments)
+
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
+    monkeypatch.setattr(trace, "Tracing", Counted)
+    model = fl.load("double_pendulum").with_gravity((0, 0, -3.5))
+    for shape in ((2,), (3, 2), (2,), (5, 2)):
+        getattr(model, name)(*np.ones((3, *shape)))
+        assert traces == [name]
 
 
 def test_functions_are_compiled_before_they_are_called(monkeypatch):

@@ -21,7 +21,7 @@ from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.inline import flat
 from featherlane.program.passes.outline import outline
 from featherlane.program.rewrite import simplify
-from featherlane.program.trace import STEPS, program_of, trace
+from featherlane.program.trace import COLUMNS, STEPS, program_of, trace
 from featherlane.program.verify import verify_program
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import parameter_value
@@ -129,6 +129,23 @@ def test_recorded_and_inlined_equals_flat(model, variant):
         assert not ARITHMETIC & set(program.main.op), "all arithmetic is in calls"
         same(simplify(flat(program)), wanted, values)
         same(simplify(flat(outline(wanted))), wanted, values)
+
+
+WITH_COLUMNS = [case for case in CASES if "derivatives" in case.values[1].name]
+
+
+@pytest.mark.parametrize(("model", "variant"), repeated(WITH_COLUMNS, 8))
+def test_inlined_columns_are_the_nodes_of_a_flat_trace(model, variant):
+    """Node for node: kernels that are inlined have the code of kernels that were traced flat."""
+    shapes = input_shapes(model, variant)
+    for run in _runs(model, variant):
+        wanted = simplify(trace(run, shapes))
+        program = program_of(run, shapes, COLUMNS)
+        assert program.functions or "forward" not in variant.name
+        graph = simplify(flat(program))
+        for part in ("op", "args", "value", "inputs", "outputs"):
+            assert getattr(graph, part) == getattr(wanted, part)
+        assert [*map(str, graph.tag)] == [*map(str, wanted.tag)]
 
 
 @pytest.mark.parametrize("model", repeated([fl.chain(4, seed=1), *islice(robots(1), 3)]))

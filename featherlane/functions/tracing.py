@@ -19,6 +19,7 @@ from featherlane.functions.variants import input_shapes
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.graph import Graph
 from featherlane.program.lower import traced
+from featherlane.program.passes.inline import flat
 from featherlane.program.program import Program
 from featherlane.program.rewrite import simplify
 from featherlane.program.trace import no_garbage, trace
@@ -133,13 +134,22 @@ def dynamics_graph(model: Robot, variant: Variant) -> Graph:
 
 
 def dynamics_program(model: Robot, variant: Variant) -> Program:
-    """Returns the program of a variant; a large one keeps repeated parts as functions."""
-    run, *others = _runs(model, variant)
-    if not others:
-        with solvable(model, variant):
-            program = traced(run, input_shapes(model, variant), "cpu")
-        if not program.functions:
-            return Program(simplify(program.main))
-        if program.operations > LARGEST_FLAT:
-            return program
-    return Program(dynamics_graph(model, variant))
+    """The program of a variant: a flat graph, or, if that is large, one with calls of functions for
+    repeated columns. Of several algorithms, the one with the fewest operations, as a flat graph.
+    """
+    if len(_runs(model, variant)) > 1:
+        return Program(dynamics_graph(model, variant))
+    program = _with_columns(model, variant)
+    if not program.functions or program.operations > LARGEST_FLAT:
+        return program
+    with no_garbage():
+        return Program(simplify(flat(program)))
+
+
+@lru_cache(maxsize=2)  # kernels for batches and for one state, or for both dtypes, share a trace
+def _with_columns(model: Robot, variant: Variant) -> Program:
+    """The program of the only algorithm of a variant, with its columns as calls."""
+    (run,) = _runs(model, variant)
+    with solvable(model, variant):
+        program = traced(run, input_shapes(model, variant), "cpu")
+    return program if program.functions else Program(simplify(program.main))

@@ -15,31 +15,31 @@ from featherlane.scalar import scale_to_one
 REAL = (int, float, np.integer, np.floating, np.bool_)
 
 
-def _unary(enter: Callable[[Graph, int], int]) -> Callable[[Node], Node]:
+def _unary(op: str) -> Callable[[Node], Node]:
     """The method that enters an operation on the scalar."""
-    return lambda self: Node(self.graph, enter(self.graph, self.k))
+    return lambda self: Node(self.graph, getattr(self.graph, op)(self.k))
 
 
-def _binary(enter: Callable[[Graph, int, int], int]) -> Callable[[Node, Any], Node]:
+def _binary(op: str) -> Callable[[Node, Any], Node]:
     """The method that enters an operation on the scalar and another one."""
 
     def method(self: Node, other: Any) -> Node:
         if type(other) is Node and other.graph is self.graph:  # nearly always
-            return Node(self.graph, enter(self.graph, self.k, other.k))
+            return Node(self.graph, getattr(self.graph, op)(self.k, other.k))
         if isinstance(other, np.ndarray):
             return NotImplemented  # NumPy takes the entries one by one
-        return Node(self.graph, enter(self.graph, self.k, self.lift(other)))
+        return Node(self.graph, getattr(self.graph, op)(self.k, self.lift(other)))
 
     return method
 
 
-def _reflected(enter: Callable[[Graph, int, int], int]) -> Callable[[Node, Any], Node]:
+def _reflected(op: str) -> Callable[[Node, Any], Node]:
     """The method that enters an operation on another scalar and this one."""
 
     def method(self: Node, other: Any) -> Node:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        return Node(self.graph, enter(self.graph, self.lift(other), self.k))
+        return Node(self.graph, getattr(self.graph, op)(self.lift(other), self.k))
 
     return method
 
@@ -52,12 +52,6 @@ def _compared(method: Callable[[Node, Any], Node]) -> Callable[[Node, Any], Cond
         return node if node is NotImplemented else Condition(self.graph, node.k)
 
     return compare
-
-
-def _scale_to_one(graph: Graph, a: int) -> int:
-    if (x := graph.number(a)) is not None:
-        return graph.constant(scale_to_one(x))
-    return graph.power_of_two(graph.neg(graph.exponent(a)))
 
 
 class Node:
@@ -109,22 +103,27 @@ class Node:
 
     __hash__ = object.__hash__
 
-    __neg__ = _unary(Graph.neg)
-    __abs__ = fabs = _unary(Graph.abs)
-    __add__ = __radd__ = _binary(Graph.add)
-    __sub__, __rsub__ = _binary(Graph.sub), _reflected(Graph.sub)
-    __mul__ = __rmul__ = _binary(Graph.mul)
-    __truediv__, __rtruediv__ = _binary(Graph.div), _reflected(Graph.div)
-    __lt__, __gt__ = _compared(_binary(Graph.less)), _compared(_reflected(Graph.less))
-    __le__ = _compared(_binary(Graph.less_equal))
-    __ge__ = _compared(_reflected(Graph.less_equal))
-    sqrt = _unary(Graph.sqrt)
+    __neg__ = _unary("neg")
+    __abs__ = fabs = _unary("abs")
+    __add__ = __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__ = __rmul__ = _binary("mul")
+    __truediv__, __rtruediv__ = _binary("div"), _reflected("div")
+    __lt__, __gt__ = _compared(_binary("less")), _compared(_reflected("less"))
+    __le__ = _compared(_binary("less_equal"))
+    __ge__ = _compared(_reflected("less_equal"))
+    sqrt = _unary("sqrt")
     sin: Callable[[], Node]  # these and all other elementary functions are set below
     cos: Callable[[], Node]
     atan2: Callable[[Any], Node]
-    copysign, rcopysign = _binary(Graph.copysign), _reflected(Graph.copysign)
-    rint = _unary(Graph.round)
-    scale_to_one = _unary(_scale_to_one)
+    copysign, rcopysign = _binary("copysign"), _reflected("copysign")
+    rint = _unary("round")
+
+    def scale_to_one(self) -> Node:
+        graph = self.graph
+        if (x := graph.number(self.k)) is not None:
+            return self._constant(scale_to_one(x))
+        return Node(graph, graph.power_of_two(graph.neg(graph.exponent(self.k))))
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
         """a <= b and b <= a: false for NaN."""
@@ -278,11 +277,11 @@ class Node:
 
 for _op in elementary(1):
     for _name in (_op.name, _op.numpy_name):
-        setattr(Node, _name, _unary(getattr(Graph, _op.name)))
+        setattr(Node, _name, _unary(_op.name))
 for _op in elementary(2):
     for _name in (_op.name, _op.numpy_name):
-        setattr(Node, _name, _binary(getattr(Graph, _op.name)))
-    setattr(Node, f"r{_op.name}", _reflected(getattr(Graph, _op.name)))
+        setattr(Node, _name, _binary(_op.name))
+    setattr(Node, f"r{_op.name}", _reflected(_op.name))
 
 
 class Condition(Node):

@@ -21,10 +21,14 @@ X, Y = "x", "y"  # the input and the output of functions
 class GraphFunction(NamedTuple):
     """A graph with one input "x" (n,) and one output "y" (m,), which may call functions before it
     in the program.
+
+    unfolded: the same as its operations were entered, which `passes.inline` enters for each call;
+    None once a pass has changed the graph.
     """
 
     name: str
     graph: Graph
+    unfolded: Graph | None = None
 
     @property
     def parameters(self) -> int:

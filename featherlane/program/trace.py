@@ -23,6 +23,7 @@ from featherlane.program.node import REAL, Node
 from featherlane.program.program import GraphFunction, Program, X, Y
 from featherlane.program.refusal import of_numpy
 from featherlane.program.rewrite import copied, simplify
+from featherlane.program.unfolded import UnfoldedGraph
 from featherlane.scalar import Tag, tracer
 
 Shape = int | Sequence[int]
@@ -151,36 +152,42 @@ class Tracing:
         return build(traced.form, iter(leaves))
 
     def _trace(self, function: Callable[..., Any], forms: Sequence[Form], count: int) -> _Traced:
-        graph = Graph()
-        scalars = iter([Node(graph, k) for k in graph.declare(X, (count,))])
+        unfolded, graph = UnfoldedGraph(), Graph()
+        scalars = iter([Node(unfolded, k) for k in unfolded.declare(X, (count,))])
         with following(None):
             result = function(*[build(form, scalars) for form in forms])
+        graph.declare(X, (count,))
+        folded = unfolded.fold_into(graph)
         flat: list[Any] = []
-        form, entries = flatten(result, Node, flat), dict[int, int]()
-        sources = [_source(graph, x, entries) for x in flat]
+        form, entries = flatten(result, Node, flat), dict[int, tuple[int, int]]()
+        sources = [_source(graph, x, folded, entries) for x in flat]
         number = None
         if entries:
             graph.outputs[Y] = Output((len(entries),), tuple(entries))
+            unfolded.outputs[Y] = Output((len(entries),), tuple(k for _, k in entries.values()))
             number = len(self.functions)
             name = getattr(function, "__qualname__", str(function))
-            self.functions.append(GraphFunction(name, simplify(graph)))
+            self.functions.append(GraphFunction(name, simplify(graph), unfolded))
         return _Traced(number, form, sources, len(entries))
 
 
 NUMBER = "number"
 
 
-def _source(graph: Graph, x: Any, entries: dict[int, int]) -> tuple[str, Any]:
-    """Returns the source of a scalar of a result; a computed scalar becomes an entry of output
-    Y.
+def _source(
+    graph: Graph, x: Any, folded: Sequence[int], entries: dict[int, tuple[int, int]]
+) -> tuple[str, Any]:
+    """Returns the source of a scalar of a result. A computed scalar becomes an entry of output Y:
+    `entries` has the position and an unfolded node of each, by its node in `graph`.
     """
     if type(x) is not Node:
         return NUMBER, x
-    if graph.op[x.k] == "input":
-        return X, graph.value[x.k][1]
-    if (number := graph.number(x.k)) is not None:
+    k = folded[x.k]
+    if graph.op[k] == "input":
+        return X, graph.value[k][1]
+    if (number := graph.number(k)) is not None:
         return NUMBER, number
-    return Y, entries.setdefault(x.k, len(entries))
+    return Y, entries.setdefault(k, (len(entries), x.k))[0]
 
 
 @contextmanager

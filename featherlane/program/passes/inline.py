@@ -42,7 +42,8 @@ def _enter(
         if not inputs:
             into.current_tag = graph.tag[k]
         if op == "call" and not policy(functions[value], graph.tag[k]):
-            called = functions[value].graph
+            called = functions[value].unfolded
+            called = functions[value].graph if called is None else called
             operands = {(X, i): node_map[a] for i, a in enumerate(args)}
             inner = _enter(functions, called, into, operands, FLAT)
             results[k] = [inner[n] for n in called.outputs[Y].nodes]
