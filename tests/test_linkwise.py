@@ -17,12 +17,12 @@ from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions import kernels as variant_kernels
 from featherlane.functions.fast_path import machine_code_call
 from featherlane.functions.long.choose import FastestMethod
-from featherlane.functions.table import KINEMATICS, METHODS
+from featherlane.functions.table import KINEMATICS, TABLE
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.tree_of import build_tree
 
-INVERSE = ["auto", *METHODS["inverse_dynamics"]]
-FORWARD = ["auto", *METHODS["forward_dynamics"]]
+INVERSE = ["auto", *TABLE["inverse_dynamics"].methods]
+FORWARD = ["auto", *TABLE["forward_dynamics"].methods]
 ROBOTS = {
     "chain": fl.random_tree(6, 1, ("revolute",), seed=1, physics=True),
     "types": textbook.tree(
@@ -40,7 +40,7 @@ def refused(model, name):
     """Whether a method of forward dynamics is not for this robot."""
     if name == "auto":
         return False
-    method = METHODS["forward_dynamics"][name]
+    method = TABLE["forward_dynamics"].methods[name]
     return method.refusal(build_tree(model, regroup=method.regroup)) is not None
 
 
