@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import documents
 import numpy as np
 import pytest
+from circuit_proofs import board_proof as proof
 from faults import with_fault
 from repetition import full, repeated
 from small_core import (
@@ -31,7 +32,6 @@ from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
 from featherlane.backends.fpga.board.packets import layout_of
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.verify import board_proof as proof
 from featherlane.errors import CompileError, DeviceError
 from featherlane.tools import cli
 

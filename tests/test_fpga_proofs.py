@@ -4,10 +4,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+from circuit_proofs import formal
 from faults import with_fault
 from repetition import repeated
 
-from featherlane.backends.fpga.verify import formal
 from featherlane.errors import CompileError
 
 for_proofs = pytest.mark.skipif(

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import pytest
+from circuit_proofs.network_proof import beside, prove, way
 from faults import with_fault
 from repetition import repeated
 
@@ -16,7 +17,6 @@ from featherlane.accelerators.organise.pass_graph import SHARES, outputs_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.network.verilog import circuit
-from featherlane.backends.fpga.verify.network_proof import beside, prove, way
 from featherlane.errors import CompileError
 from featherlane.program.graph import Graph, Output
 from featherlane.program.rewrite import simplify

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from circuit_proofs import tools
 from random_datapaths import scheduled
 from repetition import full
 
@@ -21,7 +22,6 @@ from featherlane.backends.fpga.report import module_tiles
 from featherlane.backends.fpga.units import multipliers
 from featherlane.backends.fpga.units.functions import multipliers_of
 from featherlane.backends.fpga.units.multipliers import DSP48E2, MULT18X18D, Multiplier, tiles
-from featherlane.backends.fpga.verify import tools
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph

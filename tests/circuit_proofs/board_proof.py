@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from circuit_proofs.formal import formulas, prove_by_induction
 from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
 from featherlane.backends.fpga.board.registers import AXI_PORTS
 from featherlane.backends.fpga.board.top import CORE
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.stream import add_stream_ports
-from featherlane.backends.fpga.verify.formal import formulas, prove_by_induction
 
 
 def core_module() -> Module:

@@ -12,10 +12,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from circuit_proofs.tools import yosys
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.module import Module, named, same, sources
-from featherlane.backends.fpga.verify.tools import yosys
 from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import Operator, Pipeline

@@ -28,12 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from circuit_proofs.formal import formulas, prove_by_induction, prove_never
 from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.network import links, words
 from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Channel, Network, Station
 from featherlane.backends.fpga.network.verilog import circuit
 from featherlane.backends.fpga.stream import datapath
-from featherlane.backends.fpga.verify.formal import formulas, prove_by_induction, prove_never
 from featherlane.errors import CompileError
 
 COUNT = 8  # bits of numbers of tasks in all places

@@ -1,1 +1,0 @@
-"""Proofs by Yosys and z3, synthesis, and placement of designs."""
