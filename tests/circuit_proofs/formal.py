@@ -99,18 +99,24 @@ def prove_by_induction(
     start = ["(|proof_i| s0)", f"(not {_all(right)})"]
     _refute(text, states, given, start, f"the stream of {name} is not proved from reset")
     step = [*right[:-1], f"(not {right[-1]})"]
-    told = f"the stream of {name} is not proved in a step of the induction"
-    _refute(text, states, given, step, told)
+    message = f"the stream of {name} is not proved in a step of the induction"
+    _refute(text, states, given, step, message)
 
 
 def prove_never(
-    name: str, text: str, invariants: Formulas, given: Formulas, never: Run, cycles: int, told: str
+    name: str,
+    text: str,
+    invariants: Formulas,
+    given: Formulas,
+    never: Run,
+    cycles: int,
+    message: str,
 ) -> None:
     """Proves that a formula holds in no run of so many cycles from a state with the invariants on.
     told: what could happen otherwise. Errors as of `prove_by_induction`.
     """
     states = [f"s{n}" for n in range(cycles)]
-    _refute(text, states, given, [_all(invariants(states[0])), never(states)], f"{name}: {told}")
+    _refute(text, states, given, [_all(invariants(states[0])), never(states)], f"{name}: {message}")
 
 
 def _all(formulas: Iterable[str]) -> str:
@@ -118,7 +124,7 @@ def _all(formulas: Iterable[str]) -> str:
 
 
 def _refute(
-    text: str, states: list[str], given: Formulas, formulas: Iterable[str], told: str
+    text: str, states: list[str], given: Formulas, formulas: Iterable[str], message: str
 ) -> None:
     """Raises CompileError where states that follow each other are found for which formulas hold."""
     try:
@@ -135,7 +141,7 @@ def _refute(
     solver = z3.SolverFor("QF_BV")
     solver.from_string("\n".join([text, *lines]))
     if (answer := str(solver.check())) != "unsat":
-        raise CompileError(f"{told}: {answer}")
+        raise CompileError(f"{message}: {answer}")
 
 
 def _invariants(s: str, counted: Design) -> Iterator[str]:

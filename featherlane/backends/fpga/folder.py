@@ -55,8 +55,8 @@ def write(
     a folder with another one, whose sources would be simulated too, and for one that cannot be
     written to.
     """
-    made = files(design, inputs, outputs, further or {}, constraints)
-    return write_files(made, folder, design.name)
+    texts = files(design, inputs, outputs, further or {}, constraints)
+    return write_files(texts, folder, design.name)
 
 
 def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> list[Path]:
@@ -69,8 +69,8 @@ def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> li
         folder.mkdir(parents=True, exist_ok=True)
         for known, what in KNOWN.items():
             if known not in texts and (folder / known).exists():
-                told = "a design and its board need a folder each, because both have test benches"
-                raise ValueError(f"folder {str(folder)!r} holds {what} ({known}): {told}")
+                reason = "a design and its board need a folder each, because both have test benches"
+                raise ValueError(f"folder {str(folder)!r} holds {what} ({known}): {reason}")
         for old in _sources(folder, design):
             old.unlink()
         for name, text in texts.items():
@@ -80,29 +80,29 @@ def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> li
     return [folder / name for name in texts]
 
 
-def checked_path(name: str, given: Any) -> Path:
+def checked_path(name: str, path: Any) -> Path:
     """Returns a path. Raises TypeError for what is none, and ValueError for an empty text, which
     Path takes for the folder where the program runs.
     """
-    if not isinstance(given, str | PathLike):
-        raise TypeError(f"{name} is {shown(given)}: wanted a path, as text or pathlib.Path")
-    if given == "":
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"{name} is {shown(path)}: wanted a path, as text or pathlib.Path")
+    if path == "":
         raise ValueError(f"{name} is '': wanted a path; '.' is the folder where the program runs")
-    return Path(given)
+    return Path(path)
 
 
 def _sources(folder: Path, name: str) -> list[Path]:
     """The sources in a folder. Raises ValueError if they are of a design of another name."""
-    found = sorted(folder.glob("*.sv"))
+    present = sorted(folder.glob("*.sv"))
     others = [
         path.name
-        for path in found
+        for path in present
         if path.stem != name and path.stem[: len(name) + 1] != f"{name}_"
     ]
     if others:
-        told = "each design needs a folder of its own, because all sources there are simulated"
-        raise ValueError(f"folder {str(folder)!r} holds {others[0]} of another design: {told}")
-    return found
+        reason = "each design needs a folder of its own, because all sources there are simulated"
+        raise ValueError(f"folder {str(folder)!r} holds {others[0]} of another design: {reason}")
+    return present
 
 
 def files(
@@ -113,9 +113,9 @@ def files(
     constraints: str,
 ) -> dict[str, str]:
     """The text of each file."""
-    given = words.given_values(design.datapath, design.inputs, inputs)
+    integers = words.given_values(design.datapath, design.inputs, inputs)
     wanted = words.result_values(design.datapath, design.outputs, outputs)
-    states = len(given)
+    states = len(integers)
     cycles = design.latency + (states + design.depth) * design.interval + 100
     simulated = bench(
         design.name,
@@ -130,7 +130,7 @@ def files(
     return {
         **design.sources,
         f"{design.name}_bench.sv": simulated.text,
-        VECTORS: _digits(given, design.inputs),
+        VECTORS: _digits(integers, design.inputs),
         WANTED: _digits(wanted, design.outputs),
         f"{design.name}.{constraints}": CONSTRAINTS[constraints].format(
             name=design.name, clock=design.pipeline.clock, frequency=1e3 / design.pipeline.clock
@@ -147,16 +147,16 @@ def _digits(values: np.ndarray, fields: list[Field]) -> str:
 
 def constants(design: Design) -> list[dict[str, Any]]:
     """Each constant: the number, its integer and its format."""
-    found = []
+    rows = []
     for k in design.datapath.graph.nodes_of("constant"):
         to = design.datapath.formats[k]
         if to is not None:
             value = design.datapath.graph.number(k)
             x = constant_integer(design.datapath, k)
-            found.append(
+            rows.append(
                 {"node": k, "value": value, "integer": x, "width": to[0], "fraction": to[1]}
             )
-    return found
+    return rows
 
 
 def stream_facts(design: Design) -> dict[str, Any]:

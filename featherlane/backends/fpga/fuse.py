@@ -49,14 +49,14 @@ def fused(
     bound = timed(datapath, 0)[0] - slack
     chosen = _candidates(datapath, device, shrink)
     while True:
-        found = _with(datapath, chosen.values())
-        if lost := _without_chain(found, chosen, device, shrink):
+        changed = _with(datapath, chosen.values())
+        if lost := _without_chain(changed, chosen, device, shrink):
             for k in lost:
                 del chosen[k]
             continue
-        latency, waiting = timed(found, bound)
+        latency, waiting = timed(changed, bound)
         if latency <= bound or not waiting:
-            return found
+            return changed
         for k in waiting:
             del chosen[k]
 
@@ -72,13 +72,13 @@ def _candidates(datapath: Datapath, device: Device, shrink: Shrink) -> dict[int,
     for out in graph.outputs.values():
         for k in out.nodes:
             readers[k] += 1
-    found = dict[int, int]()
+    sums = dict[int, int]()
     for k in sorted(graph.nodes_of("add") + graph.nodes_of("sub")):
         for n in range(graph.op[k] == "sub", 2):
             p = graph.args[k][n]
             if readers[p] == 1 and _can_follow(datapath, narrow, device, k, n):
-                found[k] = p
-    return found
+                sums[k] = p
+    return sums
 
 
 def _without_chain(

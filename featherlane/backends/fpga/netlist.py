@@ -72,8 +72,8 @@ class Netlist:
     def signal(self, k: int, register: int = WIRE) -> Signal:
         """The result of a node, or one of its registers."""
         name = self._plain[k] if register == WIRE else f"{self._plain[k]}_r{register}"
-        found = self.datapath.formats[k]
-        return Signal(name, found.width) if found else Signal(name, 1, number=False)
+        form = self.datapath.formats[k]
+        return Signal(name, form.width) if form else Signal(name, 1, number=False)
 
     def is_constant(self, k: int) -> bool:
         """Whether a node is a constant, which is written where it is read."""
@@ -117,10 +117,10 @@ class Netlist:
         """The registers of each node, WIRE among them, that something reads. An input's wire is
         there in any case.
         """
-        found = self.pipeline.registers_read
+        read = self.pipeline.registers_read
         return [
-            own | {WIRE} if op == "input" else own
-            for op, own in zip(self.graph.op, found, strict=True)
+            registers | {WIRE} if op == "input" else registers
+            for op, registers in zip(self.graph.op, read, strict=True)
         ]
 
     @cached_property
@@ -136,24 +136,24 @@ class Netlist:
             for n, a in enumerate(args):
                 inside = self.home[a] == self.home[k]
                 least[a].add(self._unread_by(k, n) if inside else 0)
-        return [min(own, default=0) for own in least]
+        return [min(bits, default=0) for bits in least]
 
     def _unread_by(self, k: int, n: int) -> int:
         args = self.graph.args[k]
         if self.graph.op[k] != "add" and (self.graph.op[k] != "sub" or n == 1):
             return 0
-        own, other = self.datapath.format(args[n]), self.datapath.format(args[1 - n])
-        below = own.fraction - max(other.fraction, self.datapath.format(k).fraction)
-        return min(max(below, 0), own.width - 1)
+        form, other = self.datapath.format(args[n]), self.datapath.format(args[1 - n])
+        below = form.fraction - max(other.fraction, self.datapath.format(k).fraction)
+        return min(max(below, 0), form.width - 1)
 
     @cached_property
     def units(self) -> dict[Unit, list[int]]:
         """The nodes of each shared unit."""
-        found = defaultdict[Unit, list[int]](list)
+        nodes = defaultdict[Unit, list[int]](list)
         for k, operator in enumerate(self.pipeline.operators):
             if operator is not None and operator.shared:
-                found[self.pipeline.pool[k], operator.kind, self.pipeline.unit[k]].append(k)
-        return dict(found)
+                nodes[self.pipeline.pool[k], operator.kind, self.pipeline.unit[k]].append(k)
+        return dict(nodes)
 
     @cached_property
     def unit_home(self) -> dict[Hashable, str]:
@@ -162,9 +162,9 @@ class Netlist:
         for (pool, *_), nodes in self.units.items():
             calls[pool] |= {self.home[k] for k in nodes}
         homes = dict[Hashable, str]()
-        for pool, own in calls.items():
+        for pool, homes_of_pool in calls.items():
             several = f"{self.name}_pool{len(homes)}"
-            homes[pool] = several if len(own) > 1 else next(iter(own))
+            homes[pool] = several if len(homes_of_pool) > 1 else next(iter(homes_of_pool))
         return homes
 
     # Words of the streams

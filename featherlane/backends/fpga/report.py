@@ -15,9 +15,9 @@ from featherlane.backends.fpga.verilog import Design
 def module_tiles(design: Design, module: str, tile: Tile | None = None) -> int:
     """The device's multipliers that a module takes."""
     tile = tile or design.tile
-    own = design.units[module]
-    inside = [m for unit in own.functions for m in multipliers_of(unit, tile)]
-    return sum(tiles(m, tile) for m in [*own.multipliers, *inside])
+    units = design.units[module]
+    inside = [m for unit in units.functions for m in multipliers_of(unit, tile)]
+    return sum(tiles(m, tile) for m in [*units.multipliers, *inside])
 
 
 def register_bits(design: Design) -> int:
@@ -68,10 +68,10 @@ def facts(design: Design) -> dict[str, Any]:
     }
 
 
-def _multipliers(found: Mapping[Multiplier, int]) -> dict[str, int]:
+def _multipliers(counts: Mapping[Multiplier, int]) -> dict[str, int]:
     """The number of multipliers by their operands' widths."""
     count = Counter[str]()
-    for m, n in found.items():
+    for m, n in counts.items():
         by = " by constants" if m.constant is not None else ""
         count[f"{m.a}x{m.b}{by}, {m.cycles} cycles"] += n
     return dict(count.most_common())

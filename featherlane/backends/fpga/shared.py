@@ -56,8 +56,8 @@ class Units:
 
     def cycles(self, k: int) -> int:
         """The cycles of a node, with those of the sum on its unit."""
-        own = self.netlist.pipeline
-        return own.ready(self.netlist.result_of(k)) - own.start[k]
+        pipeline = self.netlist.pipeline
+        return pipeline.ready(self.netlist.result_of(k)) - pipeline.start[k]
 
     def takes_unit(self, k: int) -> bool:
         """Whether a node has a unit of its own: a product that is neither a shift nor wires, a
@@ -68,15 +68,15 @@ class Units:
             return True
         if op != "mul" or power_operand(datapath, k) is not None:
             return False
-        found = factor(datapath, k)
-        return found is None or found[1].odd not in (-1, 0, 1)
+        constant = factor(datapath, k)
+        return constant is None or constant[1].odd not in (-1, 0, 1)
 
     # Products
 
     def multiply(self, part: Part, k: int) -> None:
         """A multiplier for one product, with its sum if that is fused."""
-        found = factor(self.netlist.datapath, k)
-        odd = found[1].odd if found else None
+        constant_operand = factor(self.netlist.datapath, k)
+        odd = constant_operand[1].odd if constant_operand else None
         product = self._product(part, k)
         a, b = product.a, product.b
         if a.value is not None:
@@ -140,11 +140,11 @@ class Units:
         CompileError if it has not, but a product is fused.
         """
         signs = {product.minus for product in products.values()}
-        found = m._replace(
+        adder = m._replace(
             adds="either" if len(signs) > 1 else "minus" if True in signs else "plus"
         )
-        if chain(found, self.tile) is not None:
-            return found
+        if chain(adder, self.tile) is not None:
+            return adder
         if fused := sorted(self.netlist.datapath.fused.intersection(products)):
             raise CompileError(f"node {fused[0]} is a fused product: there is no post-adder for it")
         return m
@@ -187,8 +187,8 @@ class Units:
         datapath, start = self.netlist.datapath, self.netlist.pipeline.start[k]
         args = datapath.graph.args[k]
         fraction = sum(datapath.format(a).fraction for a in args)
-        if (found := factor(datapath, k)) is not None:
-            n, (odd, places) = found
+        if (constant_operand := factor(datapath, k)) is not None:
+            n, (odd, places) = constant_operand
             width = max(signed_width(odd), 2)
             signals = [part.read(args[1 - n], start), constant(odd, width)]
             fraction -= places
@@ -227,15 +227,15 @@ class Units:
         for k in nodes:
             kinds.setdefault(self._unit(k), []).append(k)
         self._same_cycles(nodes)
-        for n, (unit, own) in enumerate(kinds.items()):
+        for n, (unit, nodes_of_kind) in enumerate(kinds.items()):
             own_name = f"{name}_{n}" if n else name
             start = self.netlist.pipeline.start
             sources = {
                 phase: part.read(self._argument(k), start[k])
-                for phase, (k, *_) in self._phases(own).items()
+                for phase, (k, *_) in self._phases(nodes_of_kind).items()
             }
             operand = part.choose(Signal(f"{own_name}_a", unit.given.width), sources)
-            self._place(part, own_name, own, operand.name)
+            self._place(part, own_name, nodes_of_kind, operand.name)
 
     def _place(self, part: Part, name: str, nodes: Sequence[int], operand: str) -> None:
         """The instance of a function's unit and the wires of its results."""
@@ -261,8 +261,8 @@ class Units:
     def _unit(self, k: int) -> FunctionUnit:
         datapath = self.netlist.datapath
         op = "div" if datapath.graph.op[k] == "div" else "sin"
-        given = datapath.format(self._argument(k))
-        return FunctionUnit(op, given, datapath.format(k), self.cycles(k))
+        form = datapath.format(self._argument(k))
+        return FunctionUnit(op, form, datapath.format(k), self.cycles(k))
 
     # Phases
 
@@ -282,10 +282,10 @@ class Units:
         return start[a] == start[b] and graph.args[a] == graph.args[b]
 
     def _same_cycles(self, nodes: Sequence[int]) -> int:
-        found = {self.cycles(k) for k in nodes}
-        if len(found) > 1:
-            raise CompileError(f"nodes {nodes[0]} and others share a unit, with cycles {found}")
-        return found.pop()
+        cycles = {self.cycles(k) for k in nodes}
+        if len(cycles) > 1:
+            raise CompileError(f"nodes {nodes[0]} and others share a unit, with cycles {cycles}")
+        return cycles.pop()
 
 
 def _flag(holds: bool) -> Signal:

@@ -91,7 +91,7 @@ class Design:
     @property
     def multipliers(self) -> Counter[Multiplier]:
         """The number of each multiplier."""
-        return Counter(m for own in self.units.values() for m in own.multipliers)
+        return Counter(m for units in self.units.values() for m in units.multipliers)
 
     @property
     def input_bits(self) -> int:
@@ -128,8 +128,8 @@ def design(
     """
     check_name(name)
     depth = stream.full_depth(pipeline) if depth is None else depth
-    made = without_stream(name, datapath, pipeline, tile, timely=False)
-    return replace(made, modules=made.modules | stream.modules(made.netlist, depth), depth=depth)
+    bare = without_stream(name, datapath, pipeline, tile, timely=False)
+    return replace(bare, modules=bare.modules | stream.modules(bare.netlist, depth), depth=depth)
 
 
 def without_stream(
@@ -153,13 +153,13 @@ def without_stream(
 
 def _unit_modules(prefix: str, units: Collection[ModuleUnits], tile: Tile) -> Iterator[Module]:
     """The modules of multipliers and functions, each once."""
-    found = sorted({m for own in units for m in own.multipliers}, key=str)
-    for m in found:
+    kinds = sorted({m for each in units for m in each.multipliers}, key=str)
+    for m in kinds:
         module = post_adder.module if m.adds else multipliers.module
         yield module(prefix, m, tile)
-    if any(m.adds for m in found):
+    if any(m.adds for m in kinds):
         yield post_adder.dsp(prefix)
-    for unit in sorted({unit for own in units for unit in own.functions}, key=str):
+    for unit in sorted({unit for each in units for unit in each.functions}, key=str):
         yield functions.module(prefix, unit, tile)
 
 
@@ -262,11 +262,11 @@ class _Writer:
 
     def _find_pairs(self) -> dict[object, list[int]]:
         """The nodes that one unit, of their own, computes: the sine and cosine of one angle."""
-        found = dict[object, list[int]]()
+        pairs = dict[object, list[int]]()
         for op in ("sin", "cos"):
             for k in self.netlist.graph.nodes_of(op):
-                found.setdefault(self._pair_key(k), []).append(k)
-        return found
+                pairs.setdefault(self._pair_key(k), []).append(k)
+        return pairs
 
     def _pair_key(self, k: int) -> object:
         netlist, op = self.netlist, self.netlist.graph.op[k]
@@ -303,31 +303,31 @@ class _Writer:
         return named(*parts, self._connected(gives))
 
     def _comment(self, name: str) -> str:
-        own = Counter(
+        counts = Counter(
             self.netlist.graph.op[k]
             for k, home in enumerate(self.netlist.home)
             if home == name and self.netlist.graph.args[k]
         )
-        shown = ", ".join(f"{count} {op}" for op, count in sorted(own.items()))
+        shown = ", ".join(f"{count} {op}" for op, count in sorted(counts.items()))
         return f"{name}: {shown or 'registers and shared units'}"
 
     def _connected(self, gives: dict[str, list[Signal]]) -> Module:
         netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
         comment = f"The modules of {netlist.name} and the wires between them"
-        made = stream.datapath(netlist, bits, comment)
+        module = stream.datapath(netlist, bits, comment)
         for field in netlist.inputs:
             signal = field.signal
             if netlist.late(field.node):
                 signal = signal._replace(name=f"{signal.name}_given")
-            made.declare_signal(signal)
-            made.assign(signal.name, field.of("given"))
-        for own in gives.values():
-            for signal in own:
-                made.declare_signal(signal)
+            module.declare_signal(signal)
+            module.assign(signal.name, field.of("given"))
+        for signals in gives.values():
+            for signal in signals:
+                module.declare_signal(signal)
         for field in netlist.outputs:
-            made.assign(field.of("results"), field.signal.name)
+            module.assign(field.of("results"), field.signal.name)
         for name, part in self.parts.items():
             ports = ["clock", *(["phase_next"] if part.has_phases else [])]
             ports += [signal.name for signal in (*part.needs, *gives[name])]
-            made.instance(name, f"part_{name}", same(ports))
-        return made
+            module.instance(name, f"part_{name}", same(ports))
+        return module

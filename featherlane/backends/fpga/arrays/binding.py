@@ -67,9 +67,9 @@ def bound(array: ScheduledArray) -> ScheduledArray:
             if place.turned:
                 args[k] = args[k][::-1]
     graph = pipeline.graph.replaced(args=args)
-    found = replace(pipeline, graph=graph, unit=tuple(units))
-    found.verify()
-    return replace(array, datapath=replace(datapath, graph=graph), pipeline=found)
+    rebound = replace(pipeline, graph=graph, unit=tuple(units))
+    rebound.verify()
+    return replace(array, datapath=replace(datapath, graph=graph), pipeline=rebound)
 
 
 def _product(datapath: Datapath, pipeline: Pipeline, k: int) -> _Product:
@@ -112,13 +112,13 @@ class _Binding:
         """Returns the places where products with one operand are beside each other in each phase:
         of columns of a matrix times vectors, whose rows then read one multiplexer.
         """
-        every = [product.operands for own in self.phases.values() for product in own]
+        every = [product.operands for products in self.phases.values() for product in products]
         fewer = min((0, 1), key=lambda port: len({operands[port] for operands in every}))
         order = lambda product: (product.operands[fewer], product.operands[1 - fewer])
         return {
             product.node: _Place(0, unit, False)
-            for own in self.phases.values()
-            for unit, product in enumerate(sorted(own, key=order))
+            for products in self.phases.values()
+            for unit, product in enumerate(sorted(products, key=order))
         }
 
     def cost(self, places: Mapping[int, _Place]) -> int:
@@ -128,18 +128,18 @@ class _Binding:
         for phase, products in self.phases.items():
             for product in products:
                 place = places[product.node]
-                for port, own in enumerate(product.ports(place.turned)):
-                    reads[place.unit, port].add((phase, own))
+                for port, source in enumerate(product.ports(place.turned)):
+                    reads[place.unit, port].add((phase, source))
                     widths[place.unit, port] = product.widths[port]
-        alike = {(frozenset(own), widths[key]) for key, own in reads.items()}
-        return sum(width * (len({x for _, x in own}) - 1) for own, width in alike)
+        alike = {(frozenset(source), widths[key]) for key, source in reads.items()}
+        return sum(width * (len({x for _, x in source}) - 1) for source, width in alike)
 
     def _place_again(self, products: Sequence[_Product]) -> None:
         """Places the products of a phase, where all others stay."""
         for product in products:
             self._put(product, self.place[product.node], -1)
         before = {product.node: self.place.pop(product.node) for product in products}
-        offers = [(place, n) for n, own in enumerate(products) for place in self._places(own)]
+        offers = [(x, n) for n, product in enumerate(products) for x in self._places(product)]
         offers.sort(key=lambda offer: -offer[0].saves)
         free = set(range(self.count))
         for place, n in offers:
@@ -148,28 +148,28 @@ class _Binding:
                 self._put(products[n], place)
         for product in products:
             if product.node not in self.place:
-                own = before[product.node]
-                unit = own.unit if own.unit in free else min(free)
+                previous = before[product.node]
+                unit = previous.unit if previous.unit in free else min(free)
                 free.remove(unit)
-                self._put(product, own._replace(unit=unit, saves=0))
+                self._put(product, previous._replace(unit=unit, saves=0))
 
     def _places(self, product: _Product) -> Iterator[_Place]:
         """Yields the units that read an operand of a product already."""
-        for unit in {u for own in product.operands for u in self.readers[own]}:
+        for unit in {u for source in product.operands for u in self.readers[source]}:
             ways = [_Place(self._saved(product, unit, turned), unit, turned)
                     for turned in (False, True)[: 1 + product.turns]]  # fmt: skip
             yield max(ways, key=lambda place: (place.saves, not place.turned))
 
     def _saved(self, product: _Product, unit: int, turned: bool) -> int:
         ports = zip(self.read[unit], product.ports(turned), product.widths, strict=True)
-        return sum(width for read, own, width in ports if read[own])
+        return sum(width for read, source, width in ports if read[source])
 
     def _put(self, product: _Product, place: _Place, times: int = 1) -> None:
         """Notes a product in its place; or takes it away, -1 times."""
-        for read, own in zip(self.read[place.unit], product.ports(place.turned), strict=True):
-            read[own] += times
-            self.readers[own][place.unit] += times
-            if not self.readers[own][place.unit]:
-                del self.readers[own][place.unit]
+        for read, source in zip(self.read[place.unit], product.ports(place.turned), strict=True):
+            read[source] += times
+            self.readers[source][place.unit] += times
+            if not self.readers[source][place.unit]:
+                del self.readers[source][place.unit]
         if times > 0:
             self.place[product.node] = place

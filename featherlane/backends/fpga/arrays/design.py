@@ -95,9 +95,9 @@ def cost(design: ArrayDesign, device: Device) -> DesignCost:
     """Returns what a design of arrays needs: its parts are those of the arrays' modules and of what
     lies between them.
     """
-    found = [of_design.cost(circuit, device) for circuit in design.circuits]
-    parts = {key: part for own in found for key, part in own.parts.items()}
-    return DesignCost(device, parts, sum(own.packed for own in found))
+    costs = [of_design.cost(circuit, device) for circuit in design.circuits]
+    parts = {key: part for own in costs for key, part in own.parts.items()}
+    return DesignCost(device, parts, sum(own.packed for own in costs))
 
 
 def _top(links: Links, circuits: Sequence[Design]) -> Module:
@@ -127,8 +127,8 @@ def _add_phase(module: Module, links: Links, array: ScheduledArray) -> None:
     bits = _bits(turn)
     pause, period = array.clock.pause, links.pipeline.interval
     still = f", and a pause of {pause}" if pause else ""
-    told = f"{array.slots} in turn, one every {turn} cycles{still}"
-    module.remark(f"{name}: from cycle {array.begin} on, {told}")
+    turns = f"{array.slots} in turn, one every {turn} cycles{still}"
+    module.remark(f"{name}: from cycle {array.begin} on, {turns}")
     module.declare(f"{name}_phase", f"{name}_phase_next", bits=bits)
     phase_is = lambda cycle: f"phase_next == {_bits(period)}'d{cycle % period}"
     first = phase_is(array.begin)
@@ -150,10 +150,10 @@ def _add_array(module: Module, links: Links, array: ScheduledArray, circuit: Des
     for field in circuit.inputs:
         module.assign(field.of(f"{name}_given"), links.port(array, field.node).name)
     fields = {(f.node, f.signal.name): f for f in circuit.outputs}
-    for given in array.gives:
-        read = netlist.read(given.node, given.cycle)
-        field = fields[given.node, read.name]
-        for k in given.targets:
+    for sent in array.gives:
+        read = netlist.read(sent.node, sent.cycle)
+        field = fields[sent.node, read.name]
+        for k in sent.targets:
             signal = links.signal(links.place[k])
             module.declare_signal(signal)
             module.assign(signal.name, field.of(f"{name}_results"))

@@ -57,9 +57,9 @@ class Links(Netlist):
                 value = whole.graph.value[k]
                 enter(k, op, value, late.get(value[0], 0) if op == "input" else 0)
         for array in arrays:
-            for given in array.gives:
-                for slot, k in enumerate(given.targets):
-                    enter(k, "input", (GIVEN, k), array.cycle(slot, given.cycle))
+            for sent in array.gives:
+                for slot, k in enumerate(sent.targets):
+                    enter(k, "input", (GIVEN, k), array.cycle(slot, sent.cycle))
         graph.inputs = {**whole.graph.inputs, GIVEN: (len(whole.graph),)}
         graph.outputs = {
             name: Output(out.shape, tuple(self.place[k] for k in out.nodes))
@@ -117,9 +117,9 @@ class Links(Netlist):
                 source = self.part.capture(self.signal(k, register), source.name, ready)
 
     def _taken(self, k: int, cycle: int) -> Signal:
-        own = self.place[k]
-        self._wait(own, cycle)
-        return self.part.read(own, cycle)
+        here = self.place[k]
+        self._wait(here, cycle)
+        return self.part.read(here, cycle)
 
     def _wait(self, k: int, cycle: int) -> None:
         if not self.is_constant(k):
@@ -135,5 +135,5 @@ class Links(Netlist):
 
     def module(self) -> Module:
         """The module."""
-        told = f"What waits between the arrays of {self.name}, and what each slot reads"
-        return self.part.module(self.gives, told)
+        comment = f"What waits between the arrays of {self.name}, and what each slot reads"
+        return self.part.module(self.gives, comment)

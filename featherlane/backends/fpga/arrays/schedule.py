@@ -162,11 +162,11 @@ def scheduled(
     for k, (op, value) in enumerate(zip(graph.op, graph.value, strict=True)):
         if not graph.args[k]:
             scheduler.ready[k] = arrival.get(value[0], 0) if op == "input" else 0
-    found: list[ScheduledArray] = []
+    arrays: list[ScheduledArray] = []
     for kernel in kernels:
         for lane in scheduler.lanes(kernel):
-            found.append(scheduler.array(f"array_{len(found)}", lane))
-    return found
+            arrays.append(scheduler.array(f"array_{len(arrays)}", lane))
+    return arrays
 
 
 @dataclass
@@ -198,18 +198,21 @@ class _Scheduler:
             for i, port in enumerate(kernel.ports)
             if not port.table
         }
-        begin = min((x - n * turn for own in ready.values() for n, x in enumerate(own)), default=0)
+        begin = min(
+            (x - n * turn for cycles in ready.values() for n, x in enumerate(cycles)), default=0
+        )
         begin = max(begin, 0)
         units = operators(datapath, self.device)
-        functions = {own.kind for own in units if own and not own.kind.startswith(MULTIPLY)}
+        kinds = {unit.kind for unit in units if unit}
+        functions = {kind for kind in kinds if not kind.startswith(MULTIPLY)}
         pipeline = pipelined(
             datapath.graph,
             units,
             self.device.clock,
             turn,
             arrival={
-                entry: max(0, *(clock.run(x - begin) - n * turn for n, x in enumerate(own)))
-                for entry, own in ready.items()
+                entry: max(0, *(clock.run(x - begin) - n * turn for n, x in enumerate(cycles)))
+                for entry, cycles in ready.items()
             },
             spare=SPARE,
             ports=[(output,) for output in datapath.graph.outputs],
@@ -219,13 +222,13 @@ class _Scheduler:
         )
         pipeline = with_late_inputs(pipeline)
         pipeline.verify()
-        found = ScheduledArray(
+        placed = ScheduledArray(
             name, kernel, datapath, pipeline, self.interval, begin, _reads(kernel, datapath)
         )
-        for given in found.gives:
-            for slot, target in enumerate(given.targets):
-                self.ready[target] = found.cycle(slot, given.cycle) + HOP
-        return found
+        for sent in placed.gives:
+            for slot, target in enumerate(sent.targets):
+                self.ready[target] = placed.cycle(slot, sent.cycle) + HOP
+        return placed
 
     def look_back(self, kernels: Sequence[SlotKernel]) -> None:
         """Finds `left`, where units are not counted."""

@@ -39,9 +39,11 @@ def array_station(
     early = earliness(datapath.graph, operators(alone, device), device.clock)
     left = {name: min(early[other] for other in port) for port in ports for name in port}
     timed = scheduled(datapath, kernels, interval, device, runs, arrival, left)
-    made = [bound(array) for array in timed]
-    starts = {**arrival, **_latest(datapath, made, interval, late)}
-    return arrays_without_stream(Links(name, datapath, made, interval, ports, starts), device.tile)
+    arrays = [bound(array) for array in timed]
+    starts = {**arrival, **_latest(datapath, arrays, interval, late)}
+    return arrays_without_stream(
+        Links(name, datapath, arrays, interval, ports, starts), device.tile
+    )
 
 
 def _latest(
@@ -59,10 +61,10 @@ def _latest(
 
 def _first_reads(arrays: Sequence[ScheduledArray]) -> dict[int, int]:
     """The first cycle in which arrays read each node of the whole datapath."""
-    found: dict[int, int] = {}
+    first: dict[int, int] = {}
     for array in arrays:
         for node, sources in array.reads:
             for slot, k in enumerate(sources):
                 cycle = array.cycle(slot, array.pipeline.start[node])
-                found[k] = min(found.get(k, cycle), cycle)
-    return found
+                first[k] = min(first.get(k, cycle), cycle)
+    return first

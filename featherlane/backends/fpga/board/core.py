@@ -122,11 +122,11 @@ def _check_bits(name: str, fields: list[WordField]) -> None:
     """Raises CompileError for fields of one word that share bits, or are too wide."""
     end = 0
     for field in sorted(fields, key=lambda field: field.offset):
-        told = f"{name}: the field of {field.entries[0]}"
+        where = f"{name}: the field of {field.entries[0]}"
         if field.offset < end:
-            raise CompileError(f"{told} shares bit {field.offset} with another one")
+            raise CompileError(f"{where} shares bit {field.offset} with another one")
         if not 0 < field.width <= WIDEST:
-            raise CompileError(f"{told} has {field.width} bits: wanted 1 to {WIDEST}")
+            raise CompileError(f"{where} has {field.width} bits: wanted 1 to {WIDEST}")
         end = field.offset + field.width
 
 
@@ -148,14 +148,14 @@ def core_of(design: Design) -> StreamCore:
         if graph.op[k] == "constant"
         for entry in entries
     )
-    given = tuple(word_field(f, [graph.value[f.node]]) for f in design.inputs)
-    found = tuple(word_field(f, where[f.node]) for f in design.outputs)
+    tasks = tuple(word_field(f, [graph.value[f.node]]) for f in design.inputs)
+    results = tuple(word_field(f, where[f.node]) for f in design.outputs)
     shapes = {name: out.shape for name, out in graph.outputs.items()}
     return StreamCore(
         design.name,
         design.sources,
-        Words(given, dict(graph.inputs)),
-        Words(found, shapes, constants),
+        Words(tasks, dict(graph.inputs)),
+        Words(results, shapes, constants),
         design.interval,
         design.depth,
         design.pipeline.clock,

@@ -112,11 +112,11 @@ def _fields(layout: PacketLayout) -> str:
 
 
 def _constants(layout: PacketLayout) -> str:
-    found = [
+    entries = [
         f"{c.name}[{c.position}] = {c.value:g}{_where(layout, c.when)}"
         for c in layout.words.constants
     ]
-    return f"\n\nEntries that are constants, and not sent: {', '.join(found)}." if found else ""
+    return f"\n\nEntries that are constants, and not sent: {', '.join(entries)}." if entries else ""
 
 
 def _where(layout: PacketLayout, when: int | None) -> str:

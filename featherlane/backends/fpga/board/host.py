@@ -99,8 +99,8 @@ class BoardDriver:
     ) -> None:
         whole = isinstance(tasks_per_packet, Integral) and not isinstance(tasks_per_packet, bool)
         if not whole or tasks_per_packet < 1:
-            told = f"tasks_per_packet is {shown(tasks_per_packet)}"
-            raise ValueError(f"{told}: wanted a whole number, 1 or more")
+            message = f"tasks_per_packet is {shown(tasks_per_packet)}"
+            raise ValueError(f"{message}: wanted a whole number, 1 or more")
         self.facts = board if isinstance(board, BoardFacts) else BoardFacts.read(board)
         self.transport, self.tasks_per_packet = transport, int(tasks_per_packet)
         self._check_design()
@@ -119,9 +119,9 @@ class BoardDriver:
             "hash_high": facts.hash >> 32,
         }
         for name, value in wanted.items():
-            if (found := self.read(name)) != value:
+            if (answer := self.read(name)) != value:
                 raise DeviceError(
-                    f"the board is not {facts.name}: {name} is 0x{found:08x}, board.json says "
+                    f"the board is not {facts.name}: {name} is 0x{answer:08x}, board.json says "
                     f"0x{value:08x}; is another bitstream loaded?"
                 )
 
@@ -197,23 +197,23 @@ class BoardDriver:
     ) -> tuple[dict[str, Array], dict[str, int]]:
         """The results of one packet, and the entries that saturated."""
         sizes = self.facts.tasks.size, self.facts.results.size
-        given, found = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
+        tasks_in, found = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
         if self._tag is not None:
             tags = np.arange(tasks) & self._tag.most
             inputs = {**inputs, TAG: tags}
-        saturated = self.facts.tasks.encode(inputs, given.reshape(tasks, sizes[0]))
+        saturated = self.facts.tasks.encode(inputs, tasks_in.reshape(tasks, sizes[0]))
         self.write("packet_tasks", tasks)
         try:
-            received = self.transport.transfer(given, found)
+            received = self.transport.transfer(tasks_in, found)
         except (TimeoutError, OSError) as error:
-            told = self._errors()
+            errors = self._errors()
             self.reset()
-            raise DeviceError(f"{clause(error)}{told}; the board was reset") from error
-        told = self._errors()
-        if received != found.size or told:
+            raise DeviceError(f"{clause(error)}{errors}; the board was reset") from error
+        errors = self._errors()
+        if received != found.size or errors:
             self.reset()
             raise DeviceError(
-                f"{received} bytes of results came of {tasks} tasks, wanted {found.size}{told}; "
+                f"{received} bytes of results came of {tasks} tasks, wanted {found.size}{errors}; "
                 "the board was reset"
             )
         results = self.facts.results.decode(found.reshape(tasks, sizes[1]))
@@ -223,9 +223,9 @@ class BoardDriver:
 
     def _errors(self) -> str:
         """The errors that the board reports, as the end of a message."""
-        found = set_bits("errors", self.read("errors"))
+        names = set_bits("errors", self.read("errors"))
         meanings = {bit.name: bit.meaning for bit in REGISTER["errors"].bits}
-        return "".join(f"; error {name!r}: {meanings[name].rstrip('.')}" for name in found)
+        return "".join(f"; error {name!r}: {meanings[name].rstrip('.')}" for name in names)
 
     def _arrays(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, Array]]:
         """The leading dimensions of the inputs, and each as (tasks, *shape)."""
@@ -246,8 +246,8 @@ class BoardDriver:
         try:
             lead = np.broadcast_shapes(*leads)
         except ValueError:
-            told = ", ".join(f"{name} {own}" for name, own in zip(shapes, leads, strict=True))
-            raise ValueError(f"leading dimensions do not broadcast: {told}") from None
+            each = ", ".join(f"{name} {lead}" for name, lead in zip(shapes, leads, strict=True))
+            raise ValueError(f"leading dimensions do not broadcast: {each}") from None
         if not (tasks := int(np.prod(lead))):
             raise ValueError(f"inputs has leading dimensions {lead}: wanted a task, or more")
         return lead, {

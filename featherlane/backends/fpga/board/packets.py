@@ -146,11 +146,11 @@ def _insert(memory: Array, values: Array, first: int, count: int, rows: Array) -
 def _extract(memory: Array, first: int, count: int, signed: bool, rows: Array) -> Array:
     """The integers of `count` bits in rows of words of 64 bits (words, tasks)."""
     word, place = divmod(first, 64)
-    found = memory[word, rows] >> np.uint64(place)
+    bits = memory[word, rows] >> np.uint64(place)
     if place + count > 64:
-        found |= memory[word + 1, rows] << np.uint64(64 - place)
-    found = found << np.uint64(64 - count)
-    return found.view(np.int64) >> (64 - count) if signed else found >> np.uint64(64 - count)
+        bits |= memory[word + 1, rows] << np.uint64(64 - place)
+    bits = bits << np.uint64(64 - count)
+    return bits.view(np.int64) >> (64 - count) if signed else bits >> np.uint64(64 - count)
 
 
 class Rate(NamedTuple):

@@ -204,13 +204,13 @@ def _add_result_fields(module: Module, results: PacketLayout) -> None:
 
 def _beyond(tasks: PacketLayout) -> list[str]:
     """Conditions: the bits above a field are not its sign, or zeros."""
-    found = []
+    conditions = []
     for f, (first, count) in zip(tasks.words.fields, tasks.places, strict=True):
         top = first + f.width
         if count > f.width:
             wanted = f"{{{count - f.width}{{task_word[{top - 1}]}}}}" if f.signed else "0"
-            found.append(f"task_word[{first + count - 1}:{top}] != {wanted}")
-    return found
+            conditions.append(f"task_word[{first + count - 1}:{top}] != {wanted}")
+    return conditions
 
 
 def _lost(results: Words) -> list[str]:
@@ -219,14 +219,14 @@ def _lost(results: Words) -> list[str]:
     def bits(field: WordField) -> str:
         return f"out_data[{field.offset + field.width - 1}:{field.offset}]"
 
-    chooser, found = results.selected, []
+    chooser, conditions = results.selected, []
     for field in results.fields:
         if any(name == LOST for name, _ in field.entries):
             chosen = (
                 f"{bits(chooser)} == {field.when} && " if chooser and field.when is not None else ""
             )
-            found.append(f"({chosen}{bits(field)} != 0)")
-    return found
+            conditions.append(f"({chosen}{bits(field)} != 0)")
+    return conditions
 
 
 def _told(field: WordField) -> str:

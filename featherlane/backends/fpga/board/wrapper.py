@@ -46,8 +46,8 @@ class WrappedCore:
             raise ValueError(f"layout is {shown(self.layout)}: wanted {wanted}")
         self.core.verify()
         if self.layout == "words" and (self.core.tasks.selector or self.core.results.selector):
-            told = "words of different fields, as those of several functions, are only packed"
-            raise ValueError(f"layout is 'words': {told}")
+            reason = "words of different fields, as those of several functions, are only packed"
+            raise ValueError(f"layout is 'words': {reason}")
 
     @property
     def name(self) -> str:

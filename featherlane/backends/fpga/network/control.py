@@ -34,11 +34,11 @@ def decode(network: Network) -> ControlModule:
     module.assign("task_instruction", f"{known} ? {code} : {bits}'d{every[0]}")
     module.assign("task_tag", bits_of("data", start, tag_bits))
     places = words.offsets(network, start + tag_bits)
-    for name, own in words.decoded(network).items():
-        width = own[0].bits
+    for name, channels in words.decoded(network).items():
+        width = channels[0].bits
         text = bits_of("data", places[name], width)
-        used = {i for link in own for i in link.puts}
-        if any(link.depth == 0 for link in own) and not used >= {*every}:
+        used = {i for link in channels for i in link.puts}
+        if any(link.depth == 0 for link in channels) and not used >= {*every}:
             when = is_one_of("task_instruction", used, every, bits)
             text = f"{{{width}{{{when}}}}} & {text}"
         module.driven(name, width, text)
@@ -105,14 +105,16 @@ def _add_choice(module: ControlModule, station: Station) -> None:
 
 def _joined(module: ControlModule, station: Station, entry: str) -> list[str]:
     """The conditions that other links have what the task of an entry takes with it."""
-    network, found = module.network, list[str]()
-    own = instructions_of([network.links[entry]])
+    network, conditions = module.network, list[str]()
+    instructions = instructions_of([network.links[entry]])
     for link in _prompt(network, station):
-        if link.name != entry and link.takes & own:
+        if link.name != entry and link.takes & instructions:
             filled = module.input(f"{link.name}_filled")
-            when = is_one_of(f"{entry}_instruction", link.takes & own, own, network.code_bits)
-            found.append(both(f"(!{when} || {filled})" if when[-2:] != "b1" else filled))
-    return found
+            when = is_one_of(
+                f"{entry}_instruction", link.takes & instructions, instructions, network.code_bits
+            )
+            conditions.append(both(f"(!{when} || {filled})" if when[-2:] != "b1" else filled))
+    return conditions
 
 
 def _add_takes(module: ControlModule, station: Station) -> None:
@@ -162,10 +164,10 @@ def encode(network: Network) -> ControlModule:
         module.input(f"{name}_filled")
         module.inputs_of_task(name)
         module.input(f"{name}_head", bits=network.links[name].bits)
-        own = [i for i, names in network.results.items() if names[0] == name]
+        instructions = [i for i, names in network.results.items() if names[0] == name]
         conditions = [f"{name}_filled"]
-        for i in own:
-            when = is_one_of(f"{name}_instruction", [i], own, network.code_bits)
+        for i in instructions:
+            when = is_one_of(f"{name}_instruction", [i], instructions, network.code_bits)
             conditions += _add_parts(module, i, when)
             sources.append((both(f"{name}_goes", when), _word(network, i, plan.result_bits)))
         asks.append(module.wire(f"{name}_asks", None, both(*conditions)))

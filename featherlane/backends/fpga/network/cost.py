@@ -37,17 +37,17 @@ def _of_network(network: Network, device: Device) -> DesignCost:
     parts: dict[tuple[str, str], Resources] = {}
     packed = 0
     for station in network.stations.values():
-        own = cost(station.design, device)
-        parts |= own.parts
-        packed += own.packed
+        of_design = cost(station.design, device)
+        parts |= of_design.parts
+        packed += of_design.packed
         parts[f"{network.name}_{station.name}", "control"] = _of_station(network, station, device)
     for link in network.links.values():
         if link.depth:
             parts[f"{network.name}_link_{link.name}", "fifo"] = fifo(network, link, device)
             parts[f"{network.name}_feedback", link.name] = _conversions(link, device)
-    for name, found in _around(network, device):
-        parts[f"{network.name}_{name}", "control"] = found
-    return DesignCost(device, {key: found for key, found in parts.items() if any(found)}, packed)
+    for name, needed in _around(network, device):
+        parts[f"{network.name}_{name}", "control"] = needed
+    return DesignCost(device, {key: needed for key, needed in parts.items() if any(needed)}, packed)
 
 
 def fifo(network: Network, link: Channel, device: Device) -> Resources:

@@ -153,7 +153,7 @@ class _Run:
             if cycle > limit:
                 waiting = n - self.out
                 raise CompileError(f"{waiting} of {n} tasks are not done after {cycle} cycles")
-        accepted, emitted = (np.array(own, np.int64) for own in (self.accepted, self.emitted))
+        accepted, emitted = (np.array(cycles, np.int64) for cycles in (self.accepted, self.emitted))
         return Timeline(accepted, emitted, tuple(self.taken), dict(self.most))
 
     def _limit(self) -> int:

@@ -39,19 +39,19 @@ def write(
     results, a row for each task, whose tag is its number; facts: the report. Errors as of
     `folder.write` of a design.
     """
-    network, (given, wanted) = circuit.network, tasks
+    network, (inputs, wanted) = circuit.network, tasks
     plan = words.layout(network)
-    made = {
+    texts = {
         **circuit.sources,
-        f"{network.name}_bench.sv": _bench(network, len(given)).text,
-        VECTORS: plain.hexadecimal(given, plan.input_bits),
+        f"{network.name}_bench.sv": _bench(network, len(inputs)).text,
+        VECTORS: plain.hexadecimal(inputs, plan.input_bits),
         WANTED: plain.hexadecimal(wanted, plan.result_bits),
         f"{network.name}.{constraints}": CONSTRAINTS[constraints].format(
             name=network.name, clock=network.clock, frequency=1e3 / network.clock
         ),
         FACTS: json.dumps({**stream_facts(network), "report": facts}, indent=1) + "\n",
     }
-    return write_files(made, folder, network.name)
+    return write_files(texts, folder, network.name)
 
 
 def simulated(circuit: Circuit) -> Folder:

@@ -106,9 +106,9 @@ def add_fifo(module: ControlModule, link: Channel) -> None:
 
 def _add_head(module: ControlModule, link: Channel) -> None:
     """The head of a link, in the formats that its target wants."""
-    name, given = link.name, bits_of(f"{link.name}_all", 0, link.bits)
+    name, numbers = link.name, bits_of(f"{link.name}_all", 0, link.bits)
     if all(value.form == wanted for value, wanted in zip(link.values, link.wanted, strict=True)):
-        module.assign(f"{name}_head", given)
+        module.assign(f"{name}_head", numbers)
         return
     parts, offset = list[str](), 0
     for n, (value, wanted) in enumerate(zip(link.values, link.wanted, strict=True)):

@@ -31,10 +31,10 @@ def station_module(network: Network, station: Station) -> ControlModule:
     module.inputs_of_task("taken")
     _add_phase(module, station)
     _add_tasks(module, station)
-    given: dict[int, str] = {}
+    bits: dict[int, str] = {}
     for port in station.inputs.values():
-        given |= _add_input(module, port)
-    _add_datapath(module, station, given)
+        bits |= _add_input(module, port)
+    _add_datapath(module, station, bits)
     _add_outputs(module, station)
     return module
 
@@ -81,19 +81,19 @@ def _add_input(module: ControlModule, port: Port) -> dict[int, str]:
         task = bits_of("tasks", (port.cycle - 1) * _lead(module), code_bits)
         module.driven(f"in_{name}", code_bits, task)
     module.clocked(f"{held} <= {name};", when=take)
-    given, offset = dict[int, str](), 0
+    bits, offset = dict[int, str](), 0
     for value, k in zip(port.values, port.nodes, strict=True):
-        given[k] = bits_of(held, offset, value.form.width)
+        bits[k] = bits_of(held, offset, value.form.width)
         offset += value.form.width
-    return given
+    return bits
 
 
-def _add_datapath(module: ControlModule, station: Station, given: dict[int, str]) -> None:
+def _add_datapath(module: ControlModule, station: Station, bits: dict[int, str]) -> None:
     design = station.design
     module.declare("given", bits=design.input_bits)
     module.declare("results", bits=design.output_bits)
     for signal, k, offset in design.inputs:
-        module.assign(bits_of("given", offset, signal.width), given[k])
+        module.assign(bits_of("given", offset, signal.width), bits[k])
     module.instance(f"{design.name}_datapath", "datapath", same(DATAPATH))
 
 
@@ -106,8 +106,8 @@ def _add_outputs(module: ControlModule, station: Station) -> None:
     fields = _fields(station)
     for port in station.outputs.values():
         if port.values:
-            found = [fields[k, port.cycle] for k in port.nodes]
-            parts = [bits_of("results", f.offset, f.signal.width) for f in found[::-1]]
+            port_fields = [fields[k, port.cycle] for k in port.nodes]
+            parts = [bits_of("results", f.offset, f.signal.width) for f in port_fields[::-1]]
             module.driven(port.name, port.bits, f"{{{', '.join(parts)}}}")
 
 

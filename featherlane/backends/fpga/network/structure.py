@@ -167,7 +167,7 @@ class Network:
         """The function whose results a micro-instruction gives, by name."""
         first = {link.becomes.get(i): i for link in self.links.values() for i in link.becomes}
         code = first.get(instruction, instruction)
-        return next(name for name, own in self.codes.items() if own == code)
+        return next(name for name, number in self.codes.items() if number == code)
 
     def verify(self) -> None:
         """Raises CompileError where links and ports do not fit together, where two links bring one

@@ -100,15 +100,15 @@ def _add_input(module: ControlModule, station: Station, port: Port) -> None:
     network, signal = module.network, f"{station.name}_{port.name}"
     task = f"{signal}_in" if port.cycle else f"{station.name}_instruction"
     every = taken_by(network, station)
-    own = [link for link in network.into(station.name) if link.target.port == port.name]
+    channels = [link for link in network.into(station.name) if link.target.port == port.name]
     # A task that brings none has 0, as the acceleration of forward dynamics; what comes late no
     # other task reads.
-    read = {i for link in own for i in link.takes} if port.cycle else every
+    read = {i for link in channels for i in link.takes} if port.cycle else every
     choices = [
-        (is_one_of(task, link.takes, read, network.code_bits), _source(link)) for link in own
+        (is_one_of(task, link.takes, read, network.code_bits), _source(link)) for link in channels
     ]
     module.assign(signal, the_one(choices, port.bits))
-    for link in own if port.cycle else ():
+    for link in channels if port.cycle else ():
         when = is_one_of(task, link.takes, every, network.code_bits)
         module.assign(module.declare(f"{link.name}_take"), both(f"{signal}_take", when))
 

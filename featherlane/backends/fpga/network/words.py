@@ -43,7 +43,7 @@ class WordLayout(NamedTuple):
         return self._bits(self.results)
 
     def _bits(self, places: Mapping[str, tuple[WordEntry, ...]]) -> int:
-        ends = [place.offset + place.width for own in places.values() for place in own]
+        ends = [place.offset + place.width for entries in places.values() for place in entries]
         return max([*ends, sum(self.tag)])
 
 
@@ -65,43 +65,43 @@ def layout(network: Network) -> WordLayout:
             for place in _packed(links[0].values, given[port])
         )
     for instruction, names in network.results.items():
-        found = list[WordEntry]()
+        entries = list[WordEntry]()
         for link in (network.links[name] for name in names):
-            start = found[-1].offset + found[-1].width if found else sum(tag)
-            found += _packed(link.values, start)
-        results[network.function_of(instruction)] = tuple(found)
+            start = entries[-1].offset + entries[-1].width if entries else sum(tag)
+            entries += _packed(link.values, start)
+        results[network.function_of(instruction)] = tuple(entries)
     return WordLayout(code, tag, inputs, results)
 
 
 def decoded(network: Network) -> dict[str, list[Channel]]:
     """The links that take each part of a word of inputs."""
-    found: dict[str, list[Channel]] = {}
+    channels: dict[str, list[Channel]] = {}
     for link in network.out_of(DECODE):
-        found.setdefault(link.source.port, []).append(link)
-    return found
+        channels.setdefault(link.source.port, []).append(link)
+    return channels
 
 
 def offsets(network: Network, first: int) -> dict[str, int]:
     """The first bit of each part of a word of inputs, the parts from bit `first` upwards."""
-    found: dict[str, int] = {}
+    starts: dict[str, int] = {}
     used: dict[str, frozenset[int]] = {}
     for name, links in decoded(network).items():
         used[name] = frozenset().union(*(link.puts for link in links))
         behind = [
-            found[other] + decoded(network)[other][0].bits
-            for other in found
+            starts[other] + decoded(network)[other][0].bits
+            for other in starts
             if used[other] & used[name]
         ]
-        found[name] = max(behind, default=first)
-    return found
+        starts[name] = max(behind, default=first)
+    return starts
 
 
 def _packed(values: Sequence[Value], offset: int) -> list[WordEntry]:
-    found = []
+    entries = []
     for entry, (width, fraction) in values:
-        found.append(WordEntry(entry, offset, width, fraction))
+        entries.append(WordEntry(entry, offset, width, fraction))
         offset += width
-    return found
+    return entries
 
 
 def packed(
@@ -135,9 +135,9 @@ def packed_results(
     plan, named = layout(network), np.array(functions)
     columns: dict[str, dict[Entry, Array]] = {}
     for name in {*functions}:
-        own = [x for x, function in zip(values, functions, strict=True) if function == name]
+        rows = [x for x, function in zip(values, functions, strict=True) if function == name]
         columns[name] = {
-            place.entry: np.array([x[place.entry] for x in own]) for place in plan.results[name]
+            place.entry: np.array([x[place.entry] for x in rows]) for place in plan.results[name]
         }
     return _words(network, named, tags, plan.results, columns, plan.result_bits)
 
@@ -150,16 +150,17 @@ def _words(
     columns: Mapping[str, Mapping[Entry, Array]],
     bits: int,
 ) -> Array:
-    made, code, tag = np.zeros((len(functions), -(-bits // 32) * 4), np.uint8), *layout(network)[:2]
-    for name, own in columns.items():
+    packed_words = np.zeros((len(functions), -(-bits // 32) * 4), np.uint8)
+    code, tag = layout(network)[:2]
+    for name, values in columns.items():
         rows = np.flatnonzero(functions == name)
-        places = [place for place in plan[name] if place.entry in own]
+        places = [place for place in plan[name] if place.entry in values]
         numbers = [np.full(len(rows), network.codes[name]), np.asarray(tags)[rows]]
-        numbers += [own[place.entry] for place in places]
+        numbers += [values[place.entry] for place in places]
         fields = [code[::-1], tag[::-1], *[(p.width, p.offset) for p in places]]
         part = words.packed(np.stack(numbers, axis=1), fields)
-        made[rows, : part.shape[1]] = part
-    return made
+        packed_words[rows, : part.shape[1]] = part
+    return packed_words
 
 
 class Unpacked(NamedTuple):
@@ -175,20 +176,20 @@ def unpacked(network: Network, results: Array) -> list[Unpacked]:
     plan = layout(network)
     head = words.unpacked(results, [(sum(plan.tag) + 1, 0)])[:, 0] & (1 << sum(plan.tag)) - 1
     codes, tags = head & (1 << network.code_bits) - 1, head >> network.code_bits
-    found: list[Unpacked | None] = [None] * len(results)
+    tasks: list[Unpacked | None] = [None] * len(results)
     for name, places in plan.results.items():
         rows = np.flatnonzero(codes == network.codes[name])
         columns = words.unpacked(results[rows], [(p.width, p.offset) for p in places])
         for n, row in zip(rows, columns.tolist(), strict=True):
-            own = dict(zip((p.entry for p in places), row, strict=True))
-            found[n] = Unpacked(int(codes[n]), int(tags[n]), own)
-    return [word for word in found if word is not None]
+            numbers = dict(zip((p.entry for p in places), row, strict=True))
+            tasks[n] = Unpacked(int(codes[n]), int(tags[n]), numbers)
+    return [word for word in tasks if word is not None]
 
 
 def moved(network: Network) -> dict[str, tuple[int, int]]:
     """The numbers of a task and its results, and their bits together, by function."""
-    plan, found = layout(network), dict[str, tuple[int, int]]()
+    plan, ends = layout(network), dict[str, tuple[int, int]]()
     for name in network.codes:
         places = [*plan.inputs[name], *plan.results[name]]
-        found[name] = len(places), sum(place.width for place in places)
-    return found
+        ends[name] = len(places), sum(place.width for place in places)
+    return ends

@@ -64,20 +64,20 @@ class Streams(NamedTuple):
 
 def tool(name: str) -> str:
     """The path of a program. Raises CompileError, which names its package, if it is missing."""
-    if (found := shutil.which(name)) is None:
+    if (path := shutil.which(name)) is None:
         raise CompileError(
             f"{name} is not installed: simulations need it (Debian, Ubuntu: apt install "
             f"{PACKAGES[name]})"
         )
-    return found
+    return path
 
 
 def run(command: list[str], folder: Path) -> str:
     """Runs a program in a folder and returns its output. Raises CompileError if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        told = (done.stderr or done.stdout).strip().splitlines()[:5]
-        raise CompileError(f"{Path(command[0]).name} failed: {' | '.join(told)}")
+        lines = (done.stderr or done.stdout).strip().splitlines()[:5]
+        raise CompileError(f"{Path(command[0]).name} failed: {' | '.join(lines)}")
     return done.stdout
 
 
@@ -130,24 +130,26 @@ def icarus(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1) ->
     known.
     """
     device = Folder.read(folder)
-    found = in_icarus(device, words.packed(values, device.inputs), stalls, seed)
-    return found_values(device, found)
+    streams = in_icarus(device, words.packed(values, device.inputs), stalls, seed)
+    return found_values(device, streams)
 
 
-def found_values(device: Folder, found: Streams) -> Simulation:
+def found_values(device: Folder, streams: Streams) -> Simulation:
     """The numbers in the words of results."""
-    return Simulation(words.unpacked(found.words, device.outputs), found.accepted, found.emitted)
+    return Simulation(
+        words.unpacked(streams.words, device.outputs), streams.accepted, streams.emitted
+    )
 
 
-def in_icarus(device: Folder, given: Array, stalls: int = 0, seed: int = 1) -> Streams:
+def in_icarus(device: Folder, inputs: Array, stalls: int = 0, seed: int = 1) -> Streams:
     """Simulates words as bytes, a row for each state, in Icarus Verilog; see `icarus`."""
     compiler, runner = tool("iverilog"), tool("vvp")
-    states = len(given)
+    states = len(inputs)
     with tempfile.TemporaryDirectory() as name:
         work, bench = Path(name), f"{device.name}_bench"
         for source, text in device.sources.items():
             (work / source).write_text(text)
-        (work / "inputs.hex").write_text(words.hexadecimal(given, device.input_bits))
+        (work / "inputs.hex").write_text(words.hexadecimal(inputs, device.input_bits))
         settings = {
             "STATES": states, "STALLS": stalls, "SEED": seed, "WRITE": 1,
             "LIMIT": device.limit(states),
@@ -165,16 +167,16 @@ def _written(text: str, device: Folder, states: int) -> Streams:
     _check_count(len(emitted), states)
     size = -(-device.output_bits // 32) * 4
     try:
-        found = words.from_hexadecimal("\n".join(row[2] for row in emitted), size)
+        results = words.from_hexadecimal("\n".join(row[2] for row in emitted), size)
     except ValueError:
         raise CompileError("results have bits that are not known (x)") from None
     cycles = np.array([int(row[1]) for row in emitted])
-    return Streams(found, np.array(accepted), cycles)
+    return Streams(results, np.array(accepted), cycles)
 
 
-def _check_count(found: int, states: int) -> None:
-    if found != states:
-        raise CompileError(f"{found} of {states} states came out of the stream")
+def _check_count(count: int, states: int) -> None:
+    if count != states:
+        raise CompileError(f"{count} of {states} states came out of the stream")
 
 
 # Verilator
@@ -187,33 +189,33 @@ def verilator(folder: str | Path, values: Array, stalls: int = 0, seed: int = 1)
     compiler is missing, or does not take the sources.
     """
     device = Folder.read(folder)
-    found = in_verilator(device, words.packed(values, device.inputs), stalls, seed)
-    return found_values(device, found)
+    streams = in_verilator(device, words.packed(values, device.inputs), stalls, seed)
+    return found_values(device, streams)
 
 
 def in_verilator(
-    device: Folder, given: Array, stalls: int = 0, seed: int = 1, behind: Array | None = None
+    device: Folder, inputs: Array, stalls: int = 0, seed: int = 1, behind: Array | None = None
 ) -> Streams:
     """Simulates words as bytes, a row for each state; see `verilator`. behind: how many results
     must be out before each state is offered.
     """
-    states = len(given)
+    states = len(inputs)
     results = np.zeros((states, -(-device.output_bits // 32) * 4), np.uint8)
     accepted, emitted = np.zeros((2, states), np.int64)
     run_states = library(device).simulate
     run_states.restype = ctypes.c_long
-    given = np.ascontiguousarray(given)
+    inputs = np.ascontiguousarray(inputs)
     waits = None if behind is None else np.ascontiguousarray(behind, np.int64)
     pointers = [
         None if x is None else x.ctypes.data_as(ctypes.c_void_p)
-        for x in (given, results, accepted, emitted, waits)
+        for x in (inputs, results, accepted, emitted, waits)
     ]
-    found = run_states(
+    count = run_states(
         *pointers,
-        *(ctypes.c_long(n) for n in (given.shape[1], results.shape[1], states)),
+        *(ctypes.c_long(n) for n in (inputs.shape[1], results.shape[1], states)),
         *(ctypes.c_ulong(n) for n in (seed, stalls, device.limit(states))),
     )
-    _check_count(found, states)
+    _check_count(count, states)
     return Streams(results, accepted, emitted)
 
 
@@ -254,8 +256,8 @@ def _build(name: str, sources: Mapping[str, str], driver: str) -> bytes:
         (work / "runtime.o").write_bytes(_runtime())
         split = SPLIT if is_large else []
         run([program, *FLAGS, *split, "--top-module", name, *sources], work)
-        made = sorted((work / "made").glob("*.cpp"))
-        objects = _compiled_apart(made, work) if is_large else _compiled_together(made, work)
+        files = sorted((work / "made").glob("*.cpp"))
+        objects = _compiled_apart(files, work) if is_large else _compiled_together(files, work)
         command = [tool("g++"), *_options(), "-Imade", *FAST, "-o", "design.so", "driver.cpp"]
         run([*command, "runtime.o", *objects], work)
         return (work / "design.so").read_bytes()
@@ -265,13 +267,13 @@ def _is_large(sources: Mapping[str, str]) -> bool:
     return sum(map(len, sources.values())) > LARGE
 
 
-def _compiled_together(made: Sequence[Path], work: Path) -> list[str]:
+def _compiled_together(files: Sequence[Path], work: Path) -> list[str]:
     """Compiles what runs once, if it is much; what runs in each cycle is included in the driver,
     which is optimised. Returns the objects.
     """
-    small = sum(path.stat().st_size for path in made) < SMALL
-    slow = [path.name for path in made if "Slow" in path.name and not small]
-    fast = [path.name for path in made if path.name not in slow]
+    small = sum(path.stat().st_size for path in files) < SMALL
+    slow = [path.name for path in files if "Slow" in path.name and not small]
+    fast = [path.name for path in files if path.name not in slow]
     with (work / "driver.cpp").open("a") as file:
         file.write("".join(f'#include "made/{n}"\n' for n in fast))
     if not slow:
@@ -281,7 +283,7 @@ def _compiled_together(made: Sequence[Path], work: Path) -> list[str]:
     return ["slow.o"]
 
 
-def _compiled_apart(made: Sequence[Path], work: Path) -> list[str]:
+def _compiled_apart(files: Sequence[Path], work: Path) -> list[str]:
     """Compiles each file on its own, as many at a time as there are processors. Returns the
     objects.
     """
@@ -293,7 +295,7 @@ def _compiled_apart(made: Sequence[Path], work: Path) -> list[str]:
         return f"{path.stem}.o"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [*pool.map(compile_file, made)]
+        return [*pool.map(compile_file, files)]
 
 
 def _options() -> list[str]:

@@ -60,11 +60,11 @@ def cuts(cycles: int, order: Iterable[int], places: int) -> list[int]:
     """Registers at each of the places where a unit can be cut. order: the places by importance;
     what is left over stands at the first one again.
     """
-    found = [0] * places
+    counts = [0] * places
     order = list(order)
     for n in range(cycles):
-        found[order[n % len(order)]] += 1
-    return found
+        counts[order[n % len(order)]] += 1
+    return counts
 
 
 class _Writer(StagedUnit):
@@ -75,8 +75,8 @@ class _Writer(StagedUnit):
         self.tile = tile
         self.multipliers: list[Multiplier] = []
 
-    def registers(self, found: list[int]) -> None:
-        self._cuts = iter(found)
+    def registers(self, counts: list[int]) -> None:
+        self._cuts = iter(counts)
 
     def place(self) -> None:
         """A place where registers may stand."""
@@ -119,10 +119,10 @@ class _Writer(StagedUnit):
 
     def resized(self, name: str, value: Staged, width: int) -> Staged:
         """The last bits of a value, or the value with more bits of its sign."""
-        read, own = self.read(value), value.signal.width
-        if width == own:
+        read, bits = self.read(value), value.signal.width
+        if width == bits:
             return value
-        return self.wire(name, width, f"{read}[{width - 1}:0]" if width < own else read)
+        return self.wire(name, width, f"{read}[{width - 1}:0]" if width < bits else read)
 
     def positive(self, name: str, value: Staged, first: int, count: int) -> Staged:
         """Bits of a value as a number that is not negative."""
@@ -288,9 +288,9 @@ def _reciprocal(u: _Writer, unit: FunctionUnit) -> None:
     u.output("result", unit.out.width, last)
 
 
-def _mantissa(u: _Writer, a: Staged, given: Format) -> Staged:
+def _mantissa(u: _Writer, a: Staged, form: Format) -> Staged:
     """|A| without its leading one, in one bit more than that has."""
-    w, f, read = given.width, given.fraction, u.read(a)
+    w, f, read = form.width, form.fraction, u.read(a)
     size = u.wire("size", w + 1, f"{read}[{w - 1}] ? -{read} : {read}", luts=2)
     if f == 0:
         return u.wire("j", 1, "1'b0")

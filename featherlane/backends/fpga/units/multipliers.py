@@ -91,16 +91,16 @@ def is_wires(x: int) -> bool:
 
 def tiles(m: Multiplier, tile: Tile = DSP48E2) -> int:
     """The device's multipliers that a multiplier takes."""
-    own, other = cut(m, tile)
+    pieces_a, pieces_b = cut(m, tile)
     count = 0
-    for q in other:
+    for q in pieces_b:
         width = q.width
         if m.constant is not None:
             part = part_of(m.constant, q)
             if is_wires(abs(part)):
                 continue
             width = signed_width(part)
-        count += sum(kept_bits(m, p, q, width) >= tile.least for p in own)
+        count += sum(kept_bits(m, p, q, width) >= tile.least for p in pieces_a)
     return count
 
 
@@ -146,8 +146,8 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
     a = unit.input("a", m.a)
     b = unit.input("b", m.b) if m.constant is None else m.constant
     half = unit.input("half", m.result, always=True)
-    own, other = cut(m, tile)
-    levels = max((len(own) * len(other) - 1).bit_length(), 1)
+    pieces_a, pieces_b = cut(m, tile)
+    levels = max((len(pieces_a) * len(pieces_b) - 1).bit_length(), 1)
     before, behind, sums = stages(m.cycles, levels)
     unit.cut(before)
     terms = _products(unit, "product", m, a, b, tile)
@@ -184,10 +184,10 @@ def product(
 def _products(
     unit: StagedUnit, name: str, m: Multiplier, a: Staged, b: Staged | int, tile: Tile
 ) -> list[_Term]:
-    own, other = cut(m, tile)
+    pieces_a, pieces_b = cut(m, tile)
     terms = []
-    for n, p in enumerate(own):
-        for k, q in enumerate(other):
+    for n, p in enumerate(pieces_a):
+        for k, q in enumerate(pieces_b):
             left = Signal(unit.read(a), m.a)
             right = Signal(unit.read(b), m.b) if isinstance(b, Staged) else b
             terms.append(_product(unit, f"{name}_{n}_{k}", m, left, right, p, q))

@@ -69,10 +69,10 @@ def chain(m: Multiplier, tile: Tile) -> DspChain | None:
     """
     if not tile.post_adder or m.cycles > 4:
         return None
-    own, other = cut(m, tile)
+    pieces_a, pieces_b = cut(m, tile)
     steps, rest = list[DspStep](), list[DspStep]()
-    for p in own:
-        for q in other:
+    for p in pieces_a:
+        for q in pieces_b:
             width = q.width
             if m.constant is not None:
                 part = part_of(m.constant, q)
@@ -102,9 +102,9 @@ def _fits(step: DspStep, tile: Tile) -> bool:
 
 def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
     """The module of a multiplier with its sum."""
-    found = chain(m, tile)
-    assert found is not None, f"{m.name} has no chain of DSPs"
-    return _Writer(prefix, m, tile, found).module()
+    dsps = chain(m, tile)
+    assert dsps is not None, f"{m.name} has no chain of DSPs"
+    return _Writer(prefix, m, tile, dsps).module()
 
 
 class _Writer(StagedUnit):
@@ -177,11 +177,11 @@ class _Writer(StagedUnit):
         that the bits of half are inverted: with the carry, ~x is -x.
         """
         m, count = self.m, len(self.chain.steps)
-        found: list[str | None] = [None] * count
+        addends: list[str | None] = [None] * count
         if m.result <= BITS:
-            found[0] = self._addend("half_0", self.half)
+            addends[0] = self._addend("half_0", self.half)
         else:
-            found[0] = self._addend("half_0", f"$signed({{2'b0, {self.half}[{LOW - 1}:0]}})")
+            addends[0] = self._addend("half_0", f"$signed({{2'b0, {self.half}[{LOW - 1}:0]}})")
         terms = []
         if m.result > BITS:
             high = f"$signed({self.half}[{m.result - 1}:{LOW}])"
@@ -194,8 +194,8 @@ class _Writer(StagedUnit):
             text = self._addend("rest_there", shifted_left(self.read(value), moved))
             terms.append(text)
         if terms:
-            found[-1] = self._addend("half_last", " + ".join(terms))
-        return found
+            addends[-1] = self._addend("half_last", " + ".join(terms))
+        return addends
 
     def _addend(self, name: str, text: str) -> str:
         return self.wire(name, BITS, text).signal.name
