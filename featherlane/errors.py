@@ -1,4 +1,4 @@
-"""The three errors of our own, and the end of messages about names that are not known; all other
+"""The package's three classes of errors, and the ends of messages about unknown names; all other
 errors are ValueError or TypeError.
 """
 
@@ -38,7 +38,7 @@ class ModelError(ValueError):
 
 
 class CompileError(RuntimeError):
-    """A graph cannot be compiled by the backend, or was found to be illegal between two passes.
+    """A graph cannot be compiled by the backend, or is illegal after a pass.
 
     Examples:
         >>> b = fl.ModelBuilder("cart")
@@ -71,20 +71,20 @@ def shown(value: object) -> str:
     """A value in a message: one line, cut where it is long."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # integers of more than 4,300 digits, and what users' classes raise
+    except Exception:  # integers of more than 4,300 digits, and errors of users' classes
         return f"of type {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def clause(error: BaseException) -> str:
-    """The text of another package's error in a message that goes on: one line, no period."""
+    """The text of another package's error as a clause of a message: one line, no period."""
     return " ".join(str(error).split()).rstrip(".")
 
 
 def nearest(word: object, words: Iterable[str], most: int = 2, least: float = 0.6) -> list[str]:
-    """The known words that a wrong one was probably meant for: the one that the field calls so (see
-    `field_names`), or those that are written alike, by the ratio of letters in common, `least` or
-    more. Neither looks at case, hyphens or underscores.
+    """The known words that a wrong one was probably meant for: the word that the field calls so
+    (see `field_names`), or the words of similar spelling, with a ratio of common letters of `least`
+    or more. Both ignore case, hyphens and underscores.
     """
     from difflib import get_close_matches  # slow to import
 
@@ -113,8 +113,8 @@ def instead(word: object, words: Iterable[str]) -> str:
 
 
 def keyword_instead(function: str, keyword: str, known: Iterable[str]) -> str:
-    """The end of a message about a keyword that a function does not take: how it is said here, the
-    one probably meant, or all of them.
+    """The end of a message about a keyword that a function does not take: the name of this option
+    here, the keyword probably meant, or all of them.
     """
     if advice := KEYWORDS.get(keyword):
         return f": {advice.format(function)}"
@@ -136,7 +136,7 @@ def no_attribute(name: str, owner: str, known: Iterable[str], write: str) -> Att
     message = f"{owner} has no attribute {name!r}"
     if not name.startswith("_"):  # Python and other packages ask for those, and expect none
         message = _said(name, [*known], write) or message + did_you_mean(name, known)
-    return AttributeError(message, name=name, obj=None)  # with obj, Python adds a guess of its own
+    return AttributeError(message, name=name, obj=None)  # with obj, Python would add another guess
 
 
 def _said(name: str, known: Collection[str], write: str) -> str:
@@ -150,8 +150,8 @@ def _said(name: str, known: Collection[str], write: str) -> str:
         if call in OF_MODULE and name == ours:
             return f"{name} is a function of the package: {MODULE}{call}"
         if write == MODULE and call in CALLS:
-            told = f"{name} is a method of models" if name == ours else f"{name} is {ours}"
-            return f"{told}: model.{call}, with model = fl.load(source)"
+            text = f"{name} is a method of models" if name == ours else f"{name} is {ours}"
+            return f"{text}: model.{call}, with model = fl.load(source)"
     return ""
 
 
@@ -160,7 +160,7 @@ MODULE = "fl."
 
 def cannot_be_set(name: str, verb: str = "set") -> FrozenInstanceError:
     """The error for an assignment to an attribute of a model, or for deleting it, with the method
-    that gives a changed model, where there is one.
+    that returns a changed model, where there is one.
     """
     method = next((method for method, names in SET_BY.items() if name in names.split()), None)
     changed = f": {method.format(name)} gives a changed one" if method else ""

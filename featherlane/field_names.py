@@ -1,5 +1,5 @@
-"""The names that the field has for what this package has under others: of Pinocchio, MuJoCo, Drake,
-GRiD, Brax, JaxSim, frax and textbooks. Messages about unknown names look here first.
+"""The field's names for functions and options of this package: of Pinocchio, MuJoCo, Drake, GRiD,
+Brax, JaxSim, frax and textbooks. Messages about unknown names look here first.
 """
 
 from __future__ import annotations

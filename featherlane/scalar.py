@@ -1,7 +1,7 @@
 """Functions of one scalar, whatever the scalar is: a float, a NumPy array, a graph node.
 
-A scalar that brings a method of the function's name is asked first; NumPy answers for the rest.
-This is all that the robot half needs in order not to know what it computes with.
+A scalar with a method of the function's name computes by that method; NumPy computes the rest.
+So the robot half does not depend on the kind of scalars that it computes with.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _pi(bits: int) -> int:
 
 @lru_cache(maxsize=4096)
 def sine_cosine(x: float) -> tuple[float, float]:
-    """sin x and cos x of a number, rounded from 100 bits or more: the same on every machine, which
-    those of C libraries and NumPy, with code for each processor, are not. NaN for infinities.
+    """sin x and cos x of a number, rounded from 100 bits or more: the same on every machine, unlike
+    those of C libraries and NumPy, which have code for each processor. NaN for infinities.
     """
     if not isfinite(x):
         return nan, nan
@@ -117,14 +117,14 @@ maximum = _of_two("maximum", "larger of x and y", "maximum", np.maximum)
 
 
 def scale_to_one(x: Scalar) -> Scalar:
-    """The power of two that x times which is from 1 to 2 in magnitude."""
+    """The power of two whose product with x is from 1 to 2 in magnitude."""
     if (method := getattr(x, "scale_to_one", None)) is not None:
         return method()
     return np.ldexp(1.0, 1 - np.frexp(x)[1])
 
 
 def is_zero(x: Scalar) -> bool:
-    """Whether x is the number 0, and not something still to be computed."""
+    """Whether x is the number 0, and not a scalar still to be computed."""
     return isinstance(x, int | float) and x == 0
 
 
@@ -141,8 +141,8 @@ def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
 
 
 def unless_lost(value: Scalar, pivot: Scalar, scale: Scalar) -> Scalar:
-    """The value that a pivot > 0 divides. NaN where of the pivot, left over of numbers as large as
-    `scale`, nothing but their rounding is there: what a singular system gives is not a number.
+    """A value that was divided by a pivot > 0; NaN if the pivot, a difference of numbers as large
+    as `scale`, consists of rounding errors: then the system is singular.
     """
     return select(scale < scale + pivot * ROUNDING, value, np.nan)
 
@@ -152,7 +152,7 @@ def reciprocal(pivot: Scalar, scale: Scalar) -> Scalar:
     return unless_lost(1.0 / pivot, pivot, scale)
 
 
-# What a tracer may be told while an algorithm runs. On floats none of it does anything.
+# Hooks for a tracer of the algorithm that runs. On floats they have no effect.
 
 
 class Tag(NamedTuple):
@@ -171,19 +171,19 @@ class Tag(NamedTuple):
 
 
 class Tracer(Protocol):
-    """The hooks through which an algorithm on traced scalars tells a tracer what it is doing."""
+    """The hooks of a tracer, which an algorithm on traced scalars calls."""
 
     def enter(self, tag: Any) -> None:
-        """Tags what is computed from now on with a place in the algorithm; None ends that."""
+        """Tags later operations with a part of the algorithm; None ends that."""
 
     def call(self, function: Any, *arguments: Any) -> Any:
-        """Stands for function(*arguments)."""
+        """Evaluates function(*arguments), or records a call of it."""
 
     def boundary(self, scalars: Sequence[Scalar]) -> None:
-        """See the function of this name."""
+        """See the function of this name below."""
 
     def within(self, x: Scalar, low: float, high: float) -> None:
-        """See the function of this name."""
+        """See the function of this name below."""
 
 
 tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
@@ -192,10 +192,10 @@ tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 def call(function: Any, *arguments: Any) -> Any:
     """function(*arguments): a step that many links have in common.
 
-    The function uses nothing but its arguments, and neither looks at the values of scalars nor
-    changes what it is given: a tracer may keep it once and note what it is applied to. Arguments
-    and result are nested tuples, lists, dicts and objects of scalars; whole numbers, texts and
-    objects without scalars are part of which step it is.
+    The function uses its arguments alone, and neither reads the values of scalars nor changes its
+    arguments: so a tracer may record it once, and then record only its operands. Arguments and
+    result are nested tuples, lists, dicts and objects of scalars; steps with different whole
+    numbers, texts or objects without scalars are different steps.
     """
     following = tracer.get()
     return function(*arguments) if following is None else following.call(function, *arguments)
@@ -205,7 +205,7 @@ def repeat(
     function: Any, shared: Sequence[Scalar], columns: Sequence[Sequence[Scalar]], tags: Any = ()
 ) -> list:
     """function(shared, column) for each column: lists of scalars to a list of scalars. All columns
-    have one length. tags: where each belongs.
+    have the same length. tags: of each column.
     """
     return [
         at(tag, call, function, shared, column)
@@ -217,7 +217,7 @@ COLUMN = Tag("", "c", -1)
 
 
 def at(tag: Any, function: Any, *arguments: Any) -> Any:
-    """function(*arguments), computed at the place that the tag says."""
+    """function(*arguments), with its operations tagged."""
     if (following := tracer.get()) is None:
         return function(*arguments)
     following.enter(tag)
@@ -227,18 +227,17 @@ def at(tag: Any, function: Any, *arguments: Any) -> Any:
 
 
 def boundary(scalars: Sequence[Scalar]) -> None:
-    """Tells that these few scalars, and the inputs, are all that columns which are repeated later
-    need of what came before: a compiler may compute the rest twice instead of keeping it.
+    """States that everything that later columns (`repeat`) read can be computed from these few
+    scalars and the inputs: a compiler may recompute it instead of keeping it live.
     """
     if (following := tracer.get()) is not None:
         following.boundary(scalars)
 
 
 def within(x: Scalar, low: float, high: float) -> Scalar:
-    """x, with the statement that it is never below `low` or above `high`: what a proof of ranges
-    takes for granted where arithmetic alone gives no bounds, as for the pivots of a matrix that is
-    positive definite. Infinite bounds state nothing. Raises ValueError for bounds in the wrong
-    order.
+    """x, with the statement that it is never below `low` or above `high`: an assumption of proofs
+    of ranges where interval arithmetic alone has no bounds, as for the pivots of a positive
+    definite matrix. Infinite bounds state nothing. Raises ValueError for bounds in the wrong order.
     """
     if not low <= high:
         raise ValueError(f"within got the bounds {low} and {high}: wanted low <= high")

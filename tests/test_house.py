@@ -1,4 +1,6 @@
-"""The package's structure: files import each other without circles, class names stand once."""
+"""The package's structure and words: files import each other without circles, class names stand
+once, names say what values are, and docstrings are sentences.
+"""
 
 import ast
 import re
@@ -14,6 +16,13 @@ from import_graph import circles, floors, imports, trees, upward
 TWICE = [
     "Step", "View",
 ]  # fmt: skip
+# Words for how a value came to be, where a name should say what it is; the number may only shrink.
+# Some 80 are in texts of emitted code, whose names stay.
+WORDS = re.compile(r"\b(?:own|found|given|made|told)\b", re.IGNORECASE)
+MOST_WORDS = 1400
+# Docstrings that begin with a pronoun, not a subject, by folder; the numbers may only shrink
+PRONOUN = re.compile(r"(?:What|Those|That|Where|How)\b")
+MOST_PRONOUNS = {"functions": 16, "api": 4}
 
 
 def test_the_search_finds_a_circle():
@@ -50,3 +59,30 @@ def test_class_names_stand_once():
                 places[node.name].add(name)
     twice = {name: sorted(files) for name, files in places.items() if len(files) > 1}
     assert not twice.keys() - {*TWICE}, twice
+
+
+def test_names_say_what_values_are():
+    texts = (path.read_text("utf-8") for path in (ROOT / "featherlane").rglob("*.py"))
+    assert sum(len(WORDS.findall(text)) for text in texts) <= MOST_WORDS
+
+
+def docstrings(tree):
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = (node for node in ast.walk(tree) if isinstance(node, kinds))
+    return [text for node in nodes if (text := ast.get_docstring(node))]
+
+
+def test_docstrings_begin_with_a_subject_or_a_verb():
+    pronouns = defaultdict(list)
+    for name, tree in trees().items():
+        pronouns[name.partition(".")[0]] += filter(PRONOUN.match, docstrings(tree))
+    many = {
+        room: texts for room, texts in pronouns.items() if len(texts) > MOST_PRONOUNS.get(room, 0)
+    }
+    assert many == {}
+
+
+def test_a_docstring_without_a_subject_is_found():
+    text = 'def f():\n    """What leaves."""\n'
+    assert PRONOUN.match(*docstrings(ast.parse(text)))
+    assert not PRONOUN.match("Whatever leaves.")

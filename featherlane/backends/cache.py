@@ -62,7 +62,7 @@ def folder() -> Path | None:
 @cache
 def facts() -> dict[str, str]:
     """The facts that compiled code depends on besides its key."""
-    from featherlane.backends.package_text import package_hash  # after the package's own import
+    from featherlane.backends.package_text import package_hash  # once the package is imported
 
     return {
         "package": package_hash(),
@@ -128,7 +128,7 @@ def _entry_name(header: bytes) -> str:
 
 def is_replaced() -> bool:
     """Whether the package on disk may differ from the package that was imported."""
-    from featherlane.backends.package_text import last_change  # after the package's own import
+    from featherlane.backends.package_text import last_change  # once the package is imported
 
     return last_change() > _IMPORTED
 

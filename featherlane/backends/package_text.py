@@ -17,7 +17,7 @@ from typing import Any
 def package_hash() -> str:
     """The hash of all modules of this package, from its folder, a zip file or a frozen program.
 
-    Raises ImportError if some module cannot be found.
+    Raises ImportError if a module is missing.
     """
     from hashlib import sha256  # loads OpenSSL
 

@@ -1,8 +1,8 @@
 """The arrays of users' traces: arrays of NumPy whose entries are scalars of a trace, or numbers.
 
 NumPy asks the arrays themselves what its functions do with them (NEP 13 and NEP 18). A universal
-function has one meaning for scalars here, which NumPy's own loops over objects apply entry by entry
-with broadcasting; all others are NumPy's, on arrays of objects, but for those that look at values.
+function has one meaning for scalars here, which NumPy's loops over objects apply entry by entry
+with broadcasting; all others are NumPy's, on arrays of objects, except those that read values.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ def _select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0)
 def _like(fill: Any) -> Callable[..., Any]:
     """Arrays of numbers in which traced values can be stored."""
 
-    def made(a: Any, fill_value: Any = fill, dtype: Any = None, **options: Any) -> Any:
+    def filled(a: Any, fill_value: Any = fill, dtype: Any = None, **options: Any) -> Any:
         check_dtype(dtype)
         shape = options.get("shape")
-        made = np.empty(np.shape(a) if shape is None else shape, object)
-        made[...] = fill_value
-        return made
+        array = np.empty(np.shape(a) if shape is None else shape, object)
+        array[...] = fill_value
+        return array
 
-    return made
+    return filled
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -145,7 +145,7 @@ assert {function.__name__ for function in FUNCTIONS} == {*NOT_UNIVERSAL}
 
 
 def _function(self: Any, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-    """NEP 18: another function of NumPy; its own text runs on arrays of objects."""
+    """NEP 18: another function of NumPy, which runs on arrays of objects."""
     arguments = [_scalar_array(x) if isinstance(x, Node) else x for x in arguments]
     if function in FUNCTIONS:
         return _wrapped(FUNCTIONS[function](*arguments, **options))
@@ -239,10 +239,10 @@ def _of_scalar(self: Node, name: str) -> Any:
     if name not in OF_SCALARS:
         advice = ": leave it out, traced values count as numbers" if name == "item" else ""
         raise AttributeError(f"a traced scalar has no {name!r}{advice}")
-    found = getattr(_scalar_array(self), name)
-    if not callable(found):
-        return _wrapped(found)
-    return lambda *arguments, **options: _wrapped(found(*arguments, **options))
+    attribute = getattr(_scalar_array(self), name)
+    if not callable(attribute):
+        return _wrapped(attribute)
+    return lambda *arguments, **options: _wrapped(attribute(*arguments, **options))
 
 
 Node.__array_ufunc__ = _ufunc
@@ -254,9 +254,9 @@ def array_of(scalars: Sequence[Any], shape: Sequence[int]) -> Any:
     """An array of these scalars in C order; the scalar itself for the shape ()."""
     if not shape:
         return scalars[0]
-    made = np.empty(len(scalars), object)
-    made[:] = scalars
-    return made.reshape(shape).view(TracedArray)
+    array = np.empty(len(scalars), object)
+    array[:] = scalars
+    return array.reshape(shape).view(TracedArray)
 
 
 def is_traced(value: Any) -> bool:
@@ -270,11 +270,11 @@ def is_traced(value: Any) -> bool:
 
 def traced_array(name: str, value: Any) -> np.ndarray:
     """The value as a traced array, of numbers too. Raises TypeError for other than real numbers."""
-    made = object_array(value)
-    for x in made.flat:
+    array = object_array(value)
+    for x in array.flat:
         if not isinstance(x, Node | float | int | np.floating | np.integer | np.bool_):
             raise refused(f"{name} holds {type(x).__name__} {x!r}: wanted real numbers")
-    return made.view(TracedArray)
+    return array.view(TracedArray)
 
 
 def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
@@ -299,9 +299,9 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
 
 def call_graph(graph: Graph, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs of a graph, as traced arrays, for arguments by name of which one is traced."""
-    found = call(graph, **{name: _lists(name, x) for name, x in arguments.items()})
+    values = call(graph, **{name: _lists(name, x) for name, x in arguments.items()})
     outputs = graph.outputs.items()
-    return {name: array_of(_entries(found[name], shape), shape) for name, (shape, _) in outputs}
+    return {name: array_of(_entries(values[name], shape), shape) for name, (shape, _) in outputs}
 
 
 def _lists(name: str, value: Any) -> Any:
@@ -326,7 +326,7 @@ def call_states(graph: Graph, arrays: Mapping[str, np.ndarray], lead: tuple[int,
         return [*call_graph(graph, whole).values()]
     results = [np.empty(lead + out.shape, object) for out in graph.outputs.values()]
     for state in np.ndindex(lead):
-        found = call_graph(graph, {name: x[state] for name, x in whole.items()})
-        for result, value in zip(results, found.values(), strict=True):
+        outputs = call_graph(graph, {name: x[state] for name, x in whole.items()})
+        for result, value in zip(results, outputs.values(), strict=True):
             result[state] = value
     return [result.view(TracedArray) for result in results]

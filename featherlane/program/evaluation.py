@@ -1,4 +1,4 @@
-"""What operations give, on NumPy arrays of one dtype, where no function of NumPy's says it."""
+"""The operations on NumPy arrays of one dtype that no function of NumPy computes."""
 
 from __future__ import annotations
 

@@ -125,12 +125,12 @@ class Graph:
 
     def nodes_of(self, op: str) -> list[int]:
         """The nodes of an operation, in their order."""
-        found, k = list[int](), -1
+        nodes, k = list[int](), -1
         with suppress(ValueError):  # most nodes of long programs are results: no step for each
             while True:
                 k = self.op.index(op, k + 1)
-                found.append(k)
-        return found
+                nodes.append(k)
+        return nodes
 
     def results(self, k: int) -> range:
         """The nodes of the results of a call."""

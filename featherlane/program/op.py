@@ -3,9 +3,9 @@
 `evaluate` is the definition, on NumPy arrays of one dtype; every backend must give the same bits.
 Nothing else in the package may invent an operation. A row has all that is known of an elementary
 function: its derivatives, its symmetry, an exact value, and its `expansion`, the arithmetic that
-stands for it before code is made, so that no backend needs to know it. Two rows have no `evaluate`:
-"call" applies a graph that the program keeps once (see `program.program`), and "result" is one of
-the scalars that it gives.
+replaces it before code is generated, so that no backend needs to know it. Two rows have no
+`evaluate`: "call" applies a graph that the program keeps once (see `program.program`), and "result"
+is one of the scalars that it gives.
 """
 
 from __future__ import annotations
@@ -316,6 +316,6 @@ def elementary(arity: int) -> list[Op]:
 COMMUTES = {"add", "mul"}
 CONDITIONS = frozenset({"less", "less_equal"})  # no numbers: only `select` reads them
 EXPANDED = frozenset(op.name for op in OPS.values() if op.expansion)
-"""Written in terms of the others by `passes.expand`, before code is made."""
+"""Rewritten in terms of the others by `passes.expand`, before code is generated."""
 ARITHMETIC = {op.name for op in OPS.values() if op.evaluate}  # of scalars, to a scalar
 assert all(OPS[name].slopes for name in ARITHMETIC), "every operation has a derivative"

@@ -10,12 +10,12 @@ from featherlane.program.op import ARITHMETIC, COMMUTES
 
 Rule = Callable[..., int]
 FOLDED = {"constant", "neg", "mul", "div"}  # operands by which operations fold
-Places = Mapping[int, int] | Sequence[int]  # by node of one graph, the node of another
+NodeMap = Mapping[int, int] | Sequence[int]  # from nodes of one graph to nodes of another
 
 
 def entered(graph: Graph, into: Graph, k: int, operands: Sequence[int], functions: int = 0) -> int:
-    """Enters node k of a graph, with these operands, into another one. functions: what is added to
-    the numbers of functions.
+    """Enters node k of a graph, with these operands, into another one. functions: an offset added
+    to the numbers of functions.
     """
     op, value = graph.op[k], graph.value[k]
     if op == "call":
@@ -28,81 +28,84 @@ def entered(graph: Graph, into: Graph, k: int, operands: Sequence[int], function
 
 
 def copied(graph: Graph, into: Graph, inputs: Mapping[Any, int], tagged: bool = True) -> list[int]:
-    """Enters the nodes of a graph into another one, where `inputs`, by (name, position), stand for
-    its own inputs; gives the place of each. tagged: whether nodes keep their tags.
+    """Enters the nodes of a graph into another one, and returns the new node of each. inputs: nodes
+    that replace the graph's inputs, by (name, position). tagged: whether nodes keep their tags.
     """
-    place: list[int] = []
+    node_map: list[int] = []
     tag = into.current_tag
     for k, op in enumerate(graph.op):
         if tagged:
             into.current_tag = graph.tag[k]
         if op == "input" and graph.value[k] in inputs:
-            place.append(inputs[graph.value[k]])
+            node_map.append(inputs[graph.value[k]])
         else:
-            place.append(entered(graph, into, k, [place[a] for a in graph.args[k]]))
+            node_map.append(entered(graph, into, k, [node_map[a] for a in graph.args[k]]))
     into.current_tag = tag
-    return place
+    return node_map
 
 
-def placed(outputs: Mapping[str, Output], place: Places) -> dict[str, Output]:
-    """The outputs of a graph whose nodes are at other places."""
+def placed(outputs: Mapping[str, Output], node_map: NodeMap) -> dict[str, Output]:
+    """The outputs of a graph whose nodes have new numbers."""
     return {
-        name: Output(shape, tuple([place[k] for k in nodes]))
+        name: Output(shape, tuple([node_map[k] for k in nodes]))
         for name, (shape, nodes) in outputs.items()
     }
 
 
 def rewrite(graph: Graph, rules: Mapping[Any, Rule]) -> Graph:
-    """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or as it was.
+    """A copy with its live nodes only, each entered by its rule(new_graph, *operands) or unchanged.
 
-    A rule is for an operation, by its name, or for one node, by its number. Nodes were
-    folded when they were entered: only those are again whose operands a rule has made foldable.
+    A rule is for an operation, by its name, or for one node, by its number. Nodes were folded when
+    they were entered: they are folded again only if a rule has changed an operand to a foldable
+    one.
     """
     new, needed, same = Graph(), graph.live(), [False] * len(graph)
     new.inputs = dict(graph.inputs)
-    place: dict[int, int] = {}
+    node_map: dict[int, int] = {}
     enter = {op: getattr(new, op) for op in ARITHMETIC}
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         if not needed[k]:
             continue
         new.current_tag = graph.tag[k]
-        operands = [place[a] for a in args]
+        operands = [node_map[a] for a in args]
         if rule := rules.get(k) or rules.get(op):
-            place[k] = rule(new, *operands)
-            same[k] = new.op[place[k]] not in FOLDED
+            node_map[k] = rule(new, *operands)
+            same[k] = new.op[node_map[k]] not in FOLDED
         elif op not in enter:
-            place[k] = entered(graph, new, k, operands)
+            node_map[k] = entered(graph, new, k, operands)
             same[k] = True
         elif all(same[a] for a in args):
-            place[k] = new.node(op, *operands)
+            node_map[k] = new.node(op, *operands)
             same[k] = True
         else:
-            place[k] = enter[op](*operands)
-            same[k] = new.op[place[k]] == op
-    new.outputs = placed(graph.outputs, place)
+            node_map[k] = enter[op](*operands)
+            same[k] = new.op[node_map[k]] == op
+    new.outputs = placed(graph.outputs, node_map)
     for k, bounds in graph.facts.items():
-        if k in place:
-            new.state(place[k], *bounds)
+        if k in node_map:
+            new.state(node_map[k], *bounds)
     return new
 
 
 def simplify(graph: Graph, order: Iterable[int] | None = None) -> Graph:
     """A copy with its live nodes only, in the sequence `order`, which must be one of evaluation.
 
-    Nothing is folded: nodes were when they were entered.
+    Nothing is folded: nodes were folded when they were entered.
     """
     needed, kept = graph.live(), list[int]()
     for k in range(len(graph)) if order is None else order:
         if needed[k] and graph.op[k] != "result":
             kept += (k, *graph.results(k)) if graph.op[k] == "call" else (k,)
-    place, args = [-1] * len(graph), list[tuple[int, ...]]()
+    node_map, args = [-1] * len(graph), list[tuple[int, ...]]()
     for n, k in enumerate(kept):
-        place[k] = n
-        own = tuple([place[a] for a in graph.args[k]])
-        args.append(own[::-1] if graph.op[k] in COMMUTES and own[0] > own[1] else own)
+        node_map[k] = n
+        operands = tuple([node_map[a] for a in graph.args[k]])
+        args.append(
+            operands[::-1] if graph.op[k] in COMMUTES and operands[0] > operands[1] else operands
+        )
     columns: dict[str, Any] = {
         name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")
     }
-    columns["facts"] = {place[k]: x for k, x in graph.facts.items() if place[k] >= 0}
-    outputs = placed(graph.outputs, place)
+    columns["facts"] = {node_map[k]: x for k, x in graph.facts.items() if node_map[k] >= 0}
+    outputs = placed(graph.outputs, node_map)
     return graph.replaced(args=args, inputs=dict(graph.inputs), outputs=outputs, **columns)

@@ -97,8 +97,8 @@ INSTEAD = {  # what to write for functions that no graph can compute, or that ha
 
 def not_in_traces(name: str) -> TypeError:
     exist = f"traces have {', '.join(sorted({*SCALARS, *NOT_UNIVERSAL}))}"
-    told = INSTEAD.get(name.split(".")[-1], f"docs/traces.md has the operations; {exist}")
-    return refused(f"np.{name} of traced values: {told}")
+    advice = INSTEAD.get(name.split(".")[-1], f"docs/traces.md has the operations; {exist}")
+    return refused(f"np.{name} of traced values: {advice}")
 
 
 # What universal functions are for scalars
@@ -108,9 +108,9 @@ def _method(name: str) -> Scalars:
     return lambda x: getattr(x, name)()
 
 
-def _either(own: str, reflected: str) -> Scalars:
+def _either(method: str, reflected: str) -> Scalars:
     def of_two(x: Any, y: Any) -> Any:
-        return getattr(x, own)(y) if isinstance(x, Node) else getattr(y, reflected)(x)
+        return getattr(x, method)(y) if isinstance(x, Node) else getattr(y, reflected)(x)
 
     return of_two
 
@@ -189,11 +189,11 @@ def apply(name: str, *scalars: Any) -> Any:
 
 
 def object_array(x: Any) -> Any:
-    """An array of objects, that is none of ours: NumPy itself computes with it."""
-    if isinstance(x, Node):  # NumPy asks a scalar of ours as it asks our arrays
-        made = np.empty((), object)
-        made[()] = x
-        return made
+    """A plain array of objects, with which NumPy itself computes."""
+    if isinstance(x, Node):  # NumPy would dispatch a traced scalar as it does traced arrays
+        array = np.empty((), object)
+        array[()] = x
+        return array
     return np.asarray(x).astype(object, copy=False)
 
 

@@ -73,7 +73,7 @@ def object_type(mujoco: Any, kind: str) -> Any:
 def compiled(
     document: Element, text: str | bytes, path: str | None, every: bool = False
 ) -> CompiledMjcf:
-    """Compiles an MJCF text, or the file at `path`, whose includes and meshes are then found.
+    """Compiles an MJCF text, or the file at `path`, whose includes and meshes are then looked up.
 
     Assets that cannot be read have stand-ins where no inertia depends on them. every: the inertia
     of bodies on the ground counts, too. Raises ModelError with MuJoCo's complaint.

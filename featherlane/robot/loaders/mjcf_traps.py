@@ -47,7 +47,7 @@ BUFFER = (("nsample",), 1e6)  # the same of any sensor or actuator
 def whole(document: Element, path: str | None) -> Element:
     """Returns an MJCF document with the elements of included files inside each <include>.
 
-    Raises ModelError for files that MuJoCo must not read. Files that cannot be found are left to
+    Raises ModelError for files that MuJoCo must not read. Missing files are left to
     MuJoCo's error.
     """
     reader = _Reader(os.path.dirname(path or ""))

@@ -18,7 +18,7 @@ FOLDERS = 5_000  # folders that one look-up opens at most
 class PackageFinder:
     """Finds packages in the user's folders, around a file, and where ROS looks for them.
 
-    missing: the packages that were not found.
+    missing: the unknown packages.
     """
 
     def __init__(

@@ -140,7 +140,7 @@ class _Arguments(dict[str, str]):
 def expanded(document: Element, path: str | None, options: Expansion) -> Element:
     """Returns a document as xacro expands it; its source says that it is the expanded text.
 
-    path: the document's file, beside which its includes are found. Raises ModelError with the
+    path: the document's file, in whose folder its includes are. Raises ModelError with the
     message of xacro, file, line and macro, and for arguments that the file does not have.
     """
     xacrodoc = _xacrodoc((uses_xacro(document) or document).error(EXPAND))
