@@ -1,4 +1,4 @@
-"""What a WebAssembly library says of its robot, and the functions that its page calls."""
+"""The description of a robot in a WebAssembly library, and the functions that its page calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_page(named: Mapping[str, str | Graph], model: Model) -> dict[str, str |
 
 
 def facts(model: Model | None, name: str) -> dict[str, Any]:
-    """What a module says of itself in JSON: the robot's card, its coordinates, its figure."""
+    """The description of a module in JSON: the robot's card, its coordinates, its figure."""
     import featherlane
 
     entries: dict[str, Any] = {"name": name, "featherlane": featherlane.__version__}

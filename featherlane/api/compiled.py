@@ -111,9 +111,9 @@ class Compiled(model.Robot):
             check_not_negative(self, name, params)
         at: tuple[str, ...] = ()
         if isinstance(f_ext, Mapping):
-            own = input_names(Variant(name, method=None, **options))[: len(arrays)]
-            told = (*own, *names)
-            others = dict(zip(told, (*arrays, *values), strict=True))
+            leading = input_names(Variant(name, method=None, **options))[: len(arrays)]
+            labels = (*leading, *names)
+            others = dict(zip(labels, (*arrays, *values), strict=True))
             at, f_ext = stacked(f_ext, others) if f_ext else ((), None)
         if f_ext is not None:
             arrays = (*arrays, f_ext)
@@ -137,5 +137,5 @@ class Compiled(model.Robot):
         **options: Any,
     ) -> Any:
         """Calls that function. wrenches: f_ext and f_ext_frame, where the function takes them."""
-        function, given = self._bound(name, arrays, params, *wrenches, **options)
-        return function(*given, out=out, threads=threads)
+        function, inputs = self._bound(name, arrays, params, *wrenches, **options)
+        return function(*inputs, out=out, threads=threads)

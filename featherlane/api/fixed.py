@@ -49,7 +49,7 @@ Sampled = Callable[[], tuple[Mapping[str, np.ndarray], Bounds]]  # gives states,
 
 
 class Formats(NamedTuple):
-    """What the name of a format says. kind: PROVED, FITTED, or the name itself if it is one of all
+    """A format by its name. kind: PROVED, FITTED, or the name itself if it is one of all
     signals. data, small: bits of signals, and of constants, sines and cosines.
     """
 

@@ -190,7 +190,7 @@ def _columns(
 
 
 class _Inputs(NamedTuple):
-    """What a call brings, in one dtype, with the leading dimensions as one."""
+    """The inputs of a call, in one dtype, with the leading dimensions as one."""
 
     lead: tuple[int, ...]
     q0: np.ndarray  # (B, nq)

@@ -249,8 +249,8 @@ class Model(
         if plain and a is not None:
             return self._forward_dynamics_derivatives_at(q, v, a, out=out, threads=threads)
         name = "forward_dynamics_derivatives" + ("" if a is None else "_at")
-        given = q, v, tau if a is None else a
-        return self._call(name, given, params, out, threads, f_ext, f_ext_frame)
+        arrays = q, v, tau if a is None else a
+        return self._call(name, arrays, params, out, threads, f_ext, f_ext_frame)
 
     def _forward_dynamics_derivatives_at(
         self, q: Any, v: Any, a: Any, *, out: Any = None, threads: Threads = None
@@ -275,29 +275,29 @@ class Model(
         self, known: Arrays, more: Arrays, out: Any, threads: Threads
     ) -> ForwardDynamicsDerivatives:
         """The derivatives from q, v, a and M^-1, which goes through unchanged."""
-        function, given = self._bound(FROM_INVERSE, known, *more)
+        function, arrays = self._bound(FROM_INVERSE, known, *more)
         minv = known[3]
         if out is None:
-            da_dq, da_dv = function(*given, threads=threads)
+            da_dq, da_dv = function(*arrays, threads=threads)
             return _with_inverse(da_dq, da_dv, minv, fresh(da_dq.shape, da_dq.dtype))
         shapes = self.function("forward_dynamics_derivatives")
-        da_dq, da_dv, da_dtau = shapes.results(out, *function.batch_of(*given))
+        da_dq, da_dv, da_dtau = shapes.results(out, *function.batch_of(*arrays))
         if any(np.may_share_memory(minv, x) for x in (da_dq, da_dv)):
             minv = np.array(minv)
-        function(*given, out=(da_dq, da_dv), threads=threads)
+        function(*arrays, out=(da_dq, da_dv), threads=threads)
         return _with_inverse(da_dq, da_dv, minv, da_dtau)
 
     def _from_known_on_gpu(
         self, known: Arrays, more: Arrays, out: Any
     ) -> ForwardDynamicsDerivatives:
-        """The same with arrays on a GPU, of which none is copied: da_dtau is minv itself."""
+        """`_from_known` with arrays on a GPU, of which none is copied: da_dtau is minv itself."""
         if out is not None:
             raise TypeError(
                 "out= and minv= together on a GPU: use model.function("
                 f"{FROM_INVERSE!r}), whose out= takes da_dq and da_dv"
             )
-        function, given = self._bound(FROM_INVERSE, known, *more)
-        da_dq, da_dv = function(*given)
+        function, arrays = self._bound(FROM_INVERSE, known, *more)
+        da_dq, da_dv = function(*arrays)
         return ForwardDynamicsDerivatives(da_dq, da_dv, known[3])
 
 

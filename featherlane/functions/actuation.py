@@ -29,11 +29,11 @@ class Actuator(NamedTuple):
 
     @property
     def is_servo(self) -> bool:
-        """Whether the force depends on the joint's own position or velocity."""
+        """Whether the force depends on the joint's position or velocity."""
         return any(self.bias[1:])
 
     def effort(self, u: Scalar, q: Sequence[Scalar], v: Sequence[Scalar]) -> Scalar:
-        """Returns f before it is clipped; of q and v, servos read their own entries."""
+        """Returns f before it is clipped; of q and v, servos read the entries of their joint."""
         constant, by_position, by_velocity = self.bias
         f = _clipped(u, self.control)
         f = f if self.gain == 1.0 else self.gain * f
@@ -61,7 +61,9 @@ class Actuation(NamedTuple):
 
     @property
     def has_servos(self) -> bool:
-        """Whether forces depend on the state, so that each stage of an integrator has its own."""
+        """Whether forces depend on the state, so that they differ between the stages of an
+        integrator.
+        """
         return any(actuator.is_servo for actuator in self.actuators)
 
     def forces(

@@ -108,28 +108,28 @@ def lead_of(
     explain(name, shape): the likely confusion behind a wrong shape. Raises ValueError for wrong
     core shapes, and for leading dimensions that do not broadcast or are more than `most`.
     """
-    given = dict(zip(inputs, (array.shape for array in arrays), strict=True))
+    shapes = dict(zip(inputs, (array.shape for array in arrays), strict=True))
 
     def hint(name: str, shape: tuple[int, ...]) -> str:
-        return _exchanged(name, given, inputs) or explain(name, shape)
+        return _exchanged(name, shapes, inputs) or explain(name, shape)
 
-    leads = [_lead(name, given[name], core, hint, most) for name, core in inputs.items()]
+    leads = [_lead(name, shapes[name], core, hint, most) for name, core in inputs.items()]
     if all(lead == leads[0] for lead in leads):  # saves a microsecond
         return leads[0] if leads else ()
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
-        told = ", ".join(f"{name} {lead}" for name, lead in zip(inputs, leads, strict=True))
-        raise ValueError(f"the leading dimensions do not broadcast: {told}") from None
+        leads_text = ", ".join(f"{name} {lead}" for name, lead in zip(inputs, leads, strict=True))
+        raise ValueError(f"the leading dimensions do not broadcast: {leads_text}") from None
 
 
-def _exchanged(name: str, given: Shapes, inputs: Shapes) -> str:
+def _exchanged(name: str, shapes: Shapes, inputs: Shapes) -> str:
     """Says so where an array with a wrong shape has the shape of another input, and that one's
     array has the shape that was wanted here.
     """
 
     def fits(array: str, core: tuple[int, ...]) -> bool:
-        shape = given[array]
+        shape = shapes[array]
         return shape[len(shape) - len(core) :] == core if core else not shape
 
     for other, core in inputs.items():
@@ -153,26 +153,26 @@ def _lead(
 
 def one_each(out: Any, outputs: Shapes) -> tuple[Any, ...]:
     """Returns the arrays of `out=`. Raises ValueError unless there is one for each result."""
-    given = tuple(out) if isinstance(out, tuple | list) else (out,)
-    if len(given) != len(outputs):
+    results = tuple(out) if isinstance(out, tuple | list) else (out,)
+    if len(results) != len(outputs):
         wanted = f"wanted {len(outputs)}: {', '.join(outputs)}"
-        raise ValueError(f"out has {len(given)} arrays, {wanted}")
-    return given
+        raise ValueError(f"out has {len(results)} arrays, {wanted}")
+    return results
 
 
 def results(
     out: Any, outputs: Shapes, lead: tuple[int, ...], dtype: np.dtype
 ) -> tuple[np.ndarray, ...]:
     """Returns the caller's arrays for the results, checked."""
-    given = one_each(out, outputs)
-    for array, (name, core) in zip(given, outputs.items(), strict=True):
+    arrays = one_each(out, outputs)
+    for array, (name, core) in zip(arrays, outputs.items(), strict=True):
         _check_result(name, array, lead + core, dtype)
-    for i, array in enumerate(given):
-        if any(np.may_share_memory(array, other) for other in given[:i]):
+    for i, array in enumerate(arrays):
+        if any(np.may_share_memory(array, other) for other in arrays[:i]):
             raise ValueError(
                 "out names the same memory twice: each result needs an array of its own"
             )
-    return given
+    return arrays
 
 
 def _check_result(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -244,9 +244,9 @@ def check_every(every: Any, steps: int) -> int:
     return int(every)
 
 
-def steps_of(name: str, given: Mapping[str, Any]) -> dict[str, int]:
+def steps_of(name: str, arguments: Mapping[str, Any]) -> dict[str, int]:
     """Returns the options of a function that the shapes of its arrays say: of a rollout."""
     if name != "rollout":
         return {}
-    steps = rows("tau", given["tau"])
-    return {"steps": steps, "every": check_every(given.get("every", 1), steps)}
+    steps = rows("tau", arguments["tau"])
+    return {"steps": steps, "every": check_every(arguments.get("every", 1), steps)}

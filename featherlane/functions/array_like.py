@@ -15,7 +15,7 @@ class _HasArray(Protocol):
 
 
 class _HasUfunc(Protocol):
-    """Arrays that compute NumPy's functions on their own."""
+    """Arrays that compute NumPy's functions themselves."""
 
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any: ...
 

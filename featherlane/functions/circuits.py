@@ -43,9 +43,9 @@ def _from_half(algorithm: Algorithm) -> Algorithm:
 def _in_body_axes(algorithm: Algorithm) -> Algorithm:
     """The algorithm without `fixed`: wrenches turn with their bodies, see `algorithm_of`."""
 
-    def run(*given: Any, fixed: Any = None, **options: Any) -> Any:
+    def run(*inputs: Any, fixed: Any = None, **options: Any) -> Any:
         assert fixed is None, "wrenches are in the axes of bodies"
-        return algorithm(*given, **options)
+        return algorithm(*inputs, **options)
 
     return run
 
@@ -91,7 +91,7 @@ CIRCUITS: dict[str, dict[str, Algorithm]] = {
 def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool) -> str | None:
     """Returns the algorithm of a function by name, None if it has one alone. asked: the user's
     choice; else the first, or, of formats that are `proved`, the one that states bounds. Joints
-    that share coordinates have the package's own choice. Raises ValueError for an unknown name, and
+    that share coordinates have the package's choice. Raises ValueError for an unknown name, and
     for what joints that share coordinates do not have.
     """
     known, coupled = CIRCUITS.get(variant.name, {}), tree_of(model).coupled
@@ -135,8 +135,8 @@ def circuit_graph(model: Robot, variant: Variant, algorithm: str | None, inputs:
 def mass_bounds_of(model: Robot, inputs: Bounds) -> MassBounds:
     """Returns what mechanics tells of M^-1, with the largest M_kk by intervals."""
     graph = prepared(with_rotations(model, dynamics_graph(model, Variant("mass_matrix"))))
-    found, n = intervals(graph, inputs), model.nv
-    diagonal = [found[k] for k in graph.outputs["M"].nodes[:: n + 1]]
+    bounds, n = intervals(graph, inputs), model.nv
+    diagonal = [bounds[k] for k in graph.outputs["M"].nodes[:: n + 1]]
     q = [inputs["q", i] for i in range(model.nq)]
     largest = [x.hull.high for x in diagonal if x is not None]
     return mass_bounds(model, largest, ([x.low for x in q], [x.high for x in q]))

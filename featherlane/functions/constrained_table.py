@@ -33,8 +33,8 @@ def _of_actuated(
     tree: Tree, *inputs: Any, actuation: Actuation, fixed: Any = None, **options: Any
 ) -> tuple[Any, ...]:
     """Constrained inverse dynamics with the joints of an actuation."""
-    given: dict[str, Any] = {**options, "actuated": [x.freedom for x in actuation.actuators]}
-    return algorithms.constrained_inverse_dynamics(tree, *inputs, **given)
+    extended: dict[str, Any] = {**options, "actuated": [x.freedom for x in actuation.actuators]}
+    return algorithms.constrained_inverse_dynamics(tree, *inputs, **extended)
 
 
 ROWS_OF: Size = ("rows",)  # of constraints

@@ -48,26 +48,26 @@ def with_constraints(
     if not isinstance(constraints, Constraints):
         kind = type(constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) returns")
-    given = ConstraintInputs(constraints, active is not None, anchors is not None)
-    return given, tuple(x for x in (active, anchors) if x is not None)
+    built = ConstraintInputs(constraints, active is not None, anchors is not None)
+    return built, tuple(x for x in (active, anchors) if x is not None)
 
 
-def check_anchors(given: ConstraintInputs, positions: bool) -> None:
+def check_anchors(inputs: ConstraintInputs, positions: bool) -> None:
     """Raises ValueError for gains of position without anchors, and for anchors without gains.
     positions: whether the function reads positions whatever the gains.
     """
-    c = given.constraints
+    c = inputs.constraints
     held = [
         i for i, place in enumerate(c.places) if isinstance(place, FramePair) and place.anchored
     ]
     pulled = held if positions else [i for i in held if c.kp[i]]
-    if pulled and not given.anchors:
+    if pulled and not inputs.anchors:
         why = "its position in the world" if positions else f"kp = {c.kp[pulled[0]]:g}"
         raise ValueError(
             f"anchors is missing: {c.names[pulled[0]]} has {why}, which is measured from a "
             f"placement [x y z, qx qy qz qw] in anchors (..., {c.count}, 7)"
         )
-    if given.anchors and not pulled:
+    if inputs.anchors and not pulled:
         raise ValueError(
             "anchors has no effect: no constraint to the world has kp; give kp to "
             "model.constraints(...), or no anchors"

@@ -75,8 +75,8 @@ def copied(function: Function, device: str | None) -> Function:
     """
     if device is None or device == "cpu":
         return function
-    found = re.fullmatch(r"cuda(?::(\d{1,4}))?", device) if isinstance(device, str) else None
-    if found is None:
+    match = re.fullmatch(r"cuda(?::(\d{1,4}))?", device) if isinstance(device, str) else None
+    if match is None:
         wanted = "wanted 'cpu', 'cuda' or, of several, 'cuda:1'"
         raise ValueError(f"device is {device!r}: {wanted}{did_you_mean(device, ('cpu', 'cuda'))}")
-    return CopiedFunction(function, int(found[1] or 0))
+    return CopiedFunction(function, int(match[1] or 0))

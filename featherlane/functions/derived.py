@@ -1,6 +1,6 @@
 """Functions that no algorithm computes: derivatives of the graphs of other functions.
 
-Each is traced as an algorithm is, and calls graphs that `program/derivatives/graphs` made. The
+Each is traced as an algorithm is, and calls graphs of `program/derivatives/graphs`. The
 derivatives by q are taken in the tangent space, along dq/dt = N(q) v.
 """
 
@@ -18,7 +18,7 @@ from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BODY_PARAMETERS, parameter_value
 
-Given = dict[str, Any]  # inputs by name, as nested lists of traced scalars
+TracedInputs = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
 
 
@@ -29,14 +29,16 @@ def with_parameter(variant: Variant, p: str) -> Variant:
     return variant._replace(name="inverse_dynamics", parameters=(*others, p), wrt=None)
 
 
-def parameter_derivatives(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def parameter_derivatives(
+    model: Robot, variant: Variant, inputs: TracedInputs, graphs: Graphs
+) -> TracedInputs:
     """Returns dtau/dp, nv x the entries of the parameter p, in reverse mode: one sweep for each
     entry of tau, through the bodies that its joint carries.
     """
     p = str(variant.wrt)
     base = graphs(with_parameter(variant, p))
-    value = {p: parameter_value(model, p).tolist()}  # the model's own, if p is no input
-    rows = call(jacobian(base, "tau", p, "reverse"), **value | given)[f"dtau_d{p}"]
+    value = {p: parameter_value(model, p).tolist()}  # the model's, if p is no input
+    rows = call(jacobian(base, "tau", p, "reverse"), **value | inputs)[f"dtau_d{p}"]
     return {"dtau": [_flat(row) for row in rows]}
 
 
@@ -44,16 +46,18 @@ def _flat(row: Any) -> list[Any]:
     return [x for part in row for x in _flat(part)] if isinstance(row, list) else [row]
 
 
-def second_derivatives(model: Robot, variant: Variant, given: Given, graphs: Graphs) -> Given:
+def second_derivatives(
+    model: Robot, variant: Variant, inputs: TracedInputs, graphs: Graphs
+) -> TracedInputs:
     """Returns derivatives along one direction: of dtau/dq, dtau/dv, M by q, and of dtau/dv by v."""
-    direction = given.pop("direction")
+    direction = inputs.pop("direction")
     first = graphs(variant._replace(name="inverse_dynamics_derivatives"))
     mass = graphs(Variant("mass_matrix", parameters=variant.parameters))
-    given["q_direction"] = configuration_rate(model, given["q"], direction)
-    given["v_direction"] = direction
+    inputs["q_direction"] = configuration_rate(model, inputs["q"], direction)
+    inputs["v_direction"] = direction
 
     def along(graph: Graph, of: str, wrt: str) -> Any:
-        return call(directional(graph, of, wrt), **given)[f"{of}_direction"]
+        return call(directional(graph, of, wrt), **inputs)[f"{of}_direction"]
 
     return {
         "d2tau_dqdq": along(first, "dtau_dq", "q"),
@@ -64,8 +68,14 @@ def second_derivatives(model: Robot, variant: Variant, given: Given, graphs: Gra
 
 
 def hessian_product(
-    of: str, third: str, out: str, model: Robot, variant: Variant, given: Given, graphs: Graphs
-) -> Given:
+    of: str,
+    third: str,
+    out: str,
+    model: Robot,
+    variant: Variant,
+    inputs: TracedInputs,
+    graphs: Graphs,
+) -> TracedInputs:
     """Returns the derivative along one direction of the gradient of weights . f by (q, v, third),
     where f is the output `out` of the function `of`: reverse mode, then forward mode.
     """
@@ -79,18 +89,18 @@ def hessian_product(
 
     shapes = {**base.inputs, weight: (model.nv,)}
     graph = trace(gradient, shapes)
-    given[weight] = given.pop("weights")
-    direction, n = given.pop("direction"), model.nv
+    inputs[weight] = inputs.pop("weights")
+    direction, n = inputs.pop("direction"), model.nv
     directions = {x: direction[k * n : (k + 1) * n] for k, x in enumerate(wanted)}
-    directions["q"] = configuration_rate(model, given["q"], directions["q"])
+    directions["q"] = configuration_rate(model, inputs["q"], directions["q"])
     product = [0.0] * (3 * model.nv)
     for x, direction in directions.items():
-        share = call(directional(graph, "g", x), **given, **{f"{x}_direction": direction})
+        share = call(directional(graph, "g", x), **inputs, **{f"{x}_direction": direction})
         product = [p + s for p, s in zip(product, share["g_direction"], strict=True)]
     return {"product": product}
 
 
-DERIVE: dict[str, Callable[[Robot, Variant, Given, Graphs], Given]] = {
+DERIVE: dict[str, Callable[[Robot, Variant, TracedInputs, Graphs], TracedInputs]] = {
     "inverse_dynamics_parameter_derivatives": parameter_derivatives,
     "inverse_dynamics_second_derivatives": second_derivatives,
     "inverse_dynamics_hessian_product": partial(hessian_product, "inverse_dynamics", "a", "tau"),

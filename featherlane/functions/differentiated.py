@@ -88,7 +88,7 @@ def graph_of(op: Operation) -> Graph:
 
 def _solved(op: Operation) -> Graph:
     """A derivative of forward dynamics: that of inverse dynamics at the same state, solved with the
-    mass matrix, in fewer operations than the articulated-body algorithm's own derivative.
+    mass matrix, in fewer operations than the derivative of the articulated-body algorithm.
 
     ID(q, v, FD(q, v, tau)) = tau, so M da = dtau - dID; its transpose weights ID with -M^-1 w.
     """
@@ -101,26 +101,26 @@ def _solved(op: Operation) -> Graph:
     of = (tangents if mode == TANGENTS else adjoints)(inverse, others, prefix)
 
     def along(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip(op.inputs, inputs, strict=True))
-        force = given.get(f"{prefix}tau", [0.0] * op.model.nv)
+        values = dict(zip(op.inputs, inputs, strict=True))
+        force = values.get(f"{prefix}tau", [0.0] * op.model.nv)
         if others:
-            a = call(forward, **given)["a"]
-            moved = call(of, **given, a=a)[f"{prefix}tau"]
+            a = call(forward, **values)["a"]
+            moved = call(of, **values, a=a)[f"{prefix}tau"]
             force = [t - m for t, m in zip(force, moved, strict=True)]
-        return {f"{prefix}a": call(solve, **given, d_tau=force)["d_a"]}
+        return {f"{prefix}a": call(solve, **values, d_tau=force)["d_a"]}
 
     def weighted(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip(op.inputs, inputs, strict=True))
-        force = call(solve, **given, d_tau=given[f"{prefix}a"])["d_a"]
-        made = {f"{prefix}tau": force}
+        values = dict(zip(op.inputs, inputs, strict=True))
+        force = call(solve, **values, d_tau=values[f"{prefix}a"])["d_a"]
+        gradients = {f"{prefix}tau": force}
         if others:
-            a = call(forward, **given)["a"]
+            a = call(forward, **values)["a"]
             weight = {f"{prefix}tau": [-x for x in force]}
-            made |= call(of, **given, a=a, **weight)
-        return {prefix + x: made[prefix + x] for x in wrt}
+            gradients |= call(of, **values, a=a, **weight)
+        return {prefix + x: gradients[prefix + x] for x in wrt}
 
     return trace(along if mode == TANGENTS else weighted, op.inputs)
 
 
 DERIVATIVES: dict[str, Callable[[Operation], Graph]] = {"forward_dynamics": _solved}
-"""First derivatives that are cheaper than differentiating the function's own graph."""
+"""First derivatives that are cheaper than differentiating the function's graph."""

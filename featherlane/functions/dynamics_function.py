@@ -1,4 +1,4 @@
-"""What a function of robots is: a row of the table has all that the package knows of one."""
+"""A function of robots, as data: a row of the table has all that the package knows of one."""
 
 from __future__ import annotations
 

@@ -182,6 +182,6 @@ def _entry_point() -> jit.MachineCode:
 
 def _text_signature(method: Any) -> str:
     """Returns the signature as CPython reads it from the documentation of built-in methods."""
-    told = inspect.signature(method)
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in told.parameters.values()]
+    signature = inspect.signature(method)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     return str(inspect.Signature(plain)).replace("(self", "($self", 1)

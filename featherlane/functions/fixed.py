@@ -26,9 +26,9 @@ PART = 1 << 16  # states at a time, whose integers need memory
 
 
 class Report(NamedTuple):
-    """What happened in a call. overflows: in how many states each node of `datapath.graph`
+    """Overflows and clamps of a call. overflows: in how many states each node of `datapath.graph`
     overflowed. clamped: in how many states each node was clamped: to bounds that are proved of its
-    exact value, which brings it nearer, or to a range that is given of it. saturated: entries of
+    exact value, which brings it nearer, or to a range that the user states. saturated: entries of
     each input that were beyond its format. lost: states whose results are NaN, since a pivot was
     lost to rounding or an input was NaN.
     """
@@ -108,8 +108,8 @@ class FixedFunction(Function):
         """
         try:
             with np.errstate(invalid="ignore"):  # infinite bounds times 0
-                found = error_bounds(self.datapath, self._bounds())
-                return {name: found[name] for name in self.outputs}
+                bounds = error_bounds(self.datapath, self._bounds())
+                return {name: bounds[name] for name in self.outputs}
         except CompileError:  # of a divisor whose interval contains 0
             return dict.fromkeys(self.outputs, math.inf)
 
@@ -144,38 +144,38 @@ class FixedFunction(Function):
         core = len(next(iter(self.outputs.values())))
         lead = out[0].shape[: out[0].ndim - core]
         states = math.prod(lead)
-        given = {
+        inputs = {
             name: np.broadcast_to(x, lead + shape).reshape(states, *shape)
             for (name, shape), x in zip(self.inputs.items(), arrays, strict=True)
         }
         report = Report(states, Counter(), Counter(), Counter(), 0)
-        made = [
+        results = [
             np.empty((states, *shape), x.dtype)
             for x, shape in zip(out, self.outputs.values(), strict=True)
         ]
         for start in range(0, states, PART):
             part = slice(start, start + PART)
-            rows = {name: x[part] for name, x in given.items()}
-            report = self._of_part(datapath, rows, [x[part] for x in made], report)
-        for x, result in zip(made, out, strict=True):
+            rows = {name: x[part] for name, x in inputs.items()}
+            report = self._of_part(datapath, rows, [x[part] for x in results], report)
+        for x, result in zip(results, out, strict=True):
             result[...] = x.reshape(result.shape)
         self.report = report
 
     def _of_part(
         self,
         datapath: Datapath,
-        given: dict[str, np.ndarray],
+        inputs: dict[str, np.ndarray],
         out: Sequence[np.ndarray],
         report: Report,
     ) -> Report:
         """Fills the results of some states, and returns the report with what happened in them."""
-        integers, saturated = quantised(datapath, given)
+        integers, saturated = quantised(datapath, inputs)
         results = self._integers(integers)
         numbers = floats(datapath, results.integers)
         lost = np.zeros(results.states, bool)
         if LOST in numbers:
             lost |= numbers[LOST][..., 0] > 0
-        for x in given.values():
+        for x in inputs.values():
             lost |= np.isnan(x.reshape(results.states, -1)).any(-1)
         for name, x in zip(self.outputs, out, strict=True):
             x[...] = numbers[name]
@@ -189,12 +189,12 @@ class FixedFunction(Function):
         )
 
     def errors(self, *arrays: Any, **named: Any) -> Errors:
-        """Returns the differences from float64 at states, given as in a call."""
-        found, exact = (f(*arrays, **named) for f in (self, self._function))
+        """Returns the differences from float64 at states, which are passed as in a call."""
+        results, exact = (f(*arrays, **named) for f in (self, self._function))
         if len(self.outputs) == 1:
-            found, exact = (found,), (exact,)
+            results, exact = (results,), (exact,)
         errors = Errors({}, {}, {})
-        for (name, shape), x, y in zip(self.outputs.items(), found, exact, strict=True):
+        for (name, shape), x, y in zip(self.outputs.items(), results, exact, strict=True):
             x, y = (z.reshape(-1, math.prod(shape)).astype(np.float64) for z in (x, y))
             known = ~np.isnan(x + y).any(-1)
             each = np.abs(x - y)[known].max(-1, initial=0.0)

@@ -98,14 +98,14 @@ def maker(values: Mapping[str, Any]) -> Callable[[np.ndarray], Any]:
     package = package_of(value).removesuffix("lib")
     for other, x in values.items():
         if is_foreign(x) and package_of(x).removesuffix("lib") != package:
-            told = f"{name} is a {shown(value)} but {other} is a {shown(x)}"
-            raise TypeError(f"{told}: wanted arrays of one package, or NumPy's")
+            message = f"{name} is a {shown(value)} but {other} is a {shown(x)}"
+            raise TypeError(f"{message}: wanted arrays of one package, or NumPy's")
     module = sys.modules.get(MODULES.get(package_of(value), ""))
     if module is None and getattr(value, "__array_namespace__", None):
         module = value.__array_namespace__()
     if not hasattr(module, "from_dlpack"):
-        told = f"{name} is a {shown(value)}, whose package has no from_dlpack"
-        raise TypeError(f"{told}: pass np.from_dlpack({name})")
+        message = f"{name} is a {shown(value)}, whose package has no from_dlpack"
+        raise TypeError(f"{message}: pass np.from_dlpack({name})")
     return module.from_dlpack  # type: ignore[union-attr]
 
 
@@ -127,5 +127,5 @@ def call(run: Callable[..., Any], arrays: Mapping[str, Any], out: Any, **options
     results = run(*views, **options)
     if not isinstance(results, tuple):
         return make(results)
-    made = [make(x) for x in results]
-    return type(results)(*made) if hasattr(results, "_fields") else tuple(made)
+    converted = [make(x) for x in results]
+    return type(results)(*converted) if hasattr(results, "_fields") else tuple(converted)

@@ -96,7 +96,7 @@ class FunctionKernels:
         return None
 
     def mapped(self, mapping: str) -> FunctionKernels:
-        """The same kernels with another mapping of work to the threads of GPUs."""
+        """These kernels with another mapping of work to the threads of GPUs."""
         assert self.gpu is not None, "the caller has asked"
         kernels = copy(self)
         kernels.gpu = self.gpu.mapped(mapping)
@@ -221,7 +221,7 @@ class Function:
 
     @property
     def gpu(self) -> OnGPU | None:
-        """How GPUs run it; None if they do not."""
+        """The kernels for GPUs; None if GPUs do not run this function."""
         return self.kernels.gpu
 
     def on_gpu(self, dtype: np.dtype) -> DeviceFunction:
@@ -233,7 +233,7 @@ class Function:
         return self._on_gpu[dtype]
 
     def mapped(self, mapping: str | None) -> Function:
-        """The same function with another mapping of its work to the threads of GPUs."""
+        """This function with another mapping of its work to the threads of GPUs."""
         if mapping is None:
             return self
         if self.gpu is None:
@@ -267,8 +267,8 @@ class Function:
 
     def _form_of(self, kernel: Kernel) -> Form:
         shapes = [*self.inputs.values()], [*self.outputs.values()]
-        made, alive = gufunc(self.name, kernel.code.address, kernel.dtype, *shapes)
-        return Form(made, kernel, alive)
+        ufunc, alive = gufunc(self.name, kernel.code.address, kernel.dtype, *shapes)
+        return Form(ufunc, kernel, alive)
 
     def _form(self, dtype: np.dtype, states: int) -> Form:
         """Returns the compiled form for so many states. One state has its own kernel, compiled at
@@ -308,20 +308,20 @@ class Function:
         if not named and len(arrays) == len(self.inputs):
             return dict(zip(self.inputs, arrays, strict=True))
         wanted = f"wanted {len(self.inputs)}: {', '.join(self.inputs)}"
-        given = dict(zip(self.inputs, arrays, strict=False))
+        values = dict(zip(self.inputs, arrays, strict=False))
         for name in named:
-            if name not in self.inputs or name in given:
-                if name in given:
+            if name not in self.inputs or name in values:
+                if name in values:
                     raise TypeError(f"{self.name} got a second {name!r}, {wanted}")
                 meant = did_you_mean(name, [*self.inputs, "out", "threads"])
                 raise TypeError(f"{self.name} got an unknown {name!r}, {wanted}{meant}")
-        given |= named
-        missing = [name for name in self.inputs if name not in given]
+        values |= named
+        missing = [name for name in self.inputs if name not in values]
         if missing:
             raise TypeError(f"{self.name} misses {', '.join(missing)}: {wanted}")
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{self.name} got {len(arrays)} arrays, {wanted}")
-        return {name: given[name] for name in self.inputs}
+        return {name: values[name] for name in self.inputs}
 
     def _through_numpy(
         self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
@@ -331,8 +331,8 @@ class Function:
         named = self._named(arrays, named)
         try:
             dtype, arrays_of = alike(named)
-            given = [*arrays_of.values()]
-            lead = arguments.lead_of(given, self.inputs, self._explain)
+            inputs = [*arrays_of.values()]
+            lead = arguments.lead_of(inputs, self.inputs, self._explain)
             if dtype == arguments.TRACED:
                 return self._in_trace(arrays_of, lead, out)
             results = None if out is None else self.results(out, lead, dtype)
@@ -343,21 +343,23 @@ class Function:
         asked, states = arguments.threads_asked(threads), math.prod(lead)
         form = self._form(dtype, states)
         count = self._threads(asked, states, form)
-        made = results or tuple(memory.fresh(lead + core, dtype) for core in self.outputs.values())
+        filled = results or tuple(
+            memory.fresh(lead + core, dtype) for core in self.outputs.values()
+        )
         with scratch.checked(self.name):
             if count == 1:
                 # NumPy copies inputs that overlap results, but not one that is exactly a result,
                 # and the kernel of one state stores results before it has read all inputs
                 if form.kernel is None or states == 1:
-                    given = strides.unaliased(given, made)
+                    inputs = strides.unaliased(inputs, filled)
                 with np.errstate(
                     all="ignore"
                 ):  # NaN in, NaN out: no warning, as for a single state
-                    form.run(*given, out=made)
+                    form.run(*inputs, out=filled)
             else:
-                self._spread(form, given, made, lead, count, threads is None)
+                self._spread(form, inputs, filled, lead, count, threads is None)
         self._renew()
-        return out if type(out) is self.packed and len(made) > 1 else self._collected(made)
+        return out if type(out) is self.packed and len(filled) > 1 else self._collected(filled)
 
     def _collected(self, results: tuple[Any, ...]) -> Any:
         """A single result as it is, several in the tuple of this function."""
@@ -386,8 +388,8 @@ class Function:
 
     def batch_of(self, *arrays: Any) -> tuple[tuple[int, ...], np.dtype]:
         """Returns the leading dimensions and the dtype of a call's results."""
-        dtype, given = alike(self._named(arrays, {}))
-        return arguments.lead_of(given.values(), self.inputs, self._explain), dtype
+        dtype, inputs = alike(self._named(arrays, {}))
+        return arguments.lead_of(inputs.values(), self.inputs, self._explain), dtype
 
     def results(self, out: Any, lead: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, ...]:
         """Returns the caller's arrays for the results, checked."""
@@ -406,14 +408,14 @@ class Function:
     def _spread(
         self,
         form: Form,
-        given: Sequence[np.ndarray],
-        made: tuple[np.ndarray, ...],
+        inputs: Sequence[np.ndarray],
+        filled: tuple[np.ndarray, ...],
         lead: tuple[int, ...],
         count: int,
         automatic: bool,
     ) -> None:
         cores = [len(core) for core in chain(self.inputs.values(), self.outputs.values())]
-        batch = CallArrays(given, made, cores, lead)
+        batch = CallArrays(inputs, filled, cores, lead)
         if form.kernel is None:
             return spread_slices(batch, form.run, count)
         load, dtype = self.load(form.kernel), form.kernel.dtype

@@ -1,4 +1,4 @@
-"""What runs on GPUs for a function: programs, and plans of programs, as kernels."""
+"""Functions on GPUs: programs, and plans of programs, as kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_PLANS = ("lanes",)
 
 
 class OnGPU:
-    """How GPUs run a function. key: of its code in the cache; source: makes what computes it;
+    """A function on GPUs. key: of its code in the cache; source: returns the program or the plan;
     mapping: of work to threads, None for the one that is expected to be the fastest; mappings: that
     there are.
     """
@@ -44,11 +44,11 @@ class OnGPU:
             self._check(mapping)
 
     def mapped(self, mapping: str) -> OnGPU:
-        """The same by one mapping."""
+        """A copy that uses one mapping."""
         return OnGPU(self.key, self.source, mapping, self.mappings)
 
     def function(self, name: str, dtype: np.dtype) -> DeviceFunction:
-        """What calls the kernels. name: of the kernels."""
+        """The function that calls the kernels on a device. name: of the kernels."""
         from featherlane.backends.cuda.calls import DeviceFunction
 
         choose = self.choose if self.fixed is None else lambda *_: self.fixed
@@ -60,18 +60,20 @@ class OnGPU:
         make = lambda: self.kernels(mapping, name, dtype)
         return cached_kernels(f"{self.key} {mapping} {name} {dtype}", make)
 
-    def choose(self, made: Callable[[str], GpuKernels], states: int, device: Properties) -> str:
-        """The mapping for so many states. made: gives the kernels of a mapping."""
+    def choose(
+        self, kernels_of_mapping: Callable[[str], GpuKernels], states: int, device: Properties
+    ) -> str:
+        """The mapping for so many states. kernels_of_mapping: returns the kernels of a mapping."""
         from featherlane.backends.cuda import teams
         from featherlane.backends.cuda.mappings import warps_for
 
         if device.shared < teams.MEMORY_BYTES:  # compute capability 7.5
             return "lanes"
-        warps = warps_for(made("lanes").work, states, device.multiprocessors)
+        warps = warps_for(kernels_of_mapping("lanes").work, states, device.multiprocessors)
         return "lanes" if warps == 1 else f"team:{warps}"
 
     def kernels(self, mapping: str, name: str, dtype: np.dtype) -> GpuKernels:
-        """The kernels of a mapping, made now."""
+        """The kernels of a mapping, which are generated now."""
         from featherlane.backends.cuda import teams
 
         source = self.source()
@@ -87,7 +89,7 @@ class OnGPU:
 
 
 def source_of(model: Robot, variant: Variant) -> Source:
-    """What computes a function of a robot that is not long."""
+    """The program or the plan of a function of a robot that is not long."""
     if not is_planned(model, variant):
         return dynamics_program(model, variant)
     plan, variants = planned(model, variant)

@@ -150,7 +150,7 @@ def is_long(model: Robot, variant: Variant) -> bool:
 
 
 def on_gpu(model: Robot, variant: Variant, long: bool) -> OnGPU:
-    """How GPUs run a variant. long: as a long robot's, by modules that others do not import."""
+    """A variant on GPUs. long: by the kernels of long robots, whose modules load late."""
     key = variant_key(model, variant)
     if not long:
         mappings = OF_PLANS if is_planned(model, variant) else MAPPINGS

@@ -1,7 +1,7 @@
 """Arrays in the memory of a GPU: they are read and written where they lie, on the caller's stream.
 
 Whatever has `__cuda_array_interface__` or `__dlpack__` is taken: CuPy, PyTorch, Numba, JAX. Results
-are made by the package of the inputs, or are those of `out=`.
+are allocated by the package of the inputs, or are those of `out=`.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def _own_stream(value: Any) -> int | None:
             return int(module.cuda.get_current_stream().ptr) or LEGACY
     if hasattr(value, "__dlpack__"):  # which lets our stream wait
         return None
-    told = value.__cuda_array_interface__.get("stream")
-    return None if told is None else int(told) or LEGACY
+    stream = value.__cuda_array_interface__.get("stream")
+    return None if stream is None else int(stream) or LEGACY
 
 
 def _stream(values: Sequence[Any]) -> int:
@@ -115,15 +115,15 @@ def _view(name: str, value: Any, stream: int) -> View:
         plain = without_gradient(name, value)
         if _has_stream(value) is None and hasattr(value, "__dlpack__"):
             return _by_dlpack(name, plain, stream)
-        told = plain.__cuda_array_interface__
+        interface = plain.__cuda_array_interface__
     except (AttributeError, BufferError, RuntimeError) as error:
         raise TypeError(f"{name} is a {shown(value)} that cannot be read: {error}") from None
     from featherlane.backends.cuda.driver import driver
 
-    shape, dtype = tuple(told["shape"]), np.dtype(told["typestr"])
-    address, read_only = told["data"]
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    address, read_only = interface["data"]
     device = driver().device_of(address) if address else None  # it has no numbers
-    strides = tuple(told.get("strides") or _dense(shape, dtype))
+    strides = tuple(interface.get("strides") or _dense(shape, dtype))
     return View(
         name, address, shape, strides, dtype, device, not read_only, _own_stream(value), plain
     )
@@ -148,8 +148,8 @@ def _dense(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
 
 
 def _maker(arrays: Mapping[str, Any]) -> Callable[..., Any]:
-    """What makes arrays of a shape, full of a number if one is given, on the device of these
-    arrays: the first of their packages that can be asked for some.
+    """A function that allocates arrays of a shape, full of a number if there is one, on the device
+    of these arrays: the first of their packages that can be asked for some.
     """
     on_device = {name: x for name, x in arrays.items() if is_on_device(x)}
     name, value = min(on_device.items(), key=lambda pair: _has_stream(pair[1]) is None)
@@ -232,14 +232,14 @@ def _stride(
     pairs = zip(core, strides[cut:], dense, strict=True)
     if any(n > 1 and stride != wanted for n, stride, wanted in pairs):
         raise ValueError(f"the numbers of a state of {name} do not follow each other: copy it")
-    own = shape[:cut]
+    leading = shape[:cut]
     if math.prod(lead) == 1:  # as if others followed: kernels are the fastest then
         return itemsize * math.prod(core)
-    if math.prod(own) <= 1:
+    if math.prod(leading) <= 1:
         return 0
-    axes = [(n, s) for n, s in zip(own, strides[:cut], strict=True) if n > 1]
+    axes = [(n, s) for n, s in zip(leading, strides[:cut], strict=True) if n > 1]
     even = all(s == t * m for (_, s), (m, t) in pairwise(axes))
-    if math.prod(own) != math.prod(lead) or not even:
+    if math.prod(leading) != math.prod(lead) or not even:
         raise ValueError(
             f"the states of {name}, shape {shape}, do not lie evenly in memory, or are "
             f"broadcast along some of the axes {lead}: copy it"
@@ -287,10 +287,10 @@ def call(
     lead = arguments.lead_of(views.values(), inputs, explain)
     shapes = {x: lead + core for x, core in outputs.items()}
     if out is None:
-        made = tuple(map(_maker(arrays), shapes.values()))
+        filled = tuple(map(_maker(arrays), shapes.values()))
     else:
-        made = arguments.one_each(out, shapes)
-    named = {f"out for {x}": array for x, array in zip(shapes, made, strict=True)}
+        filled = arguments.one_each(out, shapes)
+    named = {f"out for {x}": array for x, array in zip(shapes, filled, strict=True)}
     for name, array in named.items():
         _check_not_jax(name, array)
     results = _views(named, stream, first)
@@ -302,7 +302,7 @@ def call(
         _check_apart(rows[len(views) :], results, [*outputs.values()])
         with _ordered(stream, [*views.values(), *results.values()]) as device:
             kernels(first.dtype).call(device, stream, rows, states)
-    return made
+    return filled
 
 
 def outs(out: Any) -> tuple[Any, ...]:

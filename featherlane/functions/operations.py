@@ -58,7 +58,7 @@ class Operation(NamedTuple):
 
     @property
     def before(self) -> Operation:
-        """What the last step differentiated."""
+        """The operation that the last step differentiated."""
         return self._replace(steps=self.steps[:-1])
 
     @property
@@ -85,7 +85,7 @@ class Operation(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What the names of the last step's inputs and outputs begin with."""
+        """The prefix of the names of the last step's inputs and outputs."""
         return f"{'d' if self.steps[-1].mode == TANGENTS else 'w'}{len(self.steps)}_"
 
 
@@ -102,22 +102,22 @@ def bound(
     order = [*entry.inputs, *entry.takes]
     if len(args) > len(order):
         raise TypeError(f"{name} got {len(args)} arguments, wanted {', '.join(order)}")
-    given = {**dict(zip(order, args, strict=False)), **named}
-    if missing := [x for x in entry.inputs if x not in given]:
+    arguments = {**dict(zip(order, args, strict=False)), **named}
+    if missing := [x for x in entry.inputs if x not in arguments]:
         if word := next((x for x in named if meaning(x, missing)), None):
             raise TypeError(f"{name} got an unknown {word!r}{instead(word, missing)}")
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(entry.inputs)}")
-    given |= steps_of(name, given)
-    arrays = [given.pop(x) for x in entry.inputs]
-    params, f_ext = given.pop("params", None) or {}, given.pop("f_ext", None)
-    axes, method = given.pop("f_ext_frame", "body"), given.pop("method", None)
+    arguments |= steps_of(name, arguments)
+    arrays = [arguments.pop(x) for x in entry.inputs]
+    params, f_ext = arguments.pop("params", None) or {}, arguments.pop("f_ext", None)
+    axes, method = arguments.pop("f_ext_frame", "body"), arguments.pop("method", None)
     if "reference" in entry.takes:
-        given.setdefault("reference", "body")
+        arguments.setdefault("reference", "body")
     if "constraints" in entry.takes:
-        held, more = constraints_in(given)
+        held, more = constraints_in(arguments)
         arrays += more
-        given |= {"constraints": held} if held else {}
-    if unknown := [x for x in given if x not in Variant._fields]:
+        arguments |= {"constraints": held} if held else {}
+    if unknown := [x for x in arguments if x not in Variant._fields]:
         raise TypeError(
             f"{name} got an unknown {unknown[0]!r}{keyword_instead(name, unknown[0], order)}"
         )
@@ -134,6 +134,6 @@ def bound(
         None if f_ext is None else axes,
         parameters,
         method=None if method == "auto" else method,
-        **given,
+        **arguments,
     )
     return variant, (*arrays, *[params[x] for x in parameters])

@@ -62,7 +62,7 @@ def named_results(names: tuple[str, ...]) -> type[tuple]:
 
 
 def results_of(names: tuple[str, ...], values: Iterable[Any]) -> Any:
-    """Results in their named tuple, made anew: of a pickle."""
+    """Results in their named tuple, built anew from a pickle."""
     return named_results(names)(*values)
 
 

@@ -36,15 +36,15 @@ def shape_hint(model: Robot, actuation: Actuation | None, name: str, shape: tupl
 
 
 def _wrenches_hint(model: Robot, shape: tuple[int, ...]) -> str:
-    told = f"one [force; moment] for each of the {model.nbodies} moving bodies"
+    expected = f"one [force; moment] for each of the {model.nbodies} moving bodies"
     if shape[-2:] == (model.nbodies + 1, 6):
-        return f"{told}; the ground has none (of Pinocchio's universe: pass f_ext[1:])"
+        return f"{expected}; the ground has none (of Pinocchio's universe: pass f_ext[1:])"
     turned = shape[-2:] == (6, model.nbodies)
-    return f"{told}; they go in rows, pass np.swapaxes(f_ext, -1, -2)" if turned else told
+    return f"{expected}; they go in rows, pass np.swapaxes(f_ext, -1, -2)" if turned else expected
 
 
 def _controls_hint(model: Robot, actuation: Actuation) -> str:
-    own = {model.first_v[i]: model.joints[i].name for i in model.independent}
-    names = ", ".join(own[k] for k, *_ in actuation.actuators)
+    joint_names = {model.first_v[i]: model.joints[i].name for i in model.independent}
+    names = ", ".join(joint_names[k] for k, *_ in actuation.actuators)
     count = "1 control" if actuation.controls == 1 else f"{actuation.controls} controls"
     return f"the actuation has {count}, of {names}"

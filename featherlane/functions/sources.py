@@ -86,7 +86,7 @@ def source_program(
 
     Raises CompileError if the mass matrix is singular.
     """
-    found: list[Program] = []
+    programs: list[Program] = []
     run = scalar_function(model, variant)
     shapes = input_shapes(model, variant)
     with solvable(model, variant), no_garbage():
@@ -95,10 +95,10 @@ def source_program(
             for kept in (target, f"{target} steps"):
                 makers.append(partial(_traced, run, shapes, kept, dtype))
         for make in makers[-1:] if long else makers:
-            found.append(make())
-            if limit is None or code_size(found[-1]) <= limit:
+            programs.append(make())
+            if limit is None or code_size(programs[-1]) <= limit:
                 break
-    return min(found, key=code_size)
+    return min(programs, key=code_size)
 
 
 def _traced(run: Callable[..., Any], shapes: Mapping[str, Any], target: str, dtype: Any) -> Program:

@@ -1,4 +1,4 @@
-"""Where the searches of inverse kinematics begin."""
+"""First configurations for the searches of inverse kinematics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ AROUND = 0.7  # of the way from the centre to a limit: where they are
 
 
 class FirstConfigurations:
-    """Where searches begin: at the user's q0, if there is one, at the centres of the limits, then
-    at random configurations around them, the same for all targets and any number of restarts.
+    """First configurations of searches: the user's q0, if there is one, the centres of the limits,
+    then random configurations around them, the same for all targets and any number of restarts.
     """
 
     def __init__(

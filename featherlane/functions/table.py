@@ -61,10 +61,10 @@ REFERENCE_HINT = (
 
 
 class Variant(NamedTuple):
-    """A function with its options; each variant has kernels of its own."""
+    """A function with its options; each variant has other kernels."""
 
     name: str
-    wrenches: str | None = None  # the axes of f_ext, if it is given: "body" or "world"
+    wrenches: str | None = None  # the axes of f_ext, if there is one: "body" or "world"
     parameters: tuple[str, ...] = ()  # the parameters that are inputs
     frame: str | None = None
     reference: str | None = None

@@ -39,13 +39,13 @@ def _traceable(
     names, function = tuple(input_shapes(model, variant)), entry_of(variant)
 
     def run(*inputs: Any) -> dict[str, Any]:
-        given = dict(zip(names, inputs, strict=True))
-        parameters = {name: given.pop(name) for name in variant.parameters}
+        values = dict(zip(names, inputs, strict=True))
+        parameters = {name: values.pop(name) for name in variant.parameters}
         whole = regroup and not parameters
         tree = tree_of(model) if whole else build_tree(model, parameters, regroup)
         options: dict[str, Any] = {}
         if variant.wrenches:
-            options = wrenches_on(model, tree, variant, given["q"], given.pop("f_ext"))
+            options = wrenches_on(model, tree, variant, values["q"], values.pop("f_ext"))
         if variant.frame is not None:
             options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
@@ -53,8 +53,8 @@ def _traceable(
         if variant.actuation is not None and "actuation" in function.takes:
             options["actuation"] = variant.actuation
         if variant.constraints is not None:
-            options |= variant.constraints.options(given)
-        results = algorithm(tree, *given.values(), **options)
+            options |= variant.constraints.options(values)
+        results = algorithm(tree, *values.values(), **options)
         if function.lost_as_a_whole and not INERTIAL.isdisjoint(variant.parameters):
             results = tuple(lost_as_a_whole(results))
         return dict(zip(function.outputs, results, strict=True))
@@ -87,7 +87,7 @@ def _choices(model: Robot, variant: Variant) -> list[tuple[Algorithm, bool]]:
 def scalar_function(
     model: Robot, variant: Variant, algorithm: Algorithm | None = None, **options: Any
 ) -> Callable[..., dict[str, Any]] | None:
-    """A variant as a function of scalars, by an algorithm, or the first of its own: for robots that
+    """A variant as a function of scalars, by an algorithm, or the first in its row: for robots that
     are too long to try all. options: further arguments of the algorithm. None if there is none.
     """
     for first, regroup in _choices(model, variant):

@@ -1,4 +1,4 @@
-"""Variants of functions: made of arguments, checked, with their inputs, outputs and keys."""
+"""Variants of functions: parsed from arguments, checked, with their inputs, outputs and keys."""
 
 from __future__ import annotations
 
@@ -133,26 +133,26 @@ def check_variant(model: Robot, variant: Variant) -> None:
 
 def _check_constraints(model: Robot, variant: Variant) -> None:
     """Raises ValueError or TypeError for constraints that do not go with the function."""
-    name, given, takes = variant.name, variant.constraints, CALLED[variant.name].takes
-    if given is None:
+    name, inputs, takes = variant.name, variant.constraints, CALLED[variant.name].takes
+    if inputs is None:
         if CALLED[name].kind == "constrained":
             raise TypeError(f"{name} misses constraints: wanted model.constraints([...])")
         return
     if "constraints" not in takes:
         raise ValueError(f"{name} takes no constraints")
-    if not isinstance(given.constraints, Constraints):
-        kind = type(given.constraints).__name__
+    if not isinstance(inputs.constraints, Constraints):
+        kind = type(inputs.constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) gives")
-    if given.constraints != constraints_on(model, given.constraints):
+    if inputs.constraints != constraints_on(model, inputs.constraints):
         raise ValueError(
-            f"constraints are of {given.constraints.robot!r}, and mean something else in "
+            f"constraints are of {inputs.constraints.robot!r}, and mean something else in "
             f"{model.name!r}: make them by its own constraints(...)"
         )
-    if given.anchors and "anchors" not in takes:
+    if inputs.anchors and "anchors" not in takes:
         raise ValueError(f"{name} takes no anchors")
     of_velocities = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
     if "anchors" in takes and variant.integrator not in of_velocities:
-        check_anchors(given, positions=name in ("constraint_error", "closing_step"))
+        check_anchors(inputs, positions=name in ("constraint_error", "closing_step"))
 
 
 def _check_time(model: Robot, variant: Variant) -> None:
@@ -170,9 +170,9 @@ def _check_time(model: Robot, variant: Variant) -> None:
     if variant.by_wrenches and (name != "linearize_step" or not variant.wrenches):
         raise ValueError(f"{name} has no columns of f_ext: only linearize_step with f_ext does")
     if ("rollout" in name) != (variant.steps > 0) or variant.steps % variant.every:
-        told = f"steps={variant.steps}, every={variant.every}"
+        options = f"steps={variant.steps}, every={variant.every}"
         wanted = "steps from 1 on for rollouts, a multiple of every; none for others"
-        raise ValueError(f"{name} got {told}: wanted {wanted}")
+        raise ValueError(f"{name} got {options}: wanted {wanted}")
     if (variant.policy is not None) != (name in ("rollout_with", "policy_step")):
         raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
 
@@ -223,7 +223,9 @@ def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 
 def variant_key(model: Robot, variant: Variant) -> str:
-    """What the code of a variant depends on: frames by their placements, not by their names."""
+    """The facts on which the code of a variant depends: frames by their placements, not by their
+    names.
+    """
     named = (variant.frame, *variant.at)
     places = [model.frame(name)[1:] for name in named if name is not None]
     plain = variant._replace(frame=None, at=())

@@ -43,8 +43,8 @@ def stacked(
                 "their number are one array (..., nbodies, 6)"
             )
     frames = {f"f_ext[{name!r}]": name for name in sorted(wrenches)}
-    dtype, given = alike({told: wrenches[name] for told, name in frames.items()} | {**others})
-    arrays = [given[told] for told in frames]
+    dtype, arrays_of = alike({label: wrenches[name] for label, name in frames.items()} | {**others})
+    arrays = [arrays_of[label] for label in frames]
     hint = "[force; moment] at the frame's origin"
     lead = lead_of(arrays, dict.fromkeys(frames, (6,)), lambda name, shape: hint)
     rows = np.empty((*lead, len(arrays), 6), dtype)
@@ -69,16 +69,16 @@ def wrenches_on(model: Robot, tree: Tree, variant: Variant, q: list, f_ext: list
         E[i] = call(_turned_on, tree.joint_transform(i, q).E, E[tree.parent[i]])
     wrenches = [ZERO6] * tree.nbodies
     fixed = [NO_CORIOLIS] * tree.nbodies
-    for frame, given in zip(frames, f_ext, strict=True):
+    for frame, entries in zip(frames, f_ext, strict=True):
         i, X = tree.point(frame)
         tag = Tag("E", "f", i)
         if i == WORLD:
             continue
         if world:
             X = Transform(NO_TURN, X.r)
-            fixed[i] = at(tag, call, _with_fixed, fixed[i], X, given, E[i])
+            fixed[i] = at(tag, call, _with_fixed, fixed[i], X, entries, E[i])
         turn = E[i] if world else NO_TURN
-        wrenches[i] = at(tag, call, _with_wrench, wrenches[i], X, given, turn)
+        wrenches[i] = at(tag, call, _with_wrench, wrenches[i], X, entries, turn)
     return {"f_ext": wrenches, "fixed": fixed if world else None}
 
 
@@ -86,15 +86,15 @@ def _turned_on(E: Rotation, parent: Rotation) -> Rotation:
     return Rotation(matmul(E.rows, parent.rows))
 
 
-def _wrench(given: Sequence[Scalar], E: Rotation) -> Vector:
+def _wrench(entries: Sequence[Scalar], E: Rotation) -> Vector:
     """Returns [moment; force] in the axes that E turns to."""
-    return spatial(E.to_child(given[3:]), E.to_child(given[:3]))
+    return spatial(E.to_child(entries[3:]), E.to_child(entries[:3]))
 
 
-def _with_wrench(total: Vector, X: Transform, given: Sequence[Scalar], E: Rotation) -> Vector:
-    return total + X.force_to_parent(_wrench(given, E))
+def _with_wrench(total: Vector, X: Transform, entries: Sequence[Scalar], E: Rotation) -> Vector:
+    return total + X.force_to_parent(_wrench(entries, E))
 
 
-def _with_fixed(total: Coriolis, X: Transform, given: Sequence[Scalar], E: Rotation) -> Coriolis:
+def _with_fixed(total: Coriolis, X: Transform, entries: Sequence[Scalar], E: Rotation) -> Coriolis:
     """Adds how the wrench changes in axes that turn, while it keeps still in the world's."""
-    return total + X.coriolis_to_parent(world_fixed(_wrench(given, E)))
+    return total + X.coriolis_to_parent(world_fixed(_wrench(entries, E)))

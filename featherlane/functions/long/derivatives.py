@@ -33,14 +33,14 @@ def _turns_armature(model: Robot, variant: Variant) -> bool:
 
 
 def _parts(model: Robot, variant: Variant) -> list[list[tables.MaskedProduct]]:
-    """The products of which dtau/dq and dtau/dv are made, see `ByPosition` and `ByVelocity`."""
+    """The products whose sums are dtau/dq and dtau/dv, see `ByPosition` and `ByVelocity`."""
     tree = tree_of(model)
     f, springs = freedoms.masks(tree), tree.springs or "stiffness" in variant.parameters
-    S, _, onto, below, above, own, _ = freedoms.offsets(rows.ByPosition())
+    S, _, onto, below, above, freedom, _ = freedoms.offsets(rows.ByPosition())
     by_position = [
         tables.MaskedProduct(f.before, S, onto, 6),
         tables.MaskedProduct(f.before.T, below, above, 12),
-        tables.MaskedProduct(f.joint, S, own, 7 if springs or tree.stops else 6),
+        tables.MaskedProduct(f.joint, S, freedom, 7 if springs or tree.stops else 6),
     ]
     onto, _, above, within = freedoms.offsets(rows.ByVelocity())
     by_velocity = [
@@ -148,9 +148,11 @@ def _forward_derivatives_by_sweeps(model: Robot, variant: Variant, dtype: Any) -
         stages.insert(0, PlanStage(accelerations, inputs, ("acceleration",)))
     *derivatives, last = TABLE[variant.name].outputs
     jobs = []
-    for parts, own, name in zip(_parts(model, variant), by_freedom, derivatives, strict=True):
+    for parts, rows_of_part, name in zip(
+        _parts(model, variant), by_freedom, derivatives, strict=True
+    ):
         program = tables.products(parts, M.size, recorded.dtype)
-        jobs += [MatrixJob(program, by_freedom[0], own, name), M.solve_negative(name)]
+        jobs += [MatrixJob(program, by_freedom[0], rows_of_part, name), M.solve_negative(name)]
     return freedoms.pipeline(model, variant, stages, [*jobs, *M.invert(last)], M.size, room=M.room)
 
 

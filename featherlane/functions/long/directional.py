@@ -65,9 +65,9 @@ class Along:
         self.run = StepEvaluator(program, dtype)
         self.rest = {f"turn{n}": np.zeros(model.nv, dtype) for n in range(len(seeds))}
 
-    def __call__(self, given: Arrays, *directions: Arrays, out: np.ndarray) -> None:
+    def __call__(self, inputs: Arrays, *directions: Arrays, out: np.ndarray) -> None:
         """directions: for each of the seeds its arrays by name. out: (columns, entries)."""
-        every = {**self.rest, **given}
+        every = {**self.rest, **inputs}
         for n, along in enumerate(directions):
             for name, x in along.items():
                 every[f"turn{n}_along{n}" if name == "q" else f"{name}_along{n}"] = x
@@ -86,10 +86,10 @@ class _OfStates:
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         arrays = tuple(map(np.ascontiguousarray, arrays))  # NumPy's sums depend on strides
         lead = out[0].shape[: out[0].ndim - self.results[0]]
-        for at, own in states(arrays, self.cores, lead):
-            self.state(dict(zip(self.names, own, strict=True)), [x[at] for x in out])
+        for at, arrays_of_state in states(arrays, self.cores, lead):
+            self.state(dict(zip(self.names, arrays_of_state, strict=True)), [x[at] for x in out])
 
-    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+    def state(self, inputs: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
         raise NotImplementedError
 
 
@@ -103,14 +103,14 @@ class ParameterDerivatives(_OfStates):
         self.along = Along(model, base, dtype, (p,))
         self.value = parameter_value(model, p).astype(dtype)
 
-    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
-        given = {self.p: self.value} | given
+    def state(self, inputs: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        inputs = {self.p: self.value} | inputs
         columns = out[0].T
         for start in range(0, len(columns), TOGETHER):
             some = columns[start : start + TOGETHER]
             directions = np.eye(len(some), len(columns), start, dtype=some.dtype)
             along = {self.p: directions.reshape(len(some), *self.value.shape)}
-            self.along(given, along, out=some)
+            self.along(inputs, along, out=some)
 
 
 SECOND = (("q", "q"), ("v", "q"), ("v", "v"), ("a", "q"))  # by what, in the order of results
@@ -125,14 +125,14 @@ class SecondDerivatives(_OfStates):
         self.along = [Along(model, base, dtype, (x,), (y,)) for x, y in SECOND]
         self.unit = np.eye(model.nv, dtype=dtype)
 
-    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
-        direction = given.pop("direction")
+    def state(self, inputs: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        direction = inputs.pop("direction")
         for (x, y), along, entries in zip(SECOND, self.along, out, strict=True):
-            along(given, {x: self.unit}, {y: direction}, out=entries.T)
+            along(inputs, {x: self.unit}, {y: direction}, out=entries.T)
 
 
 def _product(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """matrix @ vector in an order of our own: that of BLAS depends on the processor, on strides and
+    """matrix @ vector in a fixed order: the order of BLAS depends on the processor, on strides and
     on how many threads it has.
     """
     return np.add.reduce(matrix * vector, axis=-1)
@@ -154,11 +154,11 @@ class HessianProduct(_OfStates):
         self.along = Along(model, base, dtype, self.seeds, self.seeds)
         self.unit = np.eye(3 * model.nv, dtype=dtype)
 
-    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
-        weights = given.pop("weights")
-        direction = _blocks(given.pop("direction"), self.seeds)
+    def state(self, inputs: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        weights = inputs.pop("weights")
+        direction = _blocks(inputs.pop("direction"), self.seeds)
         columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
-        self.along(given, _blocks(self.unit, self.seeds), direction, out=columns)
+        self.along(inputs, _blocks(self.unit, self.seeds), direction, out=columns)
         out[0][...] = _product(columns, weights)
 
 
@@ -178,18 +178,18 @@ class ThroughInverse(_OfStates):
         self.derivatives = ForwardDerivatives(model, first, dtype)
         self.unit = np.eye(3 * model.nv, dtype=dtype)
 
-    def state(self, given: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
-        weights, d = given.pop("weights"), np.split(given.pop("direction"), 3)
-        arrays = [given[name] for name in self.taken]
+    def state(self, inputs: dict[str, np.ndarray], out: Sequence[np.ndarray]) -> None:
+        weights, d = inputs.pop("weights"), np.split(inputs.pop("direction"), 3)
+        arrays = [inputs[name] for name in self.taken]
         da = np.empty((3, len(weights), len(weights)), out[0].dtype)
         self.derivatives(*arrays, out=list(da))
-        given["a"] = np.empty_like(given.pop("tau"))
-        self.derivatives.forward(*arrays, out=[given["a"]])
+        inputs["a"] = np.empty_like(inputs.pop("tau"))
+        self.derivatives.forward(*arrays, out=[inputs["a"]])
         changes = _blocks(self.unit, self.seeds) | {"a": np.concatenate(da, axis=1).T}
         along = np.add.reduce([_product(x, y) for x, y in zip(da, d, strict=True)])
         direction = dict(zip(self.seeds, (*d[:2], along), strict=True))
         columns = np.empty((len(self.unit), len(weights)), out[0].dtype)
-        self.along(given, changes, direction, out=columns)
+        self.along(inputs, changes, direction, out=columns)
         out[0][...] = _product(columns, -_product(da[2], weights))
 
 

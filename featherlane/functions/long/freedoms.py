@@ -65,8 +65,8 @@ def _unless_in_order(owners: np.ndarray) -> np.ndarray | None:
 
 
 def masks(tree: Tree) -> Freedoms:
-    owners = np.array([k for own in tree.freedoms for k, _ in own])
-    body = np.array([i for i, own in enumerate(tree.freedoms) for _ in own])
+    owners = np.array([k for freedoms in tree.freedoms for k, _ in freedoms])
+    body = np.array([i for i, freedoms in enumerate(tree.freedoms) for _ in freedoms])
     before = np.zeros((len(body), len(body)), bool)
     for i, line in enumerate(tree.above):
         before[list(line), i] = True
@@ -84,7 +84,7 @@ def sweep_order(tree: Tree) -> tuple[tables.SweepOrder, np.ndarray | None]:
     for k in reversed(range(len(order))):
         if parent[k] >= 0:
             end[parent[k]] = max(end[parent[k]], end[k])
-    owners = [k for own in tree.freedoms for k, _ in own]
+    owners = [k for freedoms in tree.freedoms for k, _ in freedoms]
     return tables.SweepOrder(parent, end), _unless_in_order(np.array([owners[n] for n in order]))
 
 
@@ -115,13 +115,13 @@ def products(
 ) -> MatrixEvaluator:
     """The evaluator of matrices that are products of numbers of freedoms. parts: for each output,
     which numbers of the rows, from the first output of the recording, meet which numbers of the
-    columns, from its own output of the recording.
+    columns, from one output of the recording.
     """
     run = recording(model, variant, dtype, TABLE[variant.name].rows[variant.method])
     size, rows = matrix_size(run), tuple(f"rows{k}" for k in range(len(parts)))
     jobs = [
-        MatrixJob(tables.products(part, size, run.dtype), rows[0], own, name)
-        for part, own, name in zip(parts, rows, TABLE[variant.name].outputs, strict=True)
+        MatrixJob(tables.products(part, size, run.dtype), rows[0], rows_of_part, name)
+        for part, rows_of_part, name in zip(parts, rows, TABLE[variant.name].outputs, strict=True)
     ]
     stage = PlanStage(run, tuple(input_shapes(model, variant)), rows)
     return pipeline(model, variant, [stage], jobs, size, masks(tree_of(model)).owners)

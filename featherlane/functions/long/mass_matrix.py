@@ -161,9 +161,9 @@ def solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
     x = right.copy()
     starts = range(0, len(x), BLOCK)
     for at in starts:
-        own = slice(at, at + BLOCK)
-        x[own] = np.linalg.solve(L[own, own], x[own] - L[own, :at] @ x[:at])
+        block = slice(at, at + BLOCK)
+        x[block] = np.linalg.solve(L[block, block], x[block] - L[block, :at] @ x[:at])
     for at in reversed(starts):
-        own, after = slice(at, at + BLOCK), slice(at + BLOCK, None)
-        x[own] = np.linalg.solve(L[own, own].T, x[own] - L[after, own].T @ x[after])
+        block, after = slice(at, at + BLOCK), slice(at + BLOCK, None)
+        x[block] = np.linalg.solve(L[block, block].T, x[block] - L[after, block].T @ x[after])
     return x

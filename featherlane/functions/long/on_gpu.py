@@ -39,7 +39,7 @@ MAPPINGS = (
 
 
 class LongOnGPU(OnGPU):
-    """How GPUs run a function of a long robot: threads lie over states and links."""
+    """A function of a long robot on GPUs: threads lie over states and links."""
 
     def __init__(
         self, key: str, model: Robot, variant: Variant, mapping: str | None = None
@@ -50,7 +50,9 @@ class LongOnGPU(OnGPU):
     def mapped(self, mapping: str) -> LongOnGPU:
         return LongOnGPU(self.key, self.model, self.variant, mapping)
 
-    def choose(self, made: Callable[[str], GpuKernels], states: int, device: Properties) -> str:
+    def choose(
+        self, kernels_of_mapping: Callable[[str], GpuKernels], states: int, device: Properties
+    ) -> str:
         return f"links:{_block_states(states, device.multiprocessors)}"
 
     def kernels(self, mapping: str, name: str, dtype: np.dtype) -> GpuKernels:
@@ -73,23 +75,23 @@ def long_kernels(
     """
     dtype = np.dtype(dtype)
     with no_garbage():
-        made = kernels(*long_program(model, variant, dtype, states, blocks), name, dtype)
+        written = kernels(*long_program(model, variant, dtype, states, blocks), name, dtype)
     if variant.name in DERIVATIVES:
-        return with_negative_products(made, [*TABLE[variant.name].outputs][-1], name, dtype)
-    return made
+        return with_negative_products(written, [*TABLE[variant.name].outputs][-1], name, dtype)
+    return written
 
 
 def long_program(
     model: Robot, variant: Variant, dtype: Any, states: int, blocks: int = 1
 ) -> tuple[Program, BlockShape]:
-    """The recorded program that kernels are made of, lowered, and their shape; see
+    """The recorded program of the kernels, lowered, and their shape; see
     `long_kernels`. Products follow it for derivatives of forward dynamics.
     """
-    told = f"{variant.name} of {model.name!r} on a GPU"
+    label = f"{variant.name} of {model.name!r} on a GPU"
     variant = _with_method(model, variant, states)
-    _check_size(model, variant, told)
+    _check_size(model, variant, label)
     shape = _shape(model, variant, states)._replace(blocks=blocks)
-    run = _recorded(model, variant, shape, told)
+    run = _recorded(model, variant, shape, label)
     program = traced(run, input_shapes(model, variant), "cuda steps")
     return lower(program, "cuda steps", dtype), shape
 
@@ -113,13 +115,13 @@ def _with_method(model: Robot, variant: Variant, states: int) -> Variant:
 
 def _shape(model: Robot, variant: Variant, states: int) -> BlockShape:
     """States and threads of a block. Serial methods on a chain have nothing side by side."""
-    own = _block_states(states)
+    states_of_block = _block_states(states)
     serial = variant.method in ("serial", "aba") and is_chain(tree_of(model))
-    return BlockShape(own, WARP if serial or own == WARP else THREADS)
+    return BlockShape(states_of_block, WARP if serial or states_of_block == WARP else THREADS)
 
 
 def _recorded(
-    model: Robot, variant: Variant, shape: BlockShape, told: str
+    model: Robot, variant: Variant, shape: BlockShape, label: str
 ) -> Callable[..., dict[str, Any]]:
     """The function of scalars that is recorded."""
     if variant.name in DERIVATIVES:
@@ -130,12 +132,12 @@ def _recorded(
         options |= OPTIONS.get((variant.name, str(variant.method)), {})
     run = scalar_function(model, variant, **options)
     if run is None:
-        raise CompileError(f"{told}: it is made of other functions, which have kernels")
+        raise CompileError(f"{label}: it is made of other functions, which have kernels")
     return run
 
 
 def scan_options(links: int, lanes: int) -> dict[str, Any]:
-    """How scans share so many links among lanes."""
+    """The options by which scans share so many links among lanes."""
     block = -(-(links - 1) // lanes)
     if block <= 1:
         return {"method": "kogge_stone"}
@@ -164,17 +166,17 @@ def _derivatives(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]
     return run
 
 
-def _check_size(model: Robot, variant: Variant, told: str) -> None:
+def _check_size(model: Robot, variant: Variant, label: str) -> None:
     """Raises CompileError for what would take minutes to make."""
     if variant.method == "jsiia":
         raise CompileError(
-            f"{told}: no kernels by method 'jsiia', whose factorisation has other steps for each "
+            f"{label}: no kernels by method 'jsiia', whose factorisation has other steps for each "
             "link; use 'aba', 'abia', 'cfa' or 'dca'"
         )
     pairs = sum(map(len, tree_of(model).above))
     matrix = any(len(core) > 1 for core in output_shapes(model, variant).values())
     if matrix and pairs > MOST_PAIRS:
         raise CompileError(
-            f"{told}: {pairs:,} pairs of joints lie on one path, kernels of matrices are made for "
+            f"{label}: {pairs:,} pairs of joints lie on one path, kernels of matrices are made for "
             f"{MOST_PAIRS:,}; use the CPU, or inverse_dynamics and forward_dynamics"
         )
