@@ -25,7 +25,7 @@ from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.ranges import Interval
 from featherlane.backends.fpga import devices, folder, words
 from featherlane.backends.fpga.arrays.design import array_design
-from featherlane.backends.fpga.arrays.schedule import HOP, ArrayClock, scheduled, turns
+from featherlane.backends.fpga.arrays.schedule import HOP, ArrayClock, folding, scheduled
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import CompileError
@@ -243,11 +243,11 @@ def test_chains_and_those_alike():
 
 
 def test_as_few_lanes_as_an_interval_has_room_for():
-    assert turns(4, 12) == (4, 1, 3)
-    assert turns(4, 13) == (4, 1, 3)
-    assert turns(13, 12) == (7, 2, 1)
-    assert turns(14, 14) == (14, 1, 1)
-    assert turns(2, 1) == (1, 2, 1)
+    assert folding(4, 12) == (4, 1, 3)
+    assert folding(4, 13) == (4, 1, 3)
+    assert folding(13, 12) == (7, 2, 1)
+    assert folding(14, 14) == (14, 1, 1)
+    assert folding(2, 1) == (1, 2, 1)
 
 
 def test_a_pause_has_no_cycles_of_an_array():
@@ -301,7 +301,7 @@ def test_arrays_in_icarus(members, interval, tmp_path):
         cut = cut.changed(lambda own: fused(own, device))
     made = design_of(cut, interval)
     slots_of = [array.slots for array in made.arrays if array.kernel.datapath.graph.op.count("mul")]
-    assert max(slots_of) == turns(members, interval).slots
+    assert max(slots_of) == folding(members, interval).slots
     check_circuit(made, inputs_of(model, ("q", "v", "a"), states=30), tmp_path)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from featherlane.accelerators.organise.estimates import kernel_estimate, share
 from featherlane.accelerators.organise.streams import KernelKey
 from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.backends.fpga.arrays.schedule import turns
+from featherlane.backends.fpga.arrays.schedule import folding
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.resources import NOTHING, Resources
 
@@ -21,7 +21,7 @@ def are_columns_multiplexed(
     kernels = [*columns.values()]
     if not kernels:
         return False
-    if all(turns(len(kernel.members), interval).slots == 1 for kernel in kernels):
+    if all(folding(len(kernel.members), interval).slots == 1 for kernel in kernels):
         reasons.append(
             f"Columns of products with M^-1: separate, since an interval of {interval} has no time "
             "for turns."
@@ -82,7 +82,7 @@ def _of_sizes(kernel: SlotKernel, sizes: Sequence[int]) -> Iterator[SlotKernel]:
 
 
 def _multiplexed(kernel: SlotKernel, interval: int, device: Device) -> Resources:
-    _, lanes, turn = turns(len(kernel.members), interval)
+    _, lanes, turn = folding(len(kernel.members), interval)
     one = kernel_estimate(kernel, turn, device)
     return Resources(one.dsps * lanes, one.luts * lanes)
 

@@ -27,7 +27,7 @@ from featherlane.accelerators.organise.estimates import kernel_estimate, share
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.organise.roots import MODES, RootChoice, rooted
 from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.backends.fpga.arrays.schedule import turns
+from featherlane.backends.fpga.arrays.schedule import folding
 from featherlane.backends.fpga.devices import Device, load
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.errors import one_of, shown
@@ -322,7 +322,7 @@ def _is_cheaper(
 ) -> bool:
     """Tells whether alike limbs take less of the device on one time-multiplexed circuit."""
     name, count = _name(fully_shared, group), len(group.members)
-    slots, lanes, turn = turns(count, interval)
+    slots, lanes, turn = folding(count, interval)
     kernels = [
         k for part, k in fully_shared.kernels.items() if part.group == number and not part.sums
     ]
@@ -356,7 +356,7 @@ def array_choices(
     for number, group in enumerate(cut.groups):
         sets = [group.members] if number in kept else [(c,) for c in group.members]
         for members in sets:
-            slots, lanes, turn = turns(len(members), interval)
+            slots, lanes, turn = folding(len(members), interval)
             limbs = [_joints(cut.chains[c], cut, names) for c in members]
             first = group.members.index(members[0])
             kernels = _of(cut, number, None if number in kept else first)

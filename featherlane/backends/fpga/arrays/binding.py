@@ -25,28 +25,28 @@ Source = tuple[int, int]  # a node, and the register that a product reads of it
 
 class _Product(NamedTuple):
     """A product. operands: what both ports of a multiplier read, the wider one first; widths: their
-    bits. turns: whether they may come the other way round.
+    bits. can_swap: whether they may come the other way round.
     """
 
     node: int
     operands: tuple[Source, Source]
     widths: tuple[int, int]
-    turns: bool
+    can_swap: bool
 
-    def ports(self, turned: bool) -> tuple[Source, Source]:
+    def ports(self, swapped: bool) -> tuple[Source, Source]:
         """The operands at both ports."""
         first, second = self.operands
-        return (second, first) if turned else (first, second)
+        return (second, first) if swapped else (first, second)
 
 
 class _Place(NamedTuple):
     """A product on a multiplier. saves: bits of operands that it reads there in other phases;
-    turned: whether operands are exchanged.
+    swapped: whether operands are exchanged.
     """
 
     saves: int
     unit: int
-    turned: bool
+    swapped: bool
 
 
 def bound(array: ScheduledArray) -> ScheduledArray:
@@ -64,7 +64,7 @@ def bound(array: ScheduledArray) -> ScheduledArray:
         ways = binding.placed(), binding.in_order()
         for k, place in min(ways, key=binding.cost).items():
             units[k] = place.unit
-            if place.turned:
+            if place.swapped:
                 args[k] = args[k][::-1]
     graph = pipeline.graph.replaced(args=args)
     rebound = replace(pipeline, graph=graph, unit=tuple(units))
@@ -79,10 +79,10 @@ def _product(datapath: Datapath, pipeline: Pipeline, k: int) -> _Product:
     # constants, cut to the bits that count, are the narrower ones
     width = lambda a: 0 if number(a) else datapath.format(a).width
     first, second = graph.args[k]
-    turns = width(first) == width(second)
+    can_swap = width(first) == width(second)
     if width(first) < width(second):
         first, second = second, first
-    return _Product(k, (source(first), source(second)), (width(first), width(second)), turns)
+    return _Product(k, (source(first), source(second)), (width(first), width(second)), can_swap)
 
 
 class _Binding:
@@ -128,7 +128,7 @@ class _Binding:
         for phase, products in self.phases.items():
             for product in products:
                 place = places[product.node]
-                for port, source in enumerate(product.ports(place.turned)):
+                for port, source in enumerate(product.ports(place.swapped)):
                     reads[place.unit, port].add((phase, source))
                     widths[place.unit, port] = product.widths[port]
         alike = {(frozenset(source), widths[key]) for key, source in reads.items()}
@@ -156,17 +156,17 @@ class _Binding:
     def _places(self, product: _Product) -> Iterator[_Place]:
         """Yields the units that read an operand of a product already."""
         for unit in {u for source in product.operands for u in self.readers[source]}:
-            ways = [_Place(self._saved(product, unit, turned), unit, turned)
-                    for turned in (False, True)[: 1 + product.turns]]  # fmt: skip
-            yield max(ways, key=lambda place: (place.saves, not place.turned))
+            ways = [_Place(self._saved(product, unit, swapped), unit, swapped)
+                    for swapped in (False, True)[: 1 + product.can_swap]]  # fmt: skip
+            yield max(ways, key=lambda place: (place.saves, not place.swapped))
 
-    def _saved(self, product: _Product, unit: int, turned: bool) -> int:
-        ports = zip(self.read[unit], product.ports(turned), product.widths, strict=True)
+    def _saved(self, product: _Product, unit: int, swapped: bool) -> int:
+        ports = zip(self.read[unit], product.ports(swapped), product.widths, strict=True)
         return sum(width for read, source, width in ports if read[source])
 
     def _put(self, product: _Product, place: _Place, times: int = 1) -> None:
         """Notes a product in its place; or takes it away, -1 times."""
-        for read, source in zip(self.read[place.unit], product.ports(place.turned), strict=True):
+        for read, source in zip(self.read[place.unit], product.ports(place.swapped), strict=True):
             read[source] += times
             self.readers[source][place.unit] += times
             if not self.readers[source][place.unit]:

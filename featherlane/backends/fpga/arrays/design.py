@@ -123,16 +123,16 @@ def _top(links: Links, circuits: Sequence[Design]) -> Module:
 
 def _add_phase(module: Module, links: Links, array: ScheduledArray) -> None:
     """The phase of an array, which stands still in its pause."""
-    name, turn = array.name, array.pipeline.interval
-    bits = _bits(turn)
+    name, slot_cycles = array.name, array.pipeline.interval
+    bits = _bits(slot_cycles)
     pause, period = array.clock.pause, links.pipeline.interval
     still = f", and a pause of {pause}" if pause else ""
-    turns = f"{array.slots} in turn, one every {turn} cycles{still}"
+    turns = f"{array.slots} in turn, one every {slot_cycles} cycles{still}"
     module.remark(f"{name}: from cycle {array.begin} on, {turns}")
     module.declare(f"{name}_phase", f"{name}_phase_next", bits=bits)
     phase_is = lambda cycle: f"phase_next == {_bits(period)}'d{cycle % period}"
     first = phase_is(array.begin)
-    after = f"{name}_phase == {bits}'d{turn - 1} ? '0 : {name}_phase + 1'b1"
+    after = f"{name}_phase == {bits}'d{slot_cycles - 1} ? '0 : {name}_phase + 1'b1"
     module.assign(f"{name}_phase_next", f"{first} ? '0 : {after}")
     if pause:
         stands = " || ".join(phase_is(array.begin - n) for n in range(pause, 0, -1))

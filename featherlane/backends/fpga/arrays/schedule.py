@@ -1,9 +1,9 @@
-"""When arrays work: each is a pipeline of a kernel, whose members take turns, and begins when the
-values that it reads are there.
+"""The schedule of arrays: each is a pipeline of a kernel, which is time-multiplexed over the slots
+of its members, and begins when the values that it reads are there.
 
-All cycles are known before: a value is read in the cycle in which its reader's turn wants it, so
+All cycles are known before: a value is read in the cycle in which its reader's slot wants it, so
 that no array waits for a whole task of another one, and nothing is asked whether it is there. A
-value waits a cycle in a register on its way from one array to another. Where turns do not fill an
+value waits a cycle in a register on its way from one array to another. Where slots do not fill an
 interval, an array stands still for what is left of it.
 """
 
@@ -30,7 +30,7 @@ HOP = 1  # cycles of the register between two arrays
 SPARE = (0.0, 1e-6)
 
 
-class Turns(NamedTuple):
+class Folding(NamedTuple):
     """Slots, one after the other, lanes, beside each other, and the cycles of a slot."""
 
     slots: int
@@ -38,16 +38,16 @@ class Turns(NamedTuple):
     interval: int
 
 
-def turns(members: int, interval: int) -> Turns:
-    """Returns how members take turns at an interval: on as few lanes as it has room for, as long as
-    all of them fit. What is left of the interval, less than a turn, the lane pauses.
+def folding(members: int, interval: int) -> Folding:
+    """Returns the folding of members at an initiation interval: on as few lanes as it has room for,
+    in slots as long as all of them fit. In the rest of the interval, less than a slot, lanes pause.
     """
     lanes = ceil(members / interval)
     slots = ceil(members / lanes)
-    return Turns(slots, lanes, interval // slots)
+    return Folding(slots, lanes, interval // slots)
 
 
-class Read(NamedTuple):
+class ReadValue(NamedTuple):
     """A value that an array reads: an input of its datapath, and the node of the whole datapath
     that it is in each slot.
     """
@@ -56,7 +56,7 @@ class Read(NamedTuple):
     sources: tuple[int, ...]
 
 
-class Given(NamedTuple):
+class SentValue(NamedTuple):
     """A value that an array sends: a node of its datapath, the cycle of a slot in which it is
     read, and the node of the whole datapath that it is in each slot.
     """
@@ -67,17 +67,17 @@ class Given(NamedTuple):
 
 
 class ArrayClock(NamedTuple):
-    """The cycles in which an array runs: whole turns, up to the last one of a period that is
+    """The cycles in which an array runs: whole slots, up to the last one of a period that is
     complete; then it pauses.
     """
 
     period: int
-    turn: int
+    slot_cycles: int
 
     @property
     def pause(self) -> int:
         """Cycles at the end of each period."""
-        return self.period % self.turn
+        return self.period % self.slot_cycles
 
     @property
     def running(self) -> int:
@@ -111,7 +111,7 @@ class ScheduledArray:
     pipeline: Pipeline
     period: int
     begin: int
-    reads: tuple[Read, ...]
+    reads: tuple[ReadValue, ...]
 
     @property
     def clock(self) -> ArrayClock:
@@ -120,15 +120,15 @@ class ScheduledArray:
 
     @property
     def slots(self) -> int:
-        """Members that take turns."""
+        """Members that are computed one after the other."""
         return len(self.kernel.members)
 
     @property
-    def gives(self) -> list[Given]:
+    def gives(self) -> list[SentValue]:
         """The values that this array sends, with the cycle of a slot and their destinations."""
         outputs = self.datapath.graph.outputs
         return [
-            Given(outputs[name].nodes[0], self.pipeline.read_in(name), targets)
+            SentValue(outputs[name].nodes[0], self.pipeline.read_in(name), targets)
             for name, targets in zip(outputs, self.kernel.gives, strict=True)
         ]
 
@@ -185,21 +185,22 @@ class _Scheduler:
         """Yields the kernels of the members of each lane, those first whose values come first."""
         numbers = range(len(kernel.members))
         there = lambda n: max((self.ready.get(k, 0) for k in kernel.members[n].reads), default=0)
-        order, lanes = sorted(numbers, key=there), turns(len(numbers), self.interval).lanes
+        order, lanes = sorted(numbers, key=there), folding(len(numbers), self.interval).lanes
         for lane in range(lanes):
             yield kernel.of(order[lane::lanes])
 
     def array(self, name: str, kernel: SlotKernel) -> ScheduledArray:
         """Returns a kernel as an array that begins as soon as it can."""
-        turn = turns(len(kernel.members), self.interval).interval
-        datapath, clock = _with_ports(kernel.datapath), ArrayClock(self.interval, turn)
+        slot_cycles = folding(len(kernel.members), self.interval).interval
+        datapath, clock = _with_ports(kernel.datapath), ArrayClock(self.interval, slot_cycles)
         ready = {  # by entry and slot
             f"x{i}": [self.ready[k] for k in port.nodes]
             for i, port in enumerate(kernel.ports)
             if not port.table
         }
         begin = min(
-            (x - n * turn for cycles in ready.values() for n, x in enumerate(cycles)), default=0
+            (x - n * slot_cycles for cycles in ready.values() for n, x in enumerate(cycles)),
+            default=0,
         )
         begin = max(begin, 0)
         units = operators(datapath, self.device)
@@ -209,15 +210,17 @@ class _Scheduler:
             datapath.graph,
             units,
             self.device.clock,
-            turn,
+            slot_cycles,
             arrival={
-                entry: max(0, *(clock.run(x - begin) - n * turn for n, x in enumerate(cycles)))
+                entry: max(
+                    0, *(clock.run(x - begin) - n * slot_cycles for n, x in enumerate(cycles))
+                )
                 for entry, cycles in ready.items()
             },
             spare=SPARE,
             ports=[(output,) for output in datapath.graph.outputs],
             runs=self.runs,
-            tail=self._behind(kernel, turn),
+            tail=self._behind(kernel, slot_cycles),
             limited=functions,
         )
         pipeline = with_late_inputs(pipeline)
@@ -233,28 +236,30 @@ class _Scheduler:
     def look_back(self, kernels: Sequence[SlotKernel]) -> None:
         """Finds `left`, where units are not counted."""
         for kernel in reversed(kernels):
-            slots, lanes, turn = turns(len(kernel.members), self.interval)
+            slots, lanes, slot_cycles = folding(len(kernel.members), self.interval)
             datapath, lane = _with_ports(kernel.datapath), kernel.of(range(slots))
             units = operators(datapath, self.device)
-            behind = remaining(datapath.graph, units, self.device.clock, self._behind(lane, turn))
+            behind = remaining(
+                datapath.graph, units, self.device.clock, self._behind(lane, slot_cycles)
+            )
             for i, port in enumerate(kernel.ports):
                 for slot, k in enumerate(() if port.table else port.nodes):
-                    cycles = behind[f"x{i}"] - slot // lanes * turn + HOP
+                    cycles = behind[f"x{i}"] - slot // lanes * slot_cycles + HOP
                     self.left[k] = max(self.left.get(k, 0), cycles)
 
-    def _behind(self, kernel: SlotKernel, turn: int) -> dict[str, int]:
+    def _behind(self, kernel: SlotKernel, slot_cycles: int) -> dict[str, int]:
         """The cycles that are left behind the outputs of the first slot."""
         return {
-            f"y{n}": max(slot * turn + self.left.get(k, 0) for slot, k in enumerate(targets))
+            f"y{n}": max(slot * slot_cycles + self.left.get(k, 0) for slot, k in enumerate(targets))
             for n, targets in enumerate(kernel.gives)
         }
 
 
-def _reads(kernel: SlotKernel, datapath: Datapath) -> tuple[Read, ...]:
+def _reads(kernel: SlotKernel, datapath: Datapath) -> tuple[ReadValue, ...]:
     """The inputs of an array, with the nodes that they are in each slot."""
     graph = datapath.graph
     entry = {k: int(graph.value[k][0].removeprefix("x")) for k in graph.nodes_of("input")}
-    return tuple(Read(k, kernel.ports[i].nodes) for k, i in entry.items())
+    return tuple(ReadValue(k, kernel.ports[i].nodes) for k, i in entry.items())
 
 
 def _with_ports(datapath: Datapath) -> Datapath:

@@ -150,8 +150,8 @@ def feedback(network: Network) -> ControlModule:
 
 
 def encode(network: Network) -> ControlModule:
-    """Results in words, one in a register. Links that have one take turns, so that none waits for
-    more than one result of each other link.
+    """Results in words, one in a register. A round robin chooses among links that have one, so that
+    none waits for more than one result of each other link.
     """
     module, plan = ControlModule(network, "encode", "Words of results"), words.layout(network)
     module.input("clock", "reset", "out_ready")

@@ -138,7 +138,7 @@ class _Run:
         self.late = defaultdict[int, list[str]](list)
         self.credits, self.offered, self.given, self.out = network.depth, False, 0, 0
         self.held: int | None = None  # the task whose result stands in the register of ENCODE
-        self.turns = deque(network.leading)  # the link whose turn it is to give a result first
+        self.order = deque(network.leading)  # round robin: the link that goes first now
         self.side = [link for link in network.out_of(DECODE) if link.depth]
         self.stations = [
             (station, station.entries, station.offset) for station in network.stations.values()
@@ -203,7 +203,7 @@ class _Run:
             self.emitted[self.held] = cycle
             self.out += 1
             self.held = None
-        for n, name in enumerate(self.turns):
+        for n, name in enumerate(self.order):
             if self.links[name]:
                 task, instruction = self.links[name][0]
                 names = self.network.results[instruction]
@@ -211,7 +211,7 @@ class _Run:
                     for other in names:
                         self._pop(other)
                     self.held = task
-                    self.turns.rotate(-n - 1)
+                    self.order.rotate(-n - 1)
                     return True
         return False
 

@@ -152,7 +152,7 @@ class Network:
 
     @property
     def leading(self) -> tuple[str, ...]:
-        """The links that bring results to ENCODE, in the order of their turns."""
+        """The links that bring results to ENCODE, in the order of the round robin."""
         return tuple(dict.fromkeys(names[0] for names in self.results.values()))
 
     def into(self, station: str) -> list[Channel]:

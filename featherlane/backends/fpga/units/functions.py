@@ -166,7 +166,7 @@ def _sine_cosine(u: _Writer, unit: FunctionUnit) -> None:
     rest = n.phase - INDEX
     s, c = _sine_table(u, U, n)
     top, low = f"{u.read(U)}[{rest - 1}]", f"{u.read(U)}[{rest - 2}:0]"
-    d = u.wire("d", rest, f"$signed({{~{top}, {low}}})")  # e - 2^(rest - 1): its first bit turned
+    d = u.wire("d", rest, f"$signed({{~{top}, {low}}})")  # e - 2^(rest - 1): its first bit inverted
     u.place()
     scaled = u.product("scaled", d, n.arc)
     u.place()

@@ -186,8 +186,8 @@ class _Writer(StagedUnit):
         if m.result > BITS:
             high = f"$signed({self.half}[{m.result - 1}:{LOW}])"
             above = self._addend("above", shifted_left(high, LOW - self.chain.base))
-            turned = {"1'b0": above, "1'b1": f"~{above}"}
-            terms.append(turned.get(self.minus, f"({above} ^ {{{BITS}{{minus}}}})"))
+            signed = {"1'b0": above, "1'b1": f"~{above}"}
+            terms.append(signed.get(self.minus, f"({above} ^ {{{BITS}{{minus}}}})"))
         if product:
             value, offset = product
             moved = offset - self.chain.base
