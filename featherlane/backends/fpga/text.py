@@ -49,11 +49,6 @@ class Signal(NamedTuple):
     value: int | None = None
     constant: int = 0
 
-    @property
-    def type(self) -> str:
-        """Its type in a declaration."""
-        return f"logic signed [{self.width - 1}:0]" if self.number else "logic"
-
 
 def identifier(text: str) -> str:
     """A text as a name in SystemVerilog, unless it is empty or a keyword."""
