@@ -187,7 +187,9 @@ def test_uniform_formats():
     plain = {"add", "sub", "sin", "cos", "input", "constant", "select"}
     for op, form in zip(graph.op, datapath.formats, strict=True):
         assert (form == Format(22, 10)) >= (op in plain)
-    with pytest.raises(ValueError, match=r"format is 'q40.2': wanted 'q16.16' or alike, of 2 to"):
+    with pytest.raises(
+        ValueError, match=r"format is 'q40.2': wanted one such as 'q16.16', of 2 to"
+    ):
         uniform(graph, "q40.2")
     with pytest.raises(
         CompileError, match=r"constant 9.81 is beyond q3.13: wanted 5 .*, as q5.11 has"

@@ -134,7 +134,10 @@ def test_bits_of_formats_for_each_signal(form, data, small):
         ({"backend": "fixed", "format": "fitted33"}, "format is 'fitted33': wanted 4 to 32 bits"),
         ({"backend": "fixed", "format": "proved16/18"}, "wanted 4 to 32 bits"),
         ({"backend": "fpga"}, "backend is 'fpga': wanted 'cpu' or 'fixed'"),
-        ({"backend": "fixed", "format": "fit"}, "format is 'fit': wanted 'q16.16' or alike, 'prov"),
+        (
+            {"backend": "fixed", "format": "fit"},
+            "format is 'fit': wanted a format such as 'q16.16', 'prov",
+        ),
         ({"backend": "fixed", "format": 16}, "format is 16: wanted"),
         ({"backend": "fixed", "device": "cuda"}, "backend='fixed' takes no width, device or"),
         ({"format": "fitted"}, "format and ranges are of backend='fixed'"),

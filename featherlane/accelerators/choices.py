@@ -104,7 +104,7 @@ def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:
     if f_ext not in (None, *WRENCH_FRAMES):
         raise ValueError(f"f_ext is {shown(f_ext)}: wanted None, 'body' or 'world'")
     if frames and f_ext is None:
-        raise ValueError("frames without f_ext: wanted the axes of wrenches, f_ext='body' or alike")
+        raise ValueError("frames without f_ext: wanted the axes of wrenches, such as f_ext='body'")
     if len({*frames}) < len(frames):
         raise ValueError(f"frames is {shown(frames)}: wanted each frame once")
     return variant._replace(wrenches=f_ext, at=tuple(frames))

@@ -35,7 +35,7 @@ from featherlane.program.passes.guards import LOST
 from featherlane.robot.tree_of import tree_of
 
 UNIFORM, PROVED, FITTED = "q16.16", "proved", "fitted"
-FORMATS = f"{UNIFORM!r} or alike, {PROVED!r}, {FITTED!r}, 'fitted24/16' or 'proved24'"
+FORMATS = f"a format such as {UNIFORM!r}, {PROVED!r}, {FITTED!r}, 'fitted24/16' or 'proved24'"
 WIDTHS = {PROVED: (32, 32), FITTED: (27, 18)}  # bits of data, and of constants, sines and cosines
 LEAST, MOST = 4, 32  # bits
 UNLIMITED = 8.0  # rad or m, and per s: of joints without limits
@@ -98,7 +98,7 @@ def fixed_function(
     ):
         raise CompileError(
             f"{variant.name} of {model.name} has no proved format: its joints share coordinates, "
-            f"and no bounds of its pivots are known; wanted {FITTED!r}, {UNIFORM!r} or alike"
+            f"and no bounds of its pivots are known; wanted {FITTED!r}, or one such as {UNIFORM!r}"
         )
     algorithm = algorithm_of(model, variant, algorithm, chosen.kind == PROVED)
     intervals = checked_ranges(named_in_ranges(function.inputs), ranges)
@@ -158,8 +158,8 @@ def formats_in_arrays(
     kind, data, small = Formats.named(format)
     if kind == PROVED:
         raise CompileError(
-            f"format is {format!r}, which clamps signals: arrays whose limbs take turns have no "
-            f"clamps; wanted {FITTED!r}, {UNIFORM!r} or alike"
+            f"format is {format!r}, which clamps signals: arrays of time-multiplexed limbs have no "
+            f"clamps; wanted {FITTED!r}, or one such as {UNIFORM!r}"
         )
 
     def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
@@ -201,7 +201,7 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
             raise CompileError(
                 f"formats of {name} that are proved free of overflow leave errors of {wrong:.2g} "
                 f"(median) in {output}, which is up to {largest:.2g}: intervals do not bound it "
-                f"well; wanted {FITTED!r}, {UNIFORM!r} or alike, more bits, or narrower ranges"
+                f"well; wanted {FITTED!r}, one such as {UNIFORM!r}, more bits, or narrower ranges"
             )
 
 

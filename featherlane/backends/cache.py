@@ -328,7 +328,7 @@ class Summary(NamedTuple):
 
 
 def summary() -> Summary | None:
-    """A summary of the cache, None if it is turned off. Raises OSError if it cannot be read."""
+    """A summary of the cache, None if it is switched off. Raises OSError if it cannot be read."""
     directory = folder()
     if directory is None:
         return None

@@ -45,9 +45,9 @@ def _nodes(graph: Graph) -> dict[int, list[int]]:
 
 def _calls(graph: Graph, function: int, nodes: list[int]) -> Calls:
     columns = [*zip(*(graph.args[k] for k in nodes), strict=True)]
-    alike = [len(nodes) > 1 and len(set(column)) == 1 for column in columns]
-    shared = {i: columns[i][0] for i, same in enumerate(alike) if same}
-    varying = [i for i, same in enumerate(alike) if not same]
+    is_shared = [len(nodes) > 1 and len(set(column)) == 1 for column in columns]
+    shared = {i: columns[i][0] for i, is_same in enumerate(is_shared) if is_same}
+    varying = [i for i, is_same in enumerate(is_shared) if not is_same]
     rows = [[graph.args[k][i] for i in varying] for k in nodes]
     return Calls(function, nodes, shared, varying, rows)
 

@@ -131,8 +131,8 @@ def _checked_results(graph: Graph, k: int, functions: Sequence[tuple[int, int]])
         raise CompileError(
             f"node {k} (call): it has {counts} operands and results, wanted {wanted}"
         )
-    alike = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]
-    return count if alike else 0
+    well_formed = graph.args[rest] == [(k,)] * count and graph.value[rest] == [*range(count)]
+    return count if well_formed else 0
 
 
 def verify_program(program: Program, allowed: Collection[str] | None = None) -> None:

@@ -170,11 +170,11 @@ def _stops(model: Robot) -> Iterator[Stop]:
         if not joint.limit_stiffness:
             continue
         m, b = joint.mimic[1:] if joint.mimic else (1.0, 0.0)
-        turn, size = (1.0 if m > 0 else -1.0), abs(m)
+        direction, size = (1.0 if m > 0 else -1.0), abs(m)
         law = joint.limit_width / size, joint.limit_stiffness * m * m, joint.limit_damping * m * m
         for sign, limits in ((-1.0, joint.lower), (1.0, joint.upper)):
             if limits and isfinite(limits[0]):
-                end = StopLaw(turn * sign, (limits[0] - b) / m, *law)
+                end = StopLaw(direction * sign, (limits[0] - b) / m, *law)
                 yield Stop(model.first_v[i], model.first_q[i], end)
 
 

@@ -322,7 +322,7 @@ def _assigned(graph: Graph, assign: Assign, constants: Mapping[str, np.ndarray])
     if datapath.graph.op != graph.op:
         raise CompileError(
             "formats that are proved clamp signals of this function, which arrays do not: wanted "
-            "'q16.16' or alike, or 'fitted'"
+            "'fitted', or one such as 'q16.16'"
         )
     return datapath
 

@@ -36,7 +36,7 @@ def uniform(graph: Graph, text: str) -> Datapath:
     """
     match = re.fullmatch(r"q(-?\d+)\.(-?\d+)", text)
     if match is None or not 2 <= int(match[1]) + int(match[2]) <= 32:
-        raise ValueError(f"format is {text!r}: wanted 'q16.16' or alike, of 2 to 32 bits in all")
+        raise ValueError(f"format is {text!r}: wanted one such as 'q16.16', of 2 to 32 bits in all")
     form = Format(int(match[1]) + int(match[2]), int(match[2]))
     formats = [_special(graph, k, form.width) or form for k in range(len(graph))]
     constants = [graph.value[k] for k in graph.nodes_of("constant")]

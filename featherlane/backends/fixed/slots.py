@@ -113,7 +113,7 @@ def _differences(segments: Sequence[GraphSegment]) -> Iterator[str]:
             yield "their results"
 
 
-def united(datapath: Datapath, alike: Sequence[Sequence[GraphSegment]]) -> Datapath:
+def united(datapath: Datapath, groups: Sequence[Sequence[GraphSegment]]) -> Datapath:
     """Returns the datapath in which corresponding nodes of isomorphic segments have one format, the
     `hull` of their formats.
     """
@@ -124,7 +124,7 @@ def united(datapath: Datapath, alike: Sequence[Sequence[GraphSegment]]) -> Datap
             root[k] = k = root[root[k]]
         return k
 
-    for segments in alike:
+    for segments in groups:
         for nodes in zip(*(s.nodes for s in segments), strict=True):
             for k in nodes[1:]:
                 root[find(k)] = find(nodes[0])

@@ -288,7 +288,7 @@ def acos(g: Graph, form: Form, x: int) -> int:
 
 
 def atan2(g: Graph, form: Form, y: int, x: int) -> int:
-    """n pi/4 + sign atan t, where t is the smaller of |x| and |y| by the larger, turned by pi/4
+    """n pi/4 + sign atan t, where t is the smaller of |x| and |y| by the larger, rotated by pi/4
     if it is above tan(pi/8).
     """
     zero, one, a, b = g.constant(0.0), g.constant(1.0), g.abs(y), g.abs(x)

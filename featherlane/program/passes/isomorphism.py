@@ -146,12 +146,12 @@ def groups(graph: Graph, terms: Terms, matches: Correspondence) -> list[Members]
         limb_of = {k: oldest for k in row if (oldest := limbs.limb_of(terms.of[k]))}
         rest = list(limb_of)
         for loose, by_role in LEVELS:
-            alike: dict[Any, list[list[int]]] = {}
+            by_key: dict[Any, list[list[int]]] = {}
             for k in rest:
                 limb = limb_of[k][0]
                 key = limbs.key(terms.of[k], limb, loose), roles[k] if by_role else 0
-                alike.setdefault(key, [[] for _ in range(limbs.size)])[limb].append(k)
-            for by_limb in alike.values():
+                by_key.setdefault(key, [[] for _ in range(limbs.size)])[limb].append(k)
+            for by_limb in by_key.values():
                 for members in zip(*(sorted(some, key=sizes) for some in by_limb), strict=False):
                     limbs.enter(members)
             rest = [k for k in rest if k not in limbs.group]

@@ -152,7 +152,7 @@ class _Attached:
         return self._body(attach.get("body") or attach.get("frame") or "", 0)
 
     def _body(self, name: str, depth: int) -> float:
-        """Returns the size of a body of the document itself, which may attach others in turn."""
+        """Returns the size of a body of the document itself, which may itself attach others."""
         if name not in self.known:
             self.known[name] = 0.0  # of what attaches itself, only what is already there is copied
             bodies = (n for n in self.root.iter(etree.Element) if n.get("name") == name)

@@ -170,10 +170,10 @@ class _Lifetimes:
         for node, reader in self._read():
             if (value := self.source(node)) not in self.slots:
                 last[value] = max(last.get(value, 0), reader)
-        alike: dict[tuple[int, int], list[Value]] = {}
+        by_lifetime: dict[tuple[int, int], list[Value]] = {}
         for value, reader in last.items():
-            alike.setdefault((value[0], reader), []).append(value)
-        for steps, values in alike.items():
+            by_lifetime.setdefault((value[0], reader), []).append(value)
+        for steps, values in by_lifetime.items():
             area = self._area(len(values), *steps)
             self.slots |= {value: [(area, i)] for i, value in enumerate(values)}
 
