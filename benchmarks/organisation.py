@@ -25,10 +25,11 @@ import options
 import featherlane as fl
 from featherlane.accelerators.choices import DesignSpec
 from featherlane.accelerators.designers import Designer
+from featherlane.accelerators.formats import array_formats
 from featherlane.accelerators.organise.arrays import arrays
 from featherlane.accelerators.organise.organisation import organise
 from featherlane.accelerators.organise.streams import STREAMS, streamed
-from featherlane.api.fixed import array_formats, fixed_function, input_ranges
+from featherlane.api.fixed import fixed_function, input_ranges
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fpga import folder, words
 from featherlane.backends.fpga.arrays.design import ArrayDesign

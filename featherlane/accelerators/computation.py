@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.accelerators.choices import COLUMNS, LIMBS, DesignSpec, with_wrenches
+from featherlane.accelerators.formats import array_formats, check_not_constant, check_overflow
 from featherlane.accelerators.organise.array_stations import StationArrays
 from featherlane.accelerators.organise.arrays import Arrays
 from featherlane.accelerators.organise.organisation import (
@@ -38,9 +39,6 @@ from featherlane.api.fixed import (
     PROVED,
     Ends,
     Formats,
-    array_formats,
-    check_not_constant,
-    check_overflow,
     checked_ranges,
     entry_bounds,
     fixed_function,

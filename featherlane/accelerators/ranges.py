@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featherlane.accelerators.formats import formats_in_arrays
 from featherlane.accelerators.organise.arrays import Assign
 from featherlane.accelerators.organise.pass_graph import NO_WRENCHES
-from featherlane.api.fixed import Ends, entry_bounds, formats_in_arrays, input_ranges
+from featherlane.api.fixed import Ends, entry_bounds, input_ranges
 from featherlane.api.model import Model
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.functions.table import Variant

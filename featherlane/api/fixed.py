@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +14,6 @@ from featherlane.backends import reference
 from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
-from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import CompileError, one_of, shown
@@ -30,7 +27,6 @@ from featherlane.functions.circuits import (
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_shapes
-from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 from featherlane.robot.tree_of import tree_of
 
@@ -45,7 +41,6 @@ TRIED, COARSEST = 200, 0.02  # states, and errors of their results, for which fo
 ROOM = 2.0  # of inputs whose ranges are sampled
 DERIVED = ("tau", "minv")  # inputs that follow from q, v and a
 Ends = tuple[np.ndarray, np.ndarray]  # the least and the largest numbers of an input
-Sampled = Callable[[], tuple[Mapping[str, np.ndarray], Bounds]]  # gives states, bounds of inputs
 
 
 class Formats(NamedTuple):
@@ -132,64 +127,6 @@ def _datapath(
     return uniform(graph, format.kind)
 
 
-def array_formats(
-    model: Configurations, variant: Variant, format: str | None, ranges: Mapping[str, Any] | None
-) -> Callable[[Graph, Mapping[str, np.ndarray]], Datapath]:
-    """Returns what gives the graph of a function in arrays its formats, see `formats_in_arrays`.
-    The arguments are those of `fixed_function`.
-    """
-    shapes = input_shapes(model, variant)
-    intervals = checked_ranges(named_in_ranges(shapes), ranges)
-
-    def sampled() -> tuple[Mapping[str, np.ndarray], Bounds]:
-        limits, samples = input_ranges(model, shapes, intervals, variant=variant)
-        return samples, entry_bounds(intervals | limits)
-
-    return formats_in_arrays(format, sampled)
-
-
-def formats_in_arrays(
-    format: str | None, sampled: Sampled
-) -> Callable[[Graph, Mapping[str, np.ndarray]], Datapath]:
-    """Returns what gives a graph for arrays its formats. Inputs that are constants of the robot
-    have those that hold the constants, (limbs, entries) by name, of all limbs. sampled: gives the
-    states of which formats are fitted. Raises CompileError for proved formats.
-    """
-    kind, data, small = Formats.named(format)
-    if kind == PROVED:
-        raise CompileError(
-            f"format is {format!r}, which clamps signals: arrays of time-multiplexed limbs have no "
-            f"clamps; wanted {FITTED!r}, or one such as {UNIFORM!r}"
-        )
-
-    def assign(graph: Graph, constants: Mapping[str, np.ndarray]) -> Datapath:
-        if kind != FITTED:
-            return uniform(graph, kind)
-        samples, bounds = sampled()
-        states = len(samples["q"])
-        tables = {name: np.broadcast_to(x, (states, *x.shape)) for name, x in constants.items()}
-        read = {name: x for name, x in {**samples, **tables}.items() if name in graph.inputs}
-        assignment = fitted(graph, read, data, small, inputs=bounds)
-        return _with_table_formats(assignment, constants, small)
-
-    return assign
-
-
-def _with_table_formats(
-    datapath: Datapath, constants: Mapping[str, np.ndarray], bits: int
-) -> Datapath:
-    """Returns a datapath whose inputs that are constants of limbs have formats of so many bits that
-    hold those of all limbs.
-    """
-    graph, forms = datapath.graph, list(datapath.formats)
-    for k in graph.nodes_of("input"):
-        name, i = graph.value[k]
-        if name in constants:
-            most = float(np.abs(constants[name][:, i % constants[name].shape[1]]).max())
-            forms[k] = Format(bits, bits - 1 - math.frexp(most)[1])
-    return replace(datapath, formats=tuple(forms))
-
-
 def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarray]) -> None:
     """Raises CompileError where formats that rule out overflow leave no digits for results."""
     exact = reference.evaluate(datapath.graph, samples)
@@ -203,64 +140,6 @@ def _check_digits(name: str, datapath: Datapath, samples: Mapping[str, np.ndarra
                 f"(median) in {output}, which is up to {largest:.2g}: intervals do not bound it "
                 f"well; wanted {FITTED!r}, one such as {UNIFORM!r}, more bits, or narrower ranges"
             )
-
-
-def check_not_constant(name: str, model: Configurations, graph: Graph) -> None:
-    """Raises CompileError for a graph of which no result depends on a state."""
-    if all(graph.op[k] == "constant" for out in graph.outputs.values() for k in out.nodes):
-        raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
-
-
-def check_overflow(
-    fixed: FixedFunction,
-    model: Configurations,
-    variant: Variant,
-    format: str,
-    ranges: Mapping[str, tuple[Any, Any]] | None,
-) -> None:
-    """Raises CompileError for one format of all signals in which random states within the ranges
-    overflow, with the nearest one of as many bits in which none does. The other arguments are those
-    of `fixed_function`, which gave `fixed`.
-    """
-    q_format = re.fullmatch(r"q(-?\d+)\.(-?\d+)", Formats.named(format).kind)
-    if q_format is None:
-        return
-    intervals = checked_ranges(named_in_ranges(fixed.inputs), ranges)
-    samples = input_ranges(model, fixed.inputs, intervals, 1, TRIED, variant)[1]
-    if not (overflows := _overflows(fixed.datapath, samples)):
-        return
-    before, after = int(q_format[1]), int(q_format[2])
-    others = (f"q{before + n}.{after - n}" for n in range(1, MOST - before))
-    graph = fixed.datapath.graph
-    good = next((repr(text) for text in others if _holds(graph, text, samples)), None)
-    wanted = [*([f"{good}, which holds them"] if good else []), repr(FITTED), repr(PROVED)]
-    raise CompileError(
-        f"format {format!r} of {fixed.name} does not hold random states of {model.name} within "
-        f"their ranges: {overflows}; wanted {', '.join(wanted)}, or narrower ranges"
-    )
-
-
-def _overflows(datapath: Datapath, samples: Mapping[str, np.ndarray]) -> str:
-    """Says what of samples is beyond its format: inputs, or signals; "" if nothing is."""
-    integers, saturated = quantised(datapath, samples)
-    if saturated:
-        most = [f"{name} up to {np.abs(samples[name]).max():.3g}" for name in saturated]
-        return f"inputs have {', '.join(most)}"
-    overflows = Evaluator(datapath)(integers).overflows.values()
-    return f"a signal overflows in {max(overflows)} of {TRIED}" if overflows else ""
-
-
-def _holds(graph: Graph, format: str, samples: Mapping[str, np.ndarray]) -> bool:
-    """Tells whether no sample overflows in one format of all signals, and none is lost."""
-    try:
-        datapath = uniform(graph, format)
-    except CompileError:  # of a constant beyond it
-        return False
-    integers, saturated = quantised(datapath, samples)
-    if saturated:
-        return False
-    evaluation = Evaluator(datapath)(integers)
-    return not evaluation.overflows and not np.any(evaluation.integers.get(LOST, 0))
 
 
 def named_in_ranges(inputs: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
