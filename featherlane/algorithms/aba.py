@@ -68,8 +68,8 @@ def resisted(
 
     D is what earlier eliminations have left of the subtree's inertia and of its mass, `load`.
     """
-    U, (turn, slide) = IA @ S, split(S)
-    scale = dot(turn, turn) * IA.I.trace + dot(slide, slide) * (3.0 * load) + armature
+    U, (angular, linear) = IA @ S, split(S)
+    scale = dot(angular, angular) * IA.I.trace + dot(linear, linear) * (3.0 * load) + armature
     return U, dot(S, U) + armature, scale
 
 

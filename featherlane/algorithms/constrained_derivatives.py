@@ -96,7 +96,7 @@ class AccelerationLevel(NamedTuple):
         self, constrained: Sequence[Constrained], J: Sequence[Row], by_v: Sequence[Row], c: Columns
     ) -> dict[int, Row]:
         """They are kd J, as accelerations stay the same in the world; but for rods, whose ends
-        turn about each other.
+        rotate about each other.
         """
         columns = plus_times_known(J, by_v, c)
         ones = [one for one in constrained for group in one.groups for _ in group.rows]
@@ -163,12 +163,12 @@ def differentiated(
     for X, diagonal in zip((X_q, X_v), shifts(a) if shifts else (), strict=False):
         for k, x in enumerate(diagonal):
             X[k][k] = X[k][k] + x
-    turns = force_turns(constrained, f, model.nv)
+    rotations = force_rotations(constrained, f, model.nv)
     by_q = columns_of(columns_less(X_q, slopes.H, known_q), slopes.by_q, known_q, still_q)
     by_v = columns_of(columns_less(X_v, {}, known_v), slopes_v, known_v, still_v)
     by_q = [
-        column._replace(y=in_axes(groups, column.y), f=turn)
-        for column, turn in zip(by_q, turns, strict=True)
+        column._replace(y=in_axes(groups, column.y), f=by_q_of_f)
+        for column, by_q_of_f in zip(by_q, rotations, strict=True)
     ]
     by_v = [column._replace(y=in_axes(groups, column.y)) for column in by_v]
     matrices = kkt_inverse(system, groups)
@@ -276,9 +276,9 @@ def in_axes(groups: Sequence[Sequence[RowGroup]], column: Row) -> Row:
     return result
 
 
-def force_turns(constrained: Sequence[Constrained], f: Scalars, n: int) -> list[Row]:
+def force_rotations(constrained: Sequence[Constrained], f: Scalars, n: int) -> list[Row]:
     """Returns how forces of fixed components in the axes of `frame` change with q in those of `to`,
-    in which they are returned: the frame turns by w, and they by w x f.
+    in which they are returned: the frame rotates by w, and they change by w x f.
     """
     columns: list[Row] = [{} for _ in range(n)]
     start = 0

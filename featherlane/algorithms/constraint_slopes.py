@@ -2,8 +2,8 @@
 
 Along the chain between two frames, with forces F in the coordinates of `frame`, and columns J_i and
 J_k of which J_k comes later (nearer to `frame`): dJ_i/dq_k = -J_k x J_i, so that
-H_ik = d(J^T f)_i/dq_k = J_i . (J_k x* F). Forces whose axes are those of `to` turn back, seen from
-`frame`, by the angular half of J_k.
+H_ik = d(J^T f)_i/dq_k = J_i . (J_k x* F). Forces whose axes are those of `to` rotate back,
+seen from `frame`, by the angular half of J_k.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _group_slopes(
             by_joint = _with_gain(change_by_q(s.motion, n, joint, J), gains)
             turning, _ = split(J)
             change = split(by_joint)[half]
-            if tuple(directions) != TRIPLE:  # the axes of `to` turn back, seen from `frame`
+            if tuple(directions) != TRIPLE:  # the axes of `to` rotate back, seen from `frame`
                 change = change + cross(turning, rates)
             error = _error_change(directions, s, J, angular)
             for row, x, e in zip(

@@ -16,7 +16,7 @@ from featherlane.algorithms.constrained_derivatives import (
     all_slopes,
     columns_less,
     columns_of,
-    force_turns,
+    force_rotations,
     in_axes,
     masked_rows,
 )
@@ -62,11 +62,11 @@ def impulse_derivatives(
     by_v = _approach_rows(groups, system, restitution)
     matrices, n = kkt_inverse(system, groups), model.nv
     by_q = columns_of(columns_less(X, slopes.H, {}), slopes.by_q, {}, {})
-    turns = force_turns(constrained, f, n)
+    rotations = force_rotations(constrained, f, n)
     dv_dq, df_dq = matrices.matrices(
         [
-            column._replace(y=in_axes(groups, column.y), f=turn)
-            for column, turn in zip(by_q, turns, strict=True)
+            column._replace(y=in_axes(groups, column.y), f=by_q_of_f)
+            for column, by_q_of_f in zip(by_q, rotations, strict=True)
         ]
     )
     nothing: list[Row] = [{} for _ in range(n)]

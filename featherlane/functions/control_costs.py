@@ -37,7 +37,7 @@ def cost_graphs(cost: Any, terminal_cost: Any, wanted: Wanted) -> list[Graph]:
 
 
 def zero(q: Any, v: Any) -> Any:
-    """The cost of the end, if there is none."""
+    """Returns the cost of the end, if there is none."""
     return [0.0]
 
 
@@ -60,7 +60,9 @@ def _graph(name: str, function: Any, wanted: Wanted) -> Graph:
 
 
 def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
-    """The parameters that a function names. Raises TypeError if it cannot be called with them."""
+    """Returns the parameters that a function names. Raises TypeError if it cannot be called with
+    them.
+    """
     takes = signature(function)
     everything = any(p.kind is Parameter.VAR_KEYWORD for p in takes.parameters.values())
     parameters = {x: n for x, n in wanted.parameters.items() if everything or x in takes.parameters}
@@ -83,7 +85,9 @@ def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
 
 
 def _traced_before(name: str, graph: Graph, wanted: Wanted) -> Graph:
-    """A cost that was traced before. Raises ValueError for other inputs or outputs than wanted."""
+    """Returns a cost that was traced before. Raises ValueError for other inputs or outputs than
+    wanted.
+    """
     inputs = {**{x: (n,) for x, n in wanted.state.items()}, **wanted.parameters}
     known = all(inputs.get(x) == shape for x, shape in graph.inputs.items())
     if not known or wanted.state.keys() - graph.inputs.keys():
@@ -111,8 +115,8 @@ def _checked(name: str, graph: Graph, wanted: Wanted) -> Graph:
 
 
 def _batch(graph: Graph, wanted: Wanted) -> str:
-    """The likely confusion of a cost that gives a matrix: a parameter for many problems, where q0,
-    v0, tau and dt say that there is one.
+    """Returns the likely confusion of a cost that gives a matrix: a parameter for many problems,
+    where q0, v0, tau and dt say that there is one.
     """
     large = [x for x, shape in wanted.parameters.items() if len(shape) > 1 and x in graph.inputs]
     if wanted.many or not large:

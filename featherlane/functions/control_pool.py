@@ -53,7 +53,7 @@ class ControlKernels(NamedTuple):
 
 
 def _over_knots(kernel: Any, columns: Mapping[str, Any], knots: slice) -> Iterator[Any]:
-    """The inputs of a kernel for each of these knots: the columns of their names."""
+    """Returns the inputs of a kernel for each of these knots: the columns of their names."""
     each = (columns[name] for name in kernel.inputs)
     return zip(*[x[knots] if len(x) > 1 else repeat(x[0]) for x in each], strict=False)
 
@@ -61,7 +61,9 @@ def _over_knots(kernel: Any, columns: Mapping[str, Any], knots: slice) -> Iterat
 def _backwards(
     kernels: ControlKernels, now: Columns, others: Columns, values: np.ndarray, law: Columns
 ) -> Iterator[Call]:
-    """The Riccati recursion about trajectories: fills `law`, and values[0] at the end."""
+    """Yields the calls of the Riccati recursion about trajectories, which fills `law`, and
+    values[0] at the end.
+    """
     T = len(now["tau"])
     each = [values[t % 2] for t in range(T + 1)]
     columns = {**now, **others, "value": each[1:]}
@@ -126,11 +128,11 @@ class _Promise(NamedTuple):
     rounding: np.ndarray  # of the cost
 
     def decrease(self, which: Any, length: Any) -> np.ndarray:
-        """The decrease of the cost by a step of a length."""
+        """Returns the decrease of the cost by a step of a length."""
         return -length * (self.slope[which] + 0.5 * length * self.curvature[which])
 
     def kept(self, which: Any, length: Any, new: np.ndarray) -> np.ndarray:
-        """Whether a step has lowered the cost enough."""
+        """Returns whether a step has lowered the cost enough."""
         change = self.cost[which] - new + self.rounding[which]
         return np.isfinite(new) & (change >= ENOUGH * self.decrease(which, length))
 

@@ -35,7 +35,7 @@ def groups(graph: Graph) -> Groups:
 
 
 def entries(graph: Graph, names: Sequence[str]) -> int:
-    """The entries of these inputs together."""
+    """Returns the number of entries of these inputs together."""
     return sum(math.prod(graph.inputs[k]) for k in names)
 
 

@@ -32,7 +32,9 @@ class Problem(NamedTuple):
 
     @property
     def errors(self) -> int:
-        """The numbers of `error`: of positions, of rotations if there are any, and the step."""
+        """Returns the numbers of `error`: of positions, of rotations if there are any, and the
+        step.
+        """
         return 2 + (POSE in self.targets)
 
 

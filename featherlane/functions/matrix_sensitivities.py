@@ -80,7 +80,7 @@ class MatrixSensitivities:
         self.runs, self.work = list[KernelRun](), list[MatrixWork]()
 
     def make(self) -> tuple[list[KernelRun], list[MatrixWork]]:
-        """The kernels of the step's end and of maps, and then the work on matrices."""
+        """Returns the kernels of the step's end and of maps, and then the work on matrices."""
         self.scratch["D"] = 2 * self.n, self.columns
         self._end_of_step()
         sensitivities: StepSensitivities[SensitivityMatrix, ScaledMatrix, Acceleration] = self
@@ -104,7 +104,7 @@ class MatrixSensitivities:
     # Parts of matrices
 
     def _new(self, name: str, stage: int) -> SensitivityMatrix:
-        """A matrix of a stage; those of q and v at the end are the halves of D."""
+        """Returns a matrix of a stage; those of q and v at the end are the halves of D."""
         if stage == END and name in ("Dq", "Dv"):
             return SensitivityMatrix("D", self.n if name == "Dv" else 0)
         array = f"{name}{stage or ''}"
@@ -112,7 +112,7 @@ class MatrixSensitivities:
         return SensitivityMatrix(array)
 
     def _all(self, matrix: SensitivityMatrix, row: int = 0, column: int = 0) -> MatrixBlock:
-        """A part of a matrix with all columns, from a row and a column on."""
+        """Returns a part of a matrix with all columns, from a row and a column on."""
         start = (matrix.row + row) * self.columns + column
         return MatrixBlock(matrix.array, start, self.columns)
 
@@ -128,7 +128,7 @@ class MatrixSensitivities:
         row: Weights,
         terms: Sequence[Acceleration],
     ) -> None:
-        """The target becomes dt sum_j row_j term_j; slopes of dynamics come first."""
+        """Sets the target to dt sum_j row_j term_j; slopes of dynamics come first."""
         for k, (weight, term) in enumerate(nonzero(row, terms)):
             if isinstance(term, SlopesOfDynamics):
                 self._beside(target, term.stage, weight)
@@ -137,7 +137,7 @@ class MatrixSensitivities:
                 self.work.append(Scale(self._all(target), self._all(term), *sizes, more=k > 0))
 
     def _beside(self, target: SensitivityMatrix, stage: int, weight: float) -> None:
-        """The target becomes dt weight [da/dq da/dv da/du]."""
+        """Sets the target to dt weight [da/dq da/dv da/du]."""
         n, (by_q, by_v, by_u) = self.n, self._slopes(stage)
         at = [self._all(target, 0, column) for column in (0, n, 2 * n)]
         self.work += [
@@ -150,7 +150,9 @@ class MatrixSensitivities:
     # Blocks of Lie-group joints
 
     def _maps(self, stage: int) -> None:
-        """The maps of Lie-group joints along the motion to a stage, or of the step."""
+        """Runs the kernel of the maps of Lie-group joints along the motion to a stage, or of the
+        step.
+        """
         u, sizes, variant = self._motion(stage), MOTION_MAPS, Variant("motion_maps")
         inputs = [u]
         if stage != END and self.method.series:
@@ -172,7 +174,7 @@ class MatrixSensitivities:
             at += size * size
 
     def _through(self, target: SensitivityMatrix, blocks: str, source: ScaledMatrix) -> None:
-        """Rows of Lie-group joints become their blocks times those of the source."""
+        """Sets rows of Lie-group joints to their blocks times those of the source."""
         matrix, factor, power = source
         if self.lie_groups:
             product = self._new(f"{blocks}.product", END)

@@ -115,12 +115,12 @@ class ControlProblem:
         return {name: sizes.get(plain(name), ()) for name in names}
 
     def inputs(self, kernel: str) -> dict[str, tuple[int, ...]]:
-        """The inputs of a kernel, among them the parameters of the user's cost."""
+        """Returns the inputs of a kernel, among them the parameters of the user's cost."""
         names, of, _ = KERNELS[kernel]
         return {**self._shapes(names), **self._parameters(getattr(self, of))}
 
     def function(self, kernel: str) -> Function:
-        """A kernel of the table. It is traced only if the cache has no code for it."""
+        """Returns a kernel of the table. It is traced only if the cache has no code for it."""
         outputs = self._shapes(KERNELS[kernel][2])
         graph = lru_cache(1)(partial(self.graph, kernel))
         key = repr((self.model.fingerprint, *self._identity, kernel))
@@ -149,7 +149,7 @@ class ControlProblem:
     # Costs
 
     def _parameter_shapes(self, graph: Graph) -> dict[str, tuple[int, ...]]:
-        """The shapes of the user's parameters of a cost."""
+        """Returns the shapes of the user's parameters of a cost."""
         return {x: shape for x, shape in graph.inputs.items() if x not in ("q", "v", "tau")}
 
     def _parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
@@ -161,7 +161,7 @@ class ControlProblem:
         return {**state, **{x: inputs[PARAMETER.format(x)] for x in self._parameter_shapes(graph)}}
 
     def _expanded(self, graph: Graph, inputs: Mapping[str, Array], **state: Array) -> Quadratic:
-        """A cost as a function of [dq, dv, dtau] about a state."""
+        """Returns a cost as a function of [dq, dv, dtau] about a state."""
         motion = "_".join(graph.inputs)  # longer than the name of any of them
         shapes = {motion: (self.model.nv,), **graph.inputs}
 
@@ -214,13 +214,13 @@ class ControlProblem:
         return np.block([[by_q, by_v], [O, I]]), np.concatenate([above, below])
 
     def _of_step(self, x: dict[str, Array], **state: Array) -> dict[str, Array]:
-        """The inputs of a step, of the inputs of a kernel."""
+        """Returns the inputs of a step, of the inputs of a kernel."""
         return {**state, **{name: x[name] for name in ("dt", "active") if name in x}}
 
     # Kernels, of their inputs by name
 
     def _backward(self, x: dict[str, Array]) -> tuple[Array, ...]:
-        """From the value at a knot's end: the value at the knot, and the feedback."""
+        """Returns the value at a knot, and the feedback, from the value at the knot's end."""
         q, v, tau = x["q"], x["v"], x["tau"]
         T, S = self._linear(self._of_step(x, q=q, v=v, tau=tau))
         after, gathered = unpacked(x["value"], self.states)
@@ -232,13 +232,13 @@ class ControlProblem:
         return packed(value, sums), law.k, law.K
 
     def _end(self, x: dict[str, Array]) -> tuple[Array]:
-        """The value at the end of the last knot."""
+        """Returns the value at the end of the last knot."""
         value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
         return (packed(value, np.array([0.0, 0.0, 0.0, 0.0, 1.0])),)
 
     def _forward(self, x: dict[str, Array]) -> tuple[Array, ...]:
-        """A knot of a trial: its controls, the state after it, and the sum of the costs so far.
-        length: of the step along k.
+        """Returns a knot of a trial: its controls, the state after it, and the sum of the costs so
+        far. length: of the step along k.
         """
         q, v = x["q"], x["v"]
         dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
@@ -252,23 +252,23 @@ class ControlProblem:
         return tau, step["q_next"], step["v_next"], x["total"] + cost
 
     def _last(self, x: dict[str, Array]) -> tuple[Array]:
-        """The sum of the costs with that of the end."""
+        """Returns the sum of the costs with that of the end."""
         state = self._cost_inputs(self.terminal, x, q=x["q"], v=x["v"])
         return (x["total"] + _single(self.terminal, state),)
 
     def _expansion(self, x: dict[str, Array]) -> Quadratic:
-        """The gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
+        """Returns the gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
         return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])
 
 
 def packed(value: Quadratic, gathered: Array) -> Array:
-    """The row of a value."""
+    """Returns the row of a value."""
     i, j = np.tril_indices(value.gradient.shape[-1])
     return np.concatenate([value.gradient, value.hessian[..., i, j], gathered], -1)
 
 
 def unpacked(row: Array, n: int) -> tuple[Quadratic, list[Array]]:
-    """The value of n entries of dx in a row, and what is gathered behind it."""
+    """Returns the value of n entries of dx in a row, and what is gathered behind it."""
     i, j = np.indices((n, n))
     i, j = np.maximum(i, j), np.minimum(i, j)
     H = row[..., n:][..., i * (i + 1) // 2 + j]
@@ -288,13 +288,13 @@ def gather(before: list[Array], law: Feedback) -> list[Array]:
 
 
 def _single(graph: Graph, named: Mapping[str, Array]) -> Array:
-    """A cost as one number."""
+    """Returns a cost as one number."""
     out = call_graph(graph, named)["out"]
     return 0.5 * np.sum(out * out) if np.ndim(out) else out
 
 
 def costs_key(*graphs: Graph) -> str:
-    """The identity of costs."""
+    """Returns the identity of costs."""
     return " ".join(map(graph_key, graphs))
 
 

@@ -44,7 +44,7 @@ class Policy:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what it gives."""
+        """Returns the shape of the controls."""
         return self.graph.outputs["tau"].shape
 
     def in_order(self, values: Mapping[str, Any]) -> list[Any]:

@@ -26,7 +26,7 @@ class Quadratic(NamedTuple):
     hessian: Array  # (..., m, m), symmetric
 
     def after(self, S: Array) -> Quadratic:
-        """The function of x where z = S x, with S (..., m, n)."""
+        """Returns the function of x where z = S x, with S (..., m, n)."""
         product = _turned(S) @ (self.hessian @ S)
         return Quadratic(_times(_turned(S), self.gradient), _symmetric(product))
 
@@ -58,13 +58,13 @@ def _beside(x: Array) -> Array:
 
 
 def _symmetric(A: Array) -> Array:
-    """The lower triangle on both sides: a kernel does not compute the other one."""
+    """Returns the lower triangle on both sides: a kernel does not compute the other one."""
     n = A.shape[-1]
     return np.where(np.tri(n, dtype=bool), A, _turned(A))
 
 
 def _times(A: Array, x: Array) -> Array:
-    """The product of matrices and vectors."""
+    """Returns the product of matrices and vectors."""
     return (A @ x[..., None])[..., 0]
 
 
@@ -77,7 +77,7 @@ def _dot(x: Array, y: Array) -> Array:
 
 
 def first_failure(before: Array, now: Array) -> Array:
-    """The `Cholesky.definite` of two factors in sequence: that of the first that failed."""
+    """Returns the `Cholesky.definite` of two factors in sequence: that of the first that failed."""
     return np.where(before < 1.0, before, now)
 
 
@@ -128,7 +128,9 @@ class _Limited(NamedTuple):
 
 
 def _factor(H: Array, free: Array) -> Cholesky:
-    """The factor of the rows and columns that are free; others are those of the unit matrix."""
+    """Returns the factor of the rows and columns that are free; others are those of the unit
+    matrix.
+    """
     both = _outer(free, free)
     return Cholesky(H * both + np.eye(H.shape[-1]) * (1.0 - free)[..., None, :])
 
@@ -178,8 +180,8 @@ def limited_minimum(g: Array, H: Array, low: Array, high: Array) -> _Limited:
 def feedback(
     Q: Quadratic, nx: int, damping: Array, limits: tuple[Array, Array] | None = None
 ) -> tuple[Feedback, Quadratic]:
-    """The controls that minimise Q, a function of z = [dx; du], plus damping / 2 |du|^2, and what
-    remains as a function of dx. limits: the least and the largest du, which hold for k.
+    """Returns the controls that minimise Q, a function of z = [dx; du], plus damping / 2 |du|^2,
+    and what remains as a function of dx. limits: the least and the largest du, which hold for k.
     """
     Qx, Qu = Q.gradient[..., :nx], Q.gradient[..., nx:]
     Qxx, Qux, Quu = Q.hessian[..., :nx, :nx], Q.hessian[..., nx:, :nx], Q.hessian[..., nx:, nx:]

@@ -32,7 +32,7 @@ class Sum(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of its code in the cache."""
+        """Returns the key of its code in the cache."""
         return f"sum {[*self.shapes]}"
 
     def program(self) -> Program:
@@ -53,30 +53,32 @@ FIRST = ArrayRow("zero")  # in a loop of one round
 
 
 def derivative_plan(op: Operation) -> Planned:
-    """The plan of the first derivative of a rollout, and what its runs call."""
+    """Returns the plan of the first derivative of a rollout, and what its runs call."""
     return _backwards(op) if op.steps[0].mode == ADJOINTS else _forwards(op)
 
 
 def _step(op: Operation) -> Operation:
-    """The step that a rollout repeats."""
+    """Returns the step that a rollout repeats."""
     return op._replace(variant=one_step(op.variant, "step"), steps=())
 
 
 def _run(number: int, op: Operation, arrays: dict[str, Use], row: ArrayRow) -> KernelRun:
-    """A run of an operation, on the arrays of its inputs and outputs but for those of `arrays`."""
+    """Returns a run of an operation, on the arrays of its inputs and outputs but for those of
+    `arrays`.
+    """
     arrays = {**{name: Use(name, row) for name in BY_STEP}, **arrays}
     return KernelRun(number, tuple(arrays.get(x, Use(x)) for x in [*op.inputs, *op.outputs]))
 
 
 def _by_kept(op: Operation, body: Sequence[PlanStep], kept: Sequence[PlanStep]) -> Loop:
-    """A loop over the steps, number "n", and after each state that is kept, number "m"."""
+    """Returns a loop over the steps, number "n", and after each state that is kept, number "m"."""
     every = op.variant.every
     inner = Loop("i", every, tuple(body), total="n", outer="m")
     return Loop("m", op.variant.steps // every, (inner, *kept))
 
 
 def _forwards(op: Operation) -> Planned:
-    """The state and its direction, step by step."""
+    """Plans the state and its direction, step by step."""
     step, p, wrt = _step(op), op.prefix, op.steps[0].wrt
     along = step.tangents([*STATE, *[x for x in wrt if x not in STATE]])
     moving = [f"{p}{x}" for x in STATE]
@@ -98,7 +100,7 @@ def _forwards(op: Operation) -> Planned:
 
 
 def _again(op: Operation, path: dict[str, str]) -> Loop:
-    """A loop that leaves all states in rows of temporaries, which have the first ones."""
+    """Returns a loop that leaves all states in rows of temporaries, which have the first ones."""
     row = ArrayRow("k")
     states = {x: Use(path[x], row) for x in STATE}
     states |= {f"{x}_next": Use(path[x], ArrayRow("k", 1, 1)) for x in STATE}
@@ -106,8 +108,8 @@ def _again(op: Operation, path: dict[str, str]) -> Loop:
 
 
 def _backwards(op: Operation) -> Planned:
-    """All states again; then, from the last step to the first one, what the weights of the states
-    behind a step say of the state before it. What they say of inputs that all steps share adds up.
+    """Plans all states again; then, from the last step to the first one, the gradients by the state
+    before a step from those by the state after it. Gradients by inputs that all steps share add up.
     """
     step, p, last = _step(op), op.prefix, op.variant.steps
     others = [x for x in op.steps[0].wrt if x not in STATE]

@@ -31,7 +31,9 @@ IN_TILES = 12  # freedoms up to which sensitivities are code for a tile of state
 
 
 def is_planned(model: Robot, variant: Variant) -> bool:
-    """Whether a function is a plan of kernels: rollouts, and steps that are too long for one."""
+    """Returns whether a function is a plan of kernels: rollouts, and steps that are too long for
+    one.
+    """
     if variant.steps:
         return True
     if variant.name not in COMPOSED:
@@ -46,8 +48,8 @@ def is_planned(model: Robot, variant: Variant) -> bool:
 
 
 def in_tiles(model: Robot) -> bool:
-    """Whether sensitivities are code for a tile of states, not work on matrices: of small robots
-    without joints whose motions do not commute, which make that code long.
+    """Returns whether sensitivities are code for a tile of states, not work on matrices: of small
+    robots without joints whose motions do not commute, which make that code long.
     """
     lie_groups = any(model.types[i].commutator for i in model.independent)
     return model.nv <= IN_TILES and not lie_groups
@@ -57,13 +59,13 @@ Planned = tuple[Plan, list[Variant]]
 
 
 def planned(model: Robot, variant: Variant) -> Planned:
-    """The plan of a function that `is_planned`, and the functions that its runs call."""
+    """Returns the plan of a function that `is_planned`, and the functions that its runs call."""
     plans = {"rollout": _rollout, "rollout_with": _rollout, "rollout_gradient": _rollout_gradient}
     return plans.get(variant.name, _composed)(model, variant)
 
 
 def _composed(model: Robot, variant: Variant) -> Planned:
-    """The plan of a step: a kernel for each function that it calls, or work on matrices."""
+    """Returns the plan of a step: a kernel for each function that it calls, or work on matrices."""
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     variants: dict[Variant, int] = {}
     steps, temporaries, scratch = list[PlanStep](), dict[str, Shape](), dict[str, Shape]()
@@ -85,8 +87,8 @@ def _composed(model: Robot, variant: Variant) -> Planned:
 
 
 def _uses(variant: Variant, arrays: dict[str, Use], row: ArrayRow | None = None) -> tuple[Use, ...]:
-    """The arrays of a call, by the names of its inputs and outputs but for those of `arrays`. row:
-    of wrenches and of masks of constraints.
+    """Returns the arrays of a call, by the names of its inputs and outputs but for those of
+    `arrays`. row: of wrenches and of masks of constraints.
     """
     if variant.wrenches:
         arrays = {"f_ext": Use("f_ext", row), **arrays}

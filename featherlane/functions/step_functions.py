@@ -49,7 +49,7 @@ _and_derivatives = DynamicsFunction(
 
 
 def _damped(function: DynamicsFunction) -> DynamicsFunction:
-    """Forward dynamics with implicit damping and friction, which takes dt too."""
+    """Returns forward dynamics with implicit damping and friction, which takes dt too."""
     algorithms, shared = (
         entries and tuple(map(implicit_damping.with_implicit_damping, entries))
         for entries in (function.algorithms, function.shared)
@@ -91,7 +91,7 @@ CONSTRAINED_STEPS: dict[str, DynamicsFunction] = {
 
 
 def _with_servos(function: DynamicsFunction) -> DynamicsFunction:
-    """The function with the damping of servos as its last input."""
+    """Returns the function with the damping of servos as its last input."""
     return function._replace(inputs={**function.inputs, "servo_damping": V})
 
 
@@ -168,7 +168,7 @@ ALL_FUNCTIONS = {**CALLED, **STEP_FUNCTIONS}
 
 
 def _combination(row: Tableau) -> Sizes:
-    """The inputs of a combination of stages: their rates, and their accelerations."""
+    """Returns the inputs of a combination of stages: their rates, and their accelerations."""
     stages = range(row.stages)
     combined = {f"{x}{k}": V for x in ("rate", "a") for k in stages}
     return {**STATE, **combined, **DT}
@@ -197,7 +197,7 @@ def _step_derivatives(method: Tableau) -> DynamicsFunction:
 
 
 def derivative_inputs(method: Tableau) -> Sizes:
-    """The arrays that the derivatives of a step read: rates and accelerations that the end
+    """Returns the arrays that the derivatives of a step read: rates and accelerations that the end
     combines, motions to the stages and velocities there, slopes of all accelerations.
     """
     later = range(2, method.stages + 1)
@@ -222,7 +222,7 @@ OF_TABLEAUS: dict[str, Callable[[Tableau], DynamicsFunction]] = {
 
 
 def entry_of(variant: Variant) -> DynamicsFunction:
-    """The inputs, outputs and algorithms of a variant."""
+    """Returns the inputs, outputs and algorithms of a variant."""
     if variant.tableau is None:
         return ALL_FUNCTIONS[variant.name]
     return OF_TABLEAUS[variant.name](variant.tableau)

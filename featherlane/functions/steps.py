@@ -67,22 +67,22 @@ class _Calls:
 
     @cached_property
     def has_servos(self) -> bool:
-        """Whether joint forces depend on the state of each stage."""
+        """Returns whether joint forces depend on the state of each stage."""
         return bool(self.variant.actuation and self.variant.actuation.has_servos)
 
     @cached_property
     def _forces_of_motors(self) -> str:
-        """The array of joint forces that hold over the step."""
+        """Returns the array of joint forces that hold over the step."""
         return self("actuate", "tau", to="forces")[0] if self.variant.actuation else "tau"
 
     def forces(self, q: str, v: str, number: str) -> str:
-        """The array of joint forces at a stage."""
+        """Returns the array of joint forces at a stage."""
         if self.has_servos:
             return self("servo_forces", q, v, "tau", to=f"forces{number}")[0]
         return self._forces_of_motors
 
     def slopes(self, number: str = "") -> None:
-        """The derivatives of an acceleration by q, v and controls, and wrenches."""
+        """Calls the derivatives of an acceleration by q, v and controls, and wrenches."""
         controls = by_forces = self.by_forces(number)
         q, v = f"q{number}", f"v{number}"
         if self.variant.actuation:
@@ -97,18 +97,20 @@ class _Calls:
             self("slopes_by_wrenches", q, by_forces, controls, to=f"da_du{number}")
 
     def by_motion(self, number: str) -> tuple[str, str]:
-        """The arrays of the derivatives of an acceleration by q and v under held joint forces."""
+        """Returns the arrays of the derivatives of an acceleration by q and v under held joint
+        forces.
+        """
         held = "held_" if self.has_servos else ""
         return f"{held}da_dq{number}", f"{held}da_dv{number}"
 
     def by_forces(self, number: str) -> str:
-        """The array of the derivatives of an acceleration by joint forces."""
+        """Returns the array of the derivatives of an acceleration by joint forces."""
         more = self.variant.actuation or self.variant.by_wrenches
         return f"da_dtau{number}" if more else f"da_du{number}"
 
     def dynamics(self, number: str = "", derivatives: bool = False) -> None:
-        """Forward dynamics at a stage, with M + dt D if damping is implicit, and with constraints,
-        of which semi-implicit steps hold velocities.
+        """Calls forward dynamics at a stage, with M + dt D if damping is implicit, and with
+        constraints, of which semi-implicit steps hold velocities.
         """
         q, v, damped = f"q{number}", f"v{number}", self.method.damped
         name, of_step = "forward_dynamics", damped
@@ -128,7 +130,9 @@ class _Calls:
         self(name, *inputs, to=" ".join([f"a{number}", *by]))
 
     def stages(self, derivatives: bool = False) -> None:
-        """The state, motion and acceleration of each stage, in arrays with the stage's number."""
+        """Calls the functions that lead to the state, motion and acceleration of each stage, in
+        arrays with the stage's number.
+        """
         self.dynamics("", derivatives)
         for k, row in enumerate(self.method.a, 2):
             rate = f"rate{k}" if self.method.series else ""
@@ -142,7 +146,7 @@ class _Calls:
         self(name, *inputs, to=to, tableau=self.method.combination(row))
 
     def end(self) -> None:
-        """The state at the end of the step, and the motion to it."""
+        """Calls the function that gives the state at the end of the step, and the motion to it."""
         self.combination("advance", self.method.b, to=MOVED)
 
 
@@ -165,7 +169,7 @@ def _linearize_step(c: _Calls) -> None:
 
 
 def _linearize_step_reduced(c: _Calls) -> None:
-    """A step of one stage, and the derivatives of its acceleration as they are."""
+    """Calls a step of one stage, and the derivatives of its acceleration as they are."""
     c.stages(derivatives=True)
     c.slopes()
     c.end()
@@ -179,7 +183,7 @@ COMPOSED: dict[str, Callable[[_Calls], None]] = {
 
 
 def calls_of(variant: Variant) -> list[Call]:
-    """The calls that a step consists of, in order."""
+    """Returns the calls that a step consists of, in order."""
     step = _Calls(variant)
     COMPOSED[variant.name](step)
     return step.calls
@@ -263,7 +267,7 @@ def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) ->
 
 
 def one_step(variant: Variant, name: str) -> Variant:
-    """The function of this name that a rollout repeats."""
+    """Returns the function of this name that a rollout repeats."""
     return variant._replace(name=name, steps=0, every=1)
 
 
