@@ -30,7 +30,7 @@ OF_JAX = (
 )
 
 
-class View(NamedTuple):
+class DeviceView(NamedTuple):
     """An array on a device. strides: in bytes; stream: that of its package, on which its numbers
     come to be, None if our stream waits for them already; alive: keeps what was read of it.
     """
@@ -109,7 +109,7 @@ def _stream(values: Sequence[Any]) -> int:
     return next((s for s in map(_own_stream, first) if s is not None), LEGACY)
 
 
-def _view(name: str, value: Any, stream: int) -> View:
+def _view(name: str, value: Any, stream: int) -> DeviceView:
     """An array on a device, whose numbers the stream may read if it waits for the view's stream."""
     try:
         plain = without_gradient(name, value)
@@ -124,12 +124,12 @@ def _view(name: str, value: Any, stream: int) -> View:
     address, read_only = interface["data"]
     device = driver().device_of(address) if address else None  # it has no numbers
     strides = tuple(interface.get("strides") or _dense(shape, dtype))
-    return View(
+    return DeviceView(
         name, address, shape, strides, dtype, device, not read_only, _own_stream(value), plain
     )
 
 
-def _by_dlpack(name: str, value: Any, stream: int) -> View:
+def _by_dlpack(name: str, value: Any, stream: int) -> DeviceView:
     from featherlane.backends.cuda import dlpack
 
     try:
@@ -138,7 +138,9 @@ def _by_dlpack(name: str, value: Any, stream: int) -> View:
         raise TypeError(f"{name} is a {shown(value)} that cannot be read: {error}") from None
     strides = _dense(x.shape, x.dtype) if x.strides is None else x.strides
     device = x.device if math.prod(x.shape) else None
-    return View(name, x.address, x.shape, strides, x.dtype, device, x.writable, None, x.capsule)
+    return DeviceView(
+        name, x.address, x.shape, strides, x.dtype, device, x.writable, None, x.capsule
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -185,11 +187,13 @@ def _with_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {**arrays, **{name: make((), float(x)) for name, x in numbers.items()}}
 
 
-def _views(arrays: Mapping[str, Any], stream: int, first: View | None = None) -> dict[str, View]:
+def _views(
+    arrays: Mapping[str, Any], stream: int, first: DeviceView | None = None
+) -> dict[str, DeviceView]:
     """All arrays, which must lie on one device and have one dtype, float32 or float64: those of the
     first one.
     """
-    views: dict[str, View] = {}
+    views: dict[str, DeviceView] = {}
     for name, value in arrays.items():
         if not is_on_device(value):
             usual = first.name if first else "out"  # if no array of these is on one
@@ -247,7 +251,7 @@ def _stride(
     return axes[-1][1]
 
 
-def _rows(view: View, core: tuple[int, ...], lead: tuple[int, ...]) -> Rows:
+def _rows(view: DeviceView, core: tuple[int, ...], lead: tuple[int, ...]) -> Rows:
     """The rows of an array for all states, in their order."""
     from featherlane.backends.cuda.calls import Rows
 
@@ -259,7 +263,9 @@ def _rows(view: View, core: tuple[int, ...], lead: tuple[int, ...]) -> Rows:
     return Rows(view.address, stride)
 
 
-def _check_apart(rows: Sequence[Rows], results: Mapping[str, View], cores: Sequence[Any]) -> None:
+def _check_apart(
+    rows: Sequence[Rows], results: Mapping[str, DeviceView], cores: Sequence[Any]
+) -> None:
     """Raises ValueError for results of which states share memory, as those of `expand` do."""
     for (name, view), row, core in zip(results.items(), rows, cores, strict=True):
         if abs(row.stride) < math.prod(core) * view.dtype.itemsize:
@@ -311,7 +317,7 @@ def outs(out: Any) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _ordered(stream: int, views: Sequence[View]) -> Iterator[int]:
+def _ordered(stream: int, views: Sequence[DeviceView]) -> Iterator[int]:
     """The device of the arrays. The stream waits for the streams of all arrays, and those for what
     it is given meanwhile.
     """
@@ -327,7 +333,9 @@ def _ordered(stream: int, views: Sequence[View]) -> Iterator[int]:
 
 
 def _check_results(
-    views: Mapping[str, View], results: Mapping[str, View], shapes: Iterable[tuple[int, ...]]
+    views: Mapping[str, DeviceView],
+    results: Mapping[str, DeviceView],
+    shapes: Iterable[tuple[int, ...]],
 ) -> None:
     """Raises ValueError for results of another shape, that are read-only, or in the memory of other
     arrays, which the kernels may read again after they have written.

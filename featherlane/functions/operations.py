@@ -26,7 +26,7 @@ ONCE = (
 )
 
 
-class Step(NamedTuple):
+class DerivativeStep(NamedTuple):
     """One differentiation. mode: TANGENTS or ADJOINTS; wrt: the inputs that vary."""
 
     mode: str
@@ -41,7 +41,7 @@ class Operation(NamedTuple):
 
     model: Robot
     variant: Variant
-    steps: tuple[Step, ...] = ()
+    steps: tuple[DerivativeStep, ...] = ()
 
     def tangents(self, wrt: Sequence[str]) -> Operation:
         """The derivatives of all outputs along directions of some inputs."""
@@ -54,7 +54,7 @@ class Operation(NamedTuple):
     def _differentiated(self, mode: str, wrt: Sequence[str]) -> Operation:
         if self.variant.steps and self.steps:
             raise NotImplementedError(ONCE)
-        return self._replace(steps=(*self.steps, Step(mode, tuple(wrt))))
+        return self._replace(steps=(*self.steps, DerivativeStep(mode, tuple(wrt))))
 
     @property
     def before(self) -> Operation:

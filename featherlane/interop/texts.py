@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from featherlane.functions.actuation import Actuation, Actuator
-from featherlane.functions.operations import Operation, Step
+from featherlane.functions.operations import DerivativeStep, Operation
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import check_variant
 
@@ -69,7 +69,9 @@ def operation(text: str) -> Operation:
     op = Operation(_models[model], Variant(name, **options))
     check_variant(_models[model], op.variant)
     pairs = [line.split("=", 1) for line in tail.split("\n") if line]
-    return op._replace(steps=tuple(Step(mode, tuple(wrt.split(","))) for mode, wrt in pairs))
+    return op._replace(
+        steps=tuple(DerivativeStep(mode, tuple(wrt.split(","))) for mode, wrt in pairs)
+    )
 
 
 def tangents(text: str, moving: Sequence[bool]) -> str:

@@ -34,7 +34,7 @@ class DeviceBlock:
     size: int
     users: int = 0
     recorded: bool = False
-    turn: Any = field(default_factory=Lock)  # of the call whose kernels go into the stream
+    lock: Any = field(default_factory=Lock)  # of the call whose kernels go into the stream
 
     @property
     def is_free(self) -> bool:
@@ -64,7 +64,7 @@ class DeviceWorkspaces:
             block.users += 1
             block.recorded |= stream.capturing
         try:
-            with block.turn:
+            with block.lock:
                 yield block.address
         finally:
             with self._lock:
