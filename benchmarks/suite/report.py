@@ -13,16 +13,16 @@ from .tables import Results, batches, latencies, name_of, peers, shares, speeds,
 MACHINE = ("cpu", "cores", "vector_bits", "system")
 VERSIONS = ("python", "numpy", "llvmlite", "featherlane", "commit", "date")
 READ = """\
-The time of six functions of rigid-body dynamics on several robots, with featherlane and with the
-other libraries, its peers: inverse dynamics (ID), forward dynamics (FD), the mass matrix (M) and
-its inverse (Minv), and the derivatives of both dynamics (dID, dFD).
+This page gives the time of six functions of rigid-body dynamics on several robots, for featherlane
+and for other libraries, its peers: inverse dynamics (ID), forward dynamics (FD), the mass matrix
+(M) and its inverse (Minv), and the derivatives of both dynamics (dID, dFD).
 
-Times are in ns per state, the medians of several rounds in which featherlane and its peers take
-turns. The results of every cell were compared with Pinocchio's Python API before and after timing
-(where the CSV says so, with featherlane's results in float64). A cell holds a number,
+Times are in ns per state, as medians of several rounds in which featherlane and its peers
+alternate. The results of every cell were compared with Pinocchio's Python API before and after
+timing (where the CSV says so, with featherlane's results in float64). A cell contains a number,
 `unsupported`, `failed` or `skipped`. The reasons are listed with each robot in [robot by
 robot]({robots}) and in the [CSV]({csv}), which also has the spread, errors and settings.
-`python benchmarks/suite/run.py` repeats all of it ([benchmarks](../benchmarks/README.md)).
+`python benchmarks/suite/run.py` repeats all measurements ([benchmarks](../benchmarks/README.md)).
 """
 SHARES = """\
 The first number is the arithmetic instructions per second (a multiply-add is one instruction) as a
@@ -30,8 +30,8 @@ share of the measured multiply-adds per second. The second is the time in which 
 can be read and written as a share of the function's time.
 """
 STARTS = """\
-The time to the first result with an empty cache / with compiled code in the cache on disk / the
-peak memory of the process with the empty cache. Both processes have loaded the robot beforehand,
+The table gives the time to the first result with an empty cache / with compiled code in the cache
+on disk / the peak memory of the process with the empty cache. Both processes have loaded the robot beforehand,
 but no part of the compiler.
 """
 
@@ -58,15 +58,15 @@ def _summary(
     for threads in results.threads:
         yield f"## Batch {at}, {threads} thread{'s' * (threads > 1)}"
         yield (
-            "ns per state with `out=`; in brackets: the time of the fastest peer in the same "
-            "precision as a multiple of featherlane's."
+            "The table gives ns per state with `out=`, and in brackets the time of the fastest "
+            "peer in the same precision as a multiple of featherlane's."
         )
         yield speeds(results, threads)
     yield f"## Shares of the machine's limits, batch {at}, 1 thread"
     yield SHARES.strip()
     yield shares(results)
     yield "## One state"
-    yield "us per call from Python, with `out=` / without it."
+    yield "The table gives us per call from Python, with `out=` / without it."
     yield latencies(results)
     yield "## The first result"
     yield STARTS.strip()

@@ -145,7 +145,7 @@ def _by_robot(results: Results, cell: Callable[[tuple[str, str], str, str], str]
         for robot in results.robots
         for dtype in results.dtypes
     ]
-    return table(["", *shorts(results)], rows)
+    return table(["robot, root, dtype", *shorts(results)], rows)
 
 
 # One robot
