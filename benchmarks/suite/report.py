@@ -31,8 +31,8 @@ can be read and written as a share of the function's time.
 """
 STARTS = """\
 The table gives the time to the first result with an empty cache / with compiled code in the cache
-on disk / the peak memory of the process with the empty cache. Both processes have loaded the robot beforehand,
-but no part of the compiler.
+on disk / the peak memory of the process with the empty cache. Both processes have loaded the robot
+beforehand, but no part of the compiler.
 """
 
 
