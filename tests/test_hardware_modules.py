@@ -7,6 +7,7 @@ import pytest
 
 from featherlane.backends.fpga.module import Module, same
 from featherlane.backends.fpga.statements import Alternative, Assign
+from featherlane.errors import CompileError
 
 needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog is not installed")
 
@@ -74,6 +75,13 @@ def test_a_name_is_declared_once():
     assert made.text.split("\n")[1:6] == [
         "  output logic [1:0] y", ");", "  logic [2:0] a, b;", "  logic c;  // alone", "endmodule",
     ]  # fmt: skip
+
+
+def test_a_name_has_one_width():
+    made = Module("m")
+    made.input("y", bits=2)
+    with pytest.raises(CompileError, match="m has two signals y, of 2 and 1 bits"):
+        made.declare("y")
 
 
 def test_changes_leave_the_module_as_it_was():

@@ -27,6 +27,7 @@ from featherlane.backends.fpga.statements import (
     separated,
 )
 from featherlane.backends.fpga.text import Signal, indented
+from featherlane.errors import CompileError
 
 Bits = int | str | None  # of a vector, as a number or an expression of parameters; None: one bit
 
@@ -82,9 +83,15 @@ class Module:
     # Declarations. What is declared twice, by all that connect it, stands once
 
     def declare(self, *names: str, bits: Bits = None, kind: str = "logic", **more: Any) -> str:
-        """Signals of one type. more: fields of Declaration. Returns the name of the last one."""
+        """Signals of one type. more: fields of Declaration. Returns the name of the last one.
+
+        Raises CompileError for a name that is declared with another width.
+        """
         for name in names:
-            self.declarations.setdefault(name, Declaration(kind, name, bits, **more))
+            known = self.declarations.setdefault(name, Declaration(kind, name, bits, **more))
+            if known.bits != bits:
+                widths = f"{known.bits or 1} and {bits or 1} bits"
+                raise CompileError(f"{self.name} has two signals {name}, of {widths}")
         return names[-1]
 
     def declare_signal(self, signal: Signal, kind: str = "logic", comment: str = "") -> str:
