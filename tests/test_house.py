@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 from documents import ROOT
 
@@ -43,6 +44,15 @@ def test_the_page_of_the_architecture_has_the_floors_of_the_contract():
     assert sorted(listed) == sorted(floor.keys() - {"__main__"})
     heights = [floor[room] for room in listed]
     assert heights == sorted(heights)
+
+
+def test_the_page_on_one_call_names_each_file_once():
+    here = Path(__file__).parent.parent
+    page = (here / "docs" / "dev" / "one_call.md").read_text("utf-8")
+    files = re.findall(r"`([a-z_/]+/[a-z_]+\.py)`", page)
+    assert len(files) > 40
+    assert len(files) == len({*files})
+    assert [name for name in files if not (here / "featherlane" / name).is_file()] == []
 
 
 def test_class_names_stand_once():

@@ -22,7 +22,7 @@ from featherlane.backends.cpu import native
 from featherlane.backends.cpu.call import cpython, selftest, vectorcall
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
-from featherlane.backends.cpu.linked import loaded_text
+from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.cpu.threads.pool import ThreadPool, thread_pool
 from featherlane.backends.llvm import jit
 
@@ -177,7 +177,8 @@ def _tested() -> str:
 
 @cache
 def _entry_point() -> jit.MachineCode:
-    return loaded_text(vectorcall.source(), ("call",))
+    # The key is a name: in a warm call the text is not even printed
+    return loaded("calls from CPython", vectorcall.source, ("call",))
 
 
 def _text_signature(method: Any) -> str:
