@@ -52,7 +52,7 @@ def identity_rates(q: Scalars) -> Rates:
     return np.eye(len(q)).tolist()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)  # each type equals itself alone
 class JointType:
     """A type of joint. By default it has one axis, and its coordinates change as v says: dq/dt = v.
 

@@ -8,8 +8,7 @@ the same type; each joint type has one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,27 +16,7 @@ from featherlane.robot.quaternions import conjugate, quaternion_turn, unit_quate
 
 Array = np.ndarray
 Floats = tuple[float, ...]
-
-
-class DirectedJoint(Protocol):
-    """The fields of a joint that depend on the side from which it is seen."""
-
-    @property
-    def axis(self) -> Floats: ...
-    @property
-    def axis2(self) -> Floats: ...
-    @property
-    def lower(self) -> Floats: ...
-    @property
-    def upper(self) -> Floats: ...
-    @property
-    def armature(self) -> Floats: ...
-    @property
-    def damping(self) -> Floats: ...
-    @property
-    def friction(self) -> Floats: ...
-
-
+Joint = Any  # a `robot.parts.Joint`, which has one of these types
 Fields = dict[str, Any]
 
 
@@ -45,11 +24,10 @@ def _same(q: Array) -> Array:
     return q
 
 
-@dataclass(frozen=True)
-class Reversal:
+class Reversal(NamedTuple):
     """The reversal of a type of joint, in both directions."""
 
-    fields: Callable[[DirectedJoint], Fields]
+    fields: Callable[[Joint], Fields]
     """The reversed joint's fields that differ, but for its parent and placement."""
     q: Callable[[Array], Array] = _same
     """The reversed joint's coordinates (..., nq)."""
@@ -68,23 +46,17 @@ def _negative(axis: Floats) -> Floats:
     return tuple(0.0 - x for x in axis)
 
 
-def _swapped(joint: DirectedJoint) -> Fields:
-    pairs = {
-        "lower": joint.lower,
-        "upper": joint.upper,
-        "armature": joint.armature,
-        "damping": joint.damping,
-        "friction": joint.friction,
-    }
+def _swapped(joint: Joint) -> Fields:
+    per_axis = ("lower", "upper", "armature", "damping", "friction")
     axes = {"axis": _negative(joint.axis2), "axis2": _negative(joint.axis)}
-    return axes | {name: figures[::-1] for name, figures in pairs.items()}
+    return axes | {name: getattr(joint, name)[::-1] for name in per_axis}
 
 
-def _mirrored(joint: DirectedJoint) -> Fields:
+def _mirrored(joint: Joint) -> Fields:
     return {"lower": _negative(joint.upper), "upper": _negative(joint.lower)}
 
 
-def _unlimited(joint: DirectedJoint) -> Fields:
+def _unlimited(joint: Joint) -> Fields:
     return {"lower": (), "upper": ()}
 
 
