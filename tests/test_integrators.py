@@ -119,7 +119,6 @@ def test_derivatives(method):
     assert_derivatives(FLOATING, method)
 
 
-@ralston
 @pytest.mark.parametrize("matrices", [False, True], ids=["in tiles", "of matrices"])
 def test_derivatives_by_plans(method, matrices, monkeypatch):
     """Each call of the step has a kernel, and A and B are one kernel or work on matrices."""

@@ -5,12 +5,12 @@ Nørsett and Wanner 1993, section II.1). On joints whose configurations are Lie 
 coordinates u of the tangent space at the q that it begins with, q(t) = q (+) u(t), so that a method
 keeps its order there (Munthe-Kaas 1998):
 
-    u_k = dt sum_j a_kj r_j,   v_k = v + dt sum_j a_kj a_j                              (1)
-    q_k = q (+) u_k,   r_k = du/dt at (u_k, v_k),   a_k = a(q_k, v_k)                   (2)
+    u_k = dt sum_j a_kj r_j,   v_k = v + dt sum_j a_kj f_j                              (1)
+    q_k = q (+) u_k,   r_k = du/dt at (u_k, v_k),   f_k = a(q_k, v_k)                   (2)
 
-The first stage is the beginning itself, where r_1 = v. The step ends by (1) and the first of (2)
-with the weights b in place of a row of a. The abscissas c, the sums of the rows of a, are not
-needed, because nothing depends on time within a step.
+with the rates r and the accelerations f of the stages. The first stage is the beginning itself,
+where r_1 = v. The step ends by (1) and the first of (2) with the weights b in place of a row of a.
+The abscissas c, the sums of the rows of a, are not needed: nothing depends on time within a step.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Tableau(NamedTuple):
 
     @property
     def series(self) -> tuple[float, ...]:
-        """The coefficients of du/dt that the order needs: brackets up to the power order - 2."""
+        """The coefficients of du/dt that the order, 8 at most, needs: brackets up to the power
+        order - 2.
+        """
         return SERIES[: max(self.order - 2, 0)]
 
     def combination(self, row: Sequence[float]) -> Tableau:

@@ -93,7 +93,7 @@ def stage_names(method: Tableau, row: Weights) -> tuple[list[str], list[str]]:
 
 
 def number(stage: int) -> str:
-    """The suffix of the names of a stage's arrays: none for the first stage."""
+    """Returns the suffix of the names of a stage's arrays: none for the first stage."""
     return "" if stage == 1 else str(stage)
 
 
@@ -114,7 +114,6 @@ class ScalarSensitivities:
         n, m = tree.nv, 2 * tree.nv + len(arrays["da_du"][0])
         units = [[1.0 if i == j else 0.0 for i in range(m)] for j in range(m)]
         self.dq, self.beginning = [x[:n] for x in units], [x[n : 2 * n] for x in units]
-        self.du = [x[2 * n :] for x in units]
 
     @property
     def first_acceleration(self) -> Rows:
