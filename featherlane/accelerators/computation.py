@@ -46,7 +46,7 @@ from featherlane.api.fixed import (
     named_in_ranges,
 )
 from featherlane.api.model import Model
-from featherlane.api.names import variant_named
+from featherlane.api.named_variants import variant_named
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.errors import CompileError, one_of, shown

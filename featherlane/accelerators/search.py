@@ -14,7 +14,7 @@ from featherlane.accelerators.designers import Designer, latency_of
 from featherlane.accelerators.front import DesignChoice, Front, Point
 from featherlane.api.fixed import FITTED, PROVED, UNIFORM, Formats
 from featherlane.api.model import Model
-from featherlane.api.names import variant_named
+from featherlane.api.named_variants import variant_named
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.words import moved
 from featherlane.backends.fpga.verilog import Design

@@ -10,7 +10,7 @@ import numpy as np
 
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.threads.share import Evaluator
-from featherlane.functions.copied import copied
+from featherlane.functions.device_copies import copied
 from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.gpu import OnGPU
 from featherlane.functions.results import named_results

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.compiled import Compiled
-from featherlane.api.names import variant_named
+from featherlane.api.named_variants import variant_named
 from featherlane.functions.function import Function
 from featherlane.functions.table import FUNCTIONS, TABLE, Variant
 from featherlane.program.lower import checked_dtype

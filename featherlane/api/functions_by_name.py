@@ -12,7 +12,7 @@ from featherlane.errors import nearest
 from featherlane.functions.actuation import Actuated
 from featherlane.functions.array_like import Reference, WrenchFrame
 from featherlane.functions.constraint_inputs import ConstraintInputs
-from featherlane.functions.copied import copied
+from featherlane.functions.device_copies import copied
 from featherlane.functions.function import Function
 from featherlane.functions.policy import Policy
 from featherlane.functions.table import Variant

@@ -12,7 +12,7 @@ import numpy as np
 
 from featherlane.api.card import portable_card
 from featherlane.api.model import Model
-from featherlane.api.names import variant_named
+from featherlane.api.named_variants import variant_named
 from featherlane.errors import one_of
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.gpu import kernels_of

@@ -13,11 +13,11 @@ from featherlane.errors import shown
 from featherlane.functions.arguments import TRACED, alike, is_count, lead_of, threads_asked
 from featherlane.functions.array_like import ArrayLike, Threads
 from featherlane.functions.function import Function
+from featherlane.functions.initial_guesses import FirstConfigurations
 from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Problem, solver
 from featherlane.functions.results import InverseKinematics
 from featherlane.functions.search import Search
 from featherlane.functions.shape_hints import shape_hint
-from featherlane.functions.starts import FirstConfigurations
 from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import path_to_root
 

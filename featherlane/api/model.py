@@ -21,7 +21,7 @@ from featherlane.api.sensitivities import Sensitivities
 from featherlane.backends.cpu.results import fresh
 from featherlane.errors import cannot_be_set, no_attribute, one_of, shown
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
-from featherlane.functions.foreign import any_foreign, call
+from featherlane.functions.foreign_arrays import any_foreign, call
 from featherlane.functions.on_device import any_on_device
 from featherlane.functions.results import ForwardDynamicsDerivatives, InverseDynamicsDerivatives
 from featherlane.robot import loaders, model

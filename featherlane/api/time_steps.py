@@ -21,7 +21,7 @@ from featherlane.functions.array_like import (
     WrenchFrame,
 )
 from featherlane.functions.constraint_inputs import with_constraints
-from featherlane.functions.foreign import is_foreign
+from featherlane.functions.foreign_arrays import is_foreign
 from featherlane.functions.on_device import is_on_device
 from featherlane.functions.results import (
     Direction,

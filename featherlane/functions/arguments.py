@@ -9,7 +9,7 @@ import numpy as np
 
 from featherlane.backends.cpu.strides import overlaps_itself
 from featherlane.errors import shown
-from featherlane.functions.foreign import ForeignArrayError, is_foreign
+from featherlane.functions.foreign_arrays import ForeignArrayError, is_foreign
 from featherlane.program.array import is_traced, traced_array
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

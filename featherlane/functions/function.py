@@ -28,7 +28,7 @@ from featherlane.backends.cpu.threads.share import (
     task_of,
 )
 from featherlane.errors import CompileError, did_you_mean
-from featherlane.functions import arguments, foreign, on_device
+from featherlane.functions import arguments, foreign_arrays, on_device
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.array_like import ArrayLike, Outs, Threads
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
@@ -336,10 +336,10 @@ class Function:
             if dtype == arguments.TRACED:
                 return self._in_trace(arrays_of, lead, out)
             results = None if out is None else self.results(out, lead, dtype)
-        except foreign.ForeignArrayError:
+        except foreign_arrays.ForeignArrayError:
             if on_device.any_on_device((*named.values(), *on_device.outs(out))):
                 return self._collected(self._call_on_device(named, out))
-            return foreign.call(self, named, out, threads=threads)
+            return foreign_arrays.call(self, named, out, threads=threads)
         asked, states = arguments.threads_asked(threads), math.prod(lead)
         form = self._form(dtype, states)
         count = self._threads(asked, states, form)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from featherlane.functions import arguments
-from featherlane.functions.foreign import is_foreign, package_of, shown, without_gradient
+from featherlane.functions.foreign_arrays import is_foreign, package_of, shown, without_gradient
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction, Rows

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.model import Model
-from featherlane.api.names import variant_named
+from featherlane.api.named_variants import variant_named
 from featherlane.errors import clause, one_of, shown
 from featherlane.functions.arguments import alike, counted, lead_of
 from featherlane.functions.function import Function

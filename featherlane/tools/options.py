@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.api.names import NAMED
+from featherlane.api.named_variants import NAMED
 from featherlane.backends.cpu.results import size_of
 from featherlane.errors import did_you_mean, instead
 from featherlane.functions.table import FUNCTIONS, TABLE
