@@ -110,7 +110,7 @@ def test_one_core_never_hands_on(monkeypatch):
     for module in (function, fast_path):
         monkeypatch.setattr(module, "physical_cores", lambda: 1)
     f = fl.compile(lambda x: [x[0] * x[1]], {"x": 2})
-    assert f._threads(None, 10**7, np.dtype(float)) == 1
+    assert f._threads(None, 10**7, f._batch_form(np.dtype(float))) == 1
     assert fast_path._most(f, f.kernel(float)) == fast_path.ALWAYS
 
 
