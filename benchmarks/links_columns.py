@@ -18,7 +18,7 @@ import numpy as np
 from links_results import Cell
 
 from featherlane.api.model import Model
-from featherlane.functions.table import METHODS
+from featherlane.functions.table import FUNCTIONS
 
 Arrays = Sequence[np.ndarray]
 SEED = 1
@@ -104,7 +104,7 @@ class Featherlane:
     compiles = True
 
     def methods(self, function: str) -> Sequence[str]:
-        return (*METHODS[function], "auto")
+        return (*FUNCTIONS[function].methods, "auto")
 
     def ready(self, cell: Cell, model: Model, states: Arrays, method: str) -> Called:
         options: dict[str, Any] = {} if method == "auto" else {"method": method}
