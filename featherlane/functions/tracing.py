@@ -146,10 +146,16 @@ def dynamics_program(model: Robot, variant: Variant) -> Program:
         return Program(simplify(flat(program)))
 
 
-@lru_cache(maxsize=2)  # kernels for batches and for one state, or for both dtypes, share a trace
 def _with_columns(model: Robot, variant: Variant) -> Program:
-    """The program of the only algorithm of a variant, with its columns as calls."""
+    """The program of the only algorithm of a variant, with its columns as calls. The model stores
+    the last two: kernels for batches and for one state, or for both dtypes, share a trace.
+    """
+    recorded = model.__dict__.get("_recorded", {})  # a cache outside would keep the model alive
+    if variant in recorded:
+        return recorded[variant]
     (run,) = _runs(model, variant)
     with solvable(model, variant):
         program = traced(run, input_shapes(model, variant), "cpu")
-    return program if program.functions else Program(simplify(program.main))
+    program = program if program.functions else Program(simplify(program.main))
+    model.__dict__["_recorded"] = dict([*recorded.items()][-1:]) | {variant: program}
+    return program
