@@ -99,7 +99,7 @@ def test_arrays_have_every_layout():
 def test_arrays_for_results_never_overlap(seed):
     rng = random.Random(seed)
     steps = memory.strides(rng, np.dtype("f8"), (5, 3, 2), 2)
-    view = memory.Arena(memory.extent(np.dtype("f8"), (5, 3, 2), steps)).address_of(
+    view = memory.Arena(memory.extent(np.dtype("f8"), (5, 3, 2), steps)).place(
         rng, np.dtype("f8"), (5, 3, 2), steps
     )
     view[...] = np.arange(30).reshape(5, 3, 2)
