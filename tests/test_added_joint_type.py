@@ -12,6 +12,7 @@ from test_c import HOSTS, checked
 from test_every_backend import BACKENDS, BATCH, same_bits
 
 import featherlane as fl
+from featherlane import scalar
 from featherlane.api.browser import facts
 from featherlane.api.card import card
 from featherlane.backends import reference
@@ -20,9 +21,11 @@ from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
 from featherlane.robot import joints
 from featherlane.robot.group_coordinates import rotation_about_z
-from featherlane.robot.joint_type import LENGTH, JointType
+from featherlane.robot.joint_type import ANGLE, LENGTH, JointType
 from featherlane.robot.loaders.roots import checked_root
 from featherlane.robot.parts import Joint
+from featherlane.robot.quaternions import quaternion_rotation
+from featherlane.robot.reversal import MIRRORED, OTHER_AXIS
 from featherlane.robot.spatial import Transform, Vector
 
 NAME = "lead_screw"
@@ -183,6 +186,38 @@ def test_other_roots_limits_and_peers():
     assert fl.convert.rbdl(model).to(q).q.shape == q.shape
     with pytest.raises(ValueError, match=f"is {NAME}: MuJoCo has no such joint"):
         fl.convert.mujoco(model)
+
+
+def skew_revolute(reversal):
+    """Turns about the axis (0.6, 0, 0.8) of the joint's frame."""
+
+    def transform(q):
+        s, c = scalar.sin(0.5 * q[0]), scalar.cos(0.5 * q[0])
+        return Transform(quaternion_rotation(0.6 * s, 0.0, 0.8 * s, c), Vector((0.0, 0.0, 0.0)))
+
+    return JointType(
+        name=NAME,
+        description="a turn about a skew axis, in radians",
+        units=ANGLE,
+        neutral=(0.0,),
+        S=(Vector((0.6, 0.0, 0.8, 0.0, 0.0, 0.0)),),
+        transform=transform,
+        angles=(0,),
+        reversal=reversal,
+    )
+
+
+def test_a_skew_axis_works_from_another_root_and_needs_its_reversal(monkeypatch):
+    monkeypatch.setitem(joints.JOINT_TYPES, NAME, skew_revolute(MIRRORED))
+    model = robot("free")
+    q, v, a = states(model)
+    tau = model.inverse_dynamics(q, v, a)
+    close(model.forward_dynamics(q, v, tau), a)
+    change = fl.editing.rerooting(model, model.body_names[3])
+    there = change.to(q, v=v, a=a, tau=tau)
+    close(change.model.inverse_dynamics(there.q, there.v, there.a), there.tau)
+    with pytest.raises(ValueError, match="needs a reversal"):
+        skew_revolute(OTHER_AXIS)
 
 
 def test_cards_sliders_viewers_and_builders():

@@ -28,6 +28,7 @@ from featherlane.robot.quaternions import (
     quaternion_turn,
     unit_quaternion,
 )
+from featherlane.robot.spatial import dot
 from featherlane.robot.walk import path_to_root
 
 Array = np.ndarray
@@ -205,5 +206,6 @@ def parent_velocity(kind: JointType, q: Array) -> Array:
     """
     E = kind.transform([q[..., i] for i in range(kind.nq)])
     columns = [E.motion_to_parent(S) for S in kind.S]
-    entries = [[-x[S.index(1.0)] + 0.0 * q[..., 0] for x in columns] for S in kind.S]
+    # the columns of S are orthogonal to each other
+    entries = [[0.0 * q[..., 0] - dot(S, x) / dot(S, S) for x in columns] for S in kind.S]
     return np.moveaxis(np.array(entries, q.dtype), (0, 1), (-2, -1))

@@ -89,7 +89,7 @@ class OnGPU:
 
 
 def source_of(model: Robot, variant: Variant) -> Source:
-    """The program or the plan of a function of a robot that is not long."""
+    """The program of a robot's function, or its plan where it takes several. No long one."""
     if not is_planned(model, variant):
         return dynamics_program(model, variant)
     plan, variants = planned(model, variant)

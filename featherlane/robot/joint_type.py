@@ -106,6 +106,15 @@ class JointType:
     root_title: str = ""  # what a robot can do on such a root joint, on its card
     unlimited_name: str = ""  # of a joint without limits, on the card: as in URDF
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where the default reversal does not hold."""
+        along_z = all(not any((S[0], S[1], S[3], S[4])) for S in self.S)
+        if self.reversal is OTHER_AXIS and not along_z:
+            raise ValueError(
+                f"joint type {self.name!r} needs a reversal, as its motion is not about or along z "
+                "alone: MIRRORED where the inverse of XJ(q) is XJ(-q), see robot/reversal.py"
+            )
+
     @property
     def nq(self) -> int:
         return len(self.neutral)

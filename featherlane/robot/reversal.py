@@ -83,6 +83,7 @@ OTHER_AXIS = Reversal(lambda joint: {"axis": _negative(joint.axis)})
 """Of joints that turn about their axis and slide along it: the same q, about the other axis."""
 SWAPPED_AXES = Reversal(_swapped, lambda q: q[..., ::-1], "swapped")
 MIRRORED = Reversal(_mirrored, np.negative, "moved")
+"""Of joints with XJ(q)^-1 = XJ(-q), as all with one degree of freedom: the motion backwards."""
 CONJUGATE = Reversal(_unlimited, conjugate, "moved", _isotropic, keeps_limits=False)
 IN_THE_PLANE = Reversal(_unlimited, _planar_inverse, "moved", _none, keeps_limits=False)
 OF_A_POSE = Reversal(_unlimited, _free_inverse, "moved", _none, keeps_limits=False)

@@ -78,7 +78,7 @@ def build_tree(
     """
     values = parameters or {}
     bodies, carriers = _bodies(model, values)
-    axes = [_axis_to_z(body.axis) if body.kind.axis else np.eye(3) for body in bodies]
+    axes = [_frame_with_z_along(body.axis) if body.kind.axis else np.eye(3) for body in bodies]
     X_tree = _transforms(bodies, axes)
     inertias = _inertias(model, axes, carriers, values)
     ground = _regroup(bodies, X_tree, inertias) if regroup else NO_INERTIA
@@ -202,7 +202,7 @@ def _bodies(model: Robot, values: Mapping[str, Any]) -> tuple[list[_Body], list[
 # Placements
 
 
-def _axis_to_z(axis: Floats) -> np.ndarray:
+def _frame_with_z_along(axis: Floats) -> np.ndarray:
     """Returns a rotation whose third column is the axis.
 
     It is a signed permutation where the axis is an axis of the frame.

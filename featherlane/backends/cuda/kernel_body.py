@@ -245,6 +245,9 @@ class KernelBody:
         part = next(waiting, None)
 
         def done(k: int, register: str) -> None:
+            """Stores a computed value wherever it is read: in slots, rows, and the part that is
+            copied out when its last value is there.
+            """
             nonlocal part
             for slot in stage.stores.get(k, ()):
                 rows.store(t, "global", [register], f"{self.results}+{slot * WARP * size}")

@@ -458,8 +458,8 @@ def _read(t: _Lines, datapath: Datapath, plan: _Plan, k: int) -> str:
         return t.splat(round(value / datapath.format(k).step))
     if graph.op[k] == "input":
         return t.load("%in", (plan.inputs[value[0]] + value[1]) * t.width)
-    value = t.load("%w", plan.slot[k] * t.width)
-    return t.compared("ne", value, 0) if graph.op[k] in CONDITIONS else value
+    loaded = t.load("%w", plan.slot[k] * t.width)
+    return t.compared("ne", loaded, 0) if graph.op[k] in CONDITIONS else loaded
 
 
 def _tables(datapath: Datapath) -> list[str]:

@@ -108,8 +108,8 @@ def _stated(graph: Graph, k: int, x: Interval) -> Interval:
 
 
 def _read_later(graph: Graph) -> set[int]:
-    """Returns the divisors, and the factors of rotated vectors, whose bounds are read by nodes that
-    they are no operands of.
+    """Returns the divisors, and the factors of rotated vectors, whose bounds are read by nodes of
+    which they are not operands.
     """
     nodes = {graph.args[k][0] for k in graph.nodes_of("exponent")}
     for op in ("add", "sub"):

@@ -182,6 +182,7 @@ def _shuffle(t: Lanes, to: str, a: str, b: str, lanes: tuple[int, ...]) -> list[
 
 
 def _flip(t: Lanes, to: str, a: str, negated: tuple[bool, ...]) -> list[str]:
+    """Flips the sign bit of the lanes that are negated."""
     signs = ", ".join(f"i{t.bits} {-(1 << (t.bits - 1)) if x else 0}" for x in negated)
     return [
         f"{to}.b = bitcast {t.vector} {a} to {t.integers}",

@@ -257,6 +257,9 @@ def _arithmetic(b: _Body, plain: str, kind: str, operands: list[str]) -> str | N
 
 
 def _tested(b: _Body, name: list[str], operands: list[str], kind: str) -> str:
+    """A PTX comparison `setp`: name[1] is the test, and if name[2] is "and", the third operand must
+    hold, too.
+    """
     tests, compare = INTEGER_TESTS, "icmp"
     if kind in ("float", "double"):
         tests, compare = FLOAT_TESTS, "fcmp"

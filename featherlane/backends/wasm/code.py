@@ -175,7 +175,9 @@ class _Calls(Generic[T]):
             self.functions[f] = self._function(f, program.functions[f].graph, base)
 
     def _function(self, f: int, graph: Graph, base: int) -> int:
-        """Adds a function of the address of its results."""
+        """Adds the code of program function f, which takes the address where its results go.
+        Returns the function's number.
+        """
         form, stored = self.form, dict[int, list[Callable[[T], T]]]()
         for n, k in enumerate(graph.outputs[Y].nodes):
             stored.setdefault(k, []).append(partial(form.store_behind, form.unit * n))

@@ -118,7 +118,7 @@ def _tee(local: int) -> bytes:
 
 
 def _power_of_two(t: WasmLanes, scratch: int, k: bytes) -> bytes:
-    """Adding 1.5 2^m and the bias puts the exponent's bits into the low bits of the number."""
+    """2^k: adding 1.5 2^m and the bias puts the exponent's bits into the low bits of the number."""
     shifted = k + t.number(1.5 * 2.0**t.fraction + t.bias) + simd(t.operations["add"])
     return shifted + integer(t.fraction) + simd(t.shift_left)
 

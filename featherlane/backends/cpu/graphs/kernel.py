@@ -60,7 +60,7 @@ def _spread(one: Lanes, t: Lanes, name: str, slot: int) -> list[str]:
 
 
 def _block(step: TileStep, name: str, block: CodeBlock) -> list[str]:
-    """A part of a graph, for each tile."""
+    """A function that computes the nodes of a block for one tile."""
     t = step.lanes
 
     def load(node: int, to: str) -> list[str] | None:

@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Its bits as a signed number."""
+        """The bits that it takes as a signed number: one more if it is unsigned."""
         return self.bits + (not self.signed)
 
 
