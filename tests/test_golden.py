@@ -15,7 +15,7 @@ FREE = ("iiwa14", "hyq", "g1")
 QUICK = [("double_pendulum", "fixed"), ("iiwa14", "fixed"), ("hyq", "free")]
 ROBOTS = [(name, "fixed") for name in fl.bundled()] + [(name, "free") for name in FREE]
 ROBOTS.sort(key=lambda robot: robot not in QUICK)
-LIMITS = {  # what issue 2 allows: inverse dynamics, its derivatives, those of forward dynamics
+LIMITS = {  # at most: inverse dynamics, its derivatives, those of forward dynamics
     "iiwa14": (800, 6100, 8550),
     "hyq": (1360, 8900, 11000),
     "atlas": (4700, 30300, 49100),

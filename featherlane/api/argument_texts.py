@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from featherlane.algorithms.integrators import INTEGRATORS
+
 ARGUMENTS = {
     "q": "(..., nq), rad or m; quaternions are [x, y, z, w]. The configuration",
     "v": "(..., nv), rad/s or m/s. The velocity; for a free joint [linear; angular] in body axes",
@@ -25,9 +27,7 @@ ARGUMENTS = {
     ),
     "method": '"auto", or the name of an algorithm',
     "wrt": "name of a parameter, one of `parameters`",
-    "integrator": (
-        '"implicit_damping", "semi_implicit", "euler", "midpoint" or "rk4" (docs/time_steps.md)'
-    ),
+    "integrator": ", ".join(f'"{name}"' for name in INTEGRATORS) + " (docs/time_steps.md)",
     "actuation": 'from `actuation`, or "file": tau are then controls (..., nu), not joint forces',
     "every": "whole number of steps between kept states, a divisor of all steps",
     "steps": "whole number of steps, 1 or more",

@@ -256,10 +256,6 @@ class ControlProblem:
         state = self._cost_inputs(self.terminal, x, q=x["q"], v=x["v"])
         return (x["total"] + _single(self.terminal, state),)
 
-    def _expansion(self, x: dict[str, Array]) -> Quadratic:
-        """Returns the gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
-        return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])
-
 
 def packed(value: Quadratic, gathered: Array) -> Array:
     """Returns the row of a value."""
