@@ -41,6 +41,7 @@ from featherlane.scalar import (
     sqrt,
     tanh,
 )
+from featherlane.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from featherlane.accelerators.designs import multifunction
@@ -103,10 +104,11 @@ __all__ = [
     "trace",
     "vjp",
 ]
-__version__ = "0.2.0"
 
-
-_LATE = {"accelerator": "entry", "multifunction": "designs"}  # and their modules
+_LATE = {  # and their modules
+    "accelerator": "featherlane.accelerators.entry",
+    "multifunction": "featherlane.accelerators.designs",
+}
 
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
@@ -115,7 +117,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
         """The names that few programs need: their modules are loaded when they are asked for."""
         if name not in _LATE:
             raise no_attribute(name, f"module {__name__!r}", __all__, MODULE)
-        return getattr(import_module(f"featherlane.accelerators.{_LATE[name]}"), name)
+        return getattr(import_module(_LATE[name]), name)
 
 
 def __dir__() -> list[str]:

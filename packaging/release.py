@@ -66,12 +66,10 @@ def read(file: str, root: Path = ROOT) -> str:
 
 
 def version(root: Path = ROOT) -> str:
-    """The version in `featherlane/__init__.py`, which is that of the package."""
-    found = re.search(
-        r'^__version__ = "(.+)"$', read("featherlane/__init__.py", root), re.MULTILINE
-    )
+    """The version in `featherlane/version.py`, which is that of the package."""
+    found = re.search(r'^__version__ = "(.+)"$', read("featherlane/version.py", root), re.MULTILINE)
     if found is None:
-        raise ValueError("featherlane/__init__.py has no line __version__ = ...")
+        raise ValueError("featherlane/version.py has no line __version__ = ...")
     return found[1]
 
 

@@ -413,6 +413,7 @@ def test_version(capsys):
         cli.main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == f"featherlane {featherlane.__version__}\n"
+    assert cli.parser().description == featherlane.__doc__
 
 
 def test_python_m_featherlane():

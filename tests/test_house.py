@@ -8,10 +8,13 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from documents import ROOT
 
+import featherlane
+
 sys.path.insert(0, str(ROOT / "docs" / "dev"))
-from import_graph import circles, floors, imports, trees, upward
+from import_graph import circles, floors, graph_of, imports, named_in_texts, trees, upward
 
 # Words for how a value came to be, where a name should say what it is; the number may only shrink.
 # Some 70 are names in emitted code.
@@ -22,6 +25,38 @@ PRONOUN = re.compile(r"(?:What|Those|That|Where|How)\b")
 
 def test_the_search_finds_a_circle():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [{"b", "c"}]
+
+
+@pytest.mark.parametrize(
+    ("root", "file", "circle"),
+    [
+        ("from featherlane.a.b import f", "import featherlane", {"", "a.b"}),
+        ("from featherlane.a.b import f", "import featherlane as fl", {"", "a.b"}),
+        ("from featherlane.a.b import f", "def f():\n    import featherlane", {"", "a.b"}),
+        ("from featherlane.a.b import f", "from featherlane import g", {"", "a.b"}),
+        ("from featherlane import a", "from featherlane import c", {"a.b", "c"}),
+        ("from .a.b import f", "from .. import g", {"", "a.b"}),
+        ("", "from ..c import f", {"a.b", "c"}),
+        ("", "from .. import c", {"a.b", "c"}),
+        ("", "import featherlane.c", {"a.b", "c"}),
+        ("", 'import_module("featherlane.c")', {"a.b", "c"}),
+        ("", 'importlib.import_module("featherlane.c")', {"a.b", "c"}),
+        ('import_module("featherlane.a.b")', 'import_module("featherlane")', {"", "a.b"}),
+        ('_LATE = {"f": "featherlane.a.b"}', "import featherlane", {"", "a.b"}),
+        ("from featherlane.a.b import f", "import numpy, c, a.b", None),
+        ("from featherlane.a.b import f", 'import_module("numpy")', None),
+    ],
+)
+def test_each_form_of_an_import_closes_a_circle(root, file, circle):
+    texts = {"": root, "a": "", "a.b": file, "c": "from featherlane.a.b import f"}
+    graph = graph_of({name: ast.parse(text) for name, text in texts.items()})
+    assert circles(graph) == [circle] * (circle is not None)
+
+
+def test_the_lazy_names_of_the_package_are_counted():
+    late = [name for node in trees()[""].body for name in named_in_texts(node)]
+    assert sorted(late) == sorted(featherlane._LATE.values())
+    assert {name.removeprefix("featherlane.") for name in late} <= imports()[""]
 
 
 def test_no_circle_of_imports():

@@ -48,6 +48,6 @@ def test_an_installed_package_tells_the_commit_that_pip_took(
             assert name == "direct_url.json"
             return None if written is None else json.dumps(written)
 
-    monkeypatch.setattr(origin.featherlane, "__file__", str(tmp_path / "featherlane" / "x.py"))
+    monkeypatch.setattr(origin, "__file__", str(tmp_path / "featherlane" / "tools" / "x.py"))
     monkeypatch.setattr(origin, "distribution", lambda name: Installed())
     assert origin.commit() == commit

@@ -31,7 +31,7 @@ ADDRESSES = {
 @pytest.fixture
 def copied(tmp_path):
     """The files that a release is about, as they are."""
-    for file in (*release.ADDRESSED, *release.INSTALLED, "CHANGELOG.md", "featherlane/__init__.py"):
+    for file in (*release.ADDRESSED, *release.INSTALLED, "CHANGELOG.md", "featherlane/version.py"):
         if (ROOT / file).exists():
             (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, tmp_path / file)
@@ -75,7 +75,7 @@ def test_versions_that_differ_stand_against_a_release(copied):
         f"the tag is v0.0.1, the package is {featherlane.__version__}: wanted v"
         f"{featherlane.__version__}"
     ]
-    file = copied / "featherlane" / "__init__.py"
+    file = copied / "featherlane" / "version.py"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace(featherlane.__version__, "9.8.7"), encoding="utf-8")
     words = " ".join(release.obstacles(None, copied))

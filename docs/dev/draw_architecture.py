@@ -20,7 +20,7 @@ from import_graph import arrows, circles, floors, imports, sizes, upward
 from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, PURPLE
 
 HALVES = {"algorithms": BLUE, "robot": BLUE, "backends": ORANGE, "program": ORANGE}
-GROUND = ("scalar", "errors", "field_names")  # files that every folder may import
+GROUND = ("scalar", "errors", "field_names", "version")  # files that every folder may import
 WIDTH, HEIGHT, CELL = 7.2, 0.74, 0.62
 MATRIX = 9.6  # where the matrix of imports begins
 

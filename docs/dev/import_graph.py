@@ -31,21 +31,69 @@ def trees() -> dict[str, ast.Module]:
     return {named(path): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    """The modules of the package that a file imports."""
+def absolute(node: ast.ImportFrom, folder: str) -> str:
+    """The full name of the module from which a file in a folder of the package imports; the folder
+    is "" at the root.
+    """
+    if not node.level:
+        return node.module or ""
+    parts = ["featherlane", *filter(None, folder.split("."))]
+    return ".".join([*parts[: len(parts) + 1 - node.level], *filter(None, [node.module])])
+
+
+def named_in_texts(node: ast.AST) -> list[str]:
+    """The modules that a statement names in texts: `import_module("featherlane.api")`, and the
+    values of a table `_LATE`, whose modules are loaded when a name is asked for.
+    """
+    match node:
+        case ast.Call(
+            func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            return [name]
+        case ast.Assign(targets=[ast.Name(id="_LATE")], value=ast.Dict(values=values)):
+            return [str(ast.literal_eval(value)) for value in values]
+    return []
+
+
+def full_names(tree: ast.Module, folder: str) -> Iterator[str]:
+    """The full names that a file in a folder imports, of modules and of what it takes from them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name.removeprefix("featherlane.") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("featherlane."):
-            module = node.module.removeprefix("featherlane.")
-            within = (f"{module}.{alias.name}" for alias in node.names)
-            yield from (name if name in trees() else module for name in within)
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(node, folder)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        else:
+            yield from named_in_texts(node)
+
+
+def module_of(full_name: str, modules: Set[str]) -> str | None:
+    """The module with a full name, or the one that the last word of the name is taken from."""
+    package, _, name = full_name.partition(".")
+    if package != "featherlane":
+        return None
+    outer = name.rpartition(".")[0]
+    return next((x for x in (name, outer) if x in modules), None)
+
+
+def graph_of(files: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """The modules that each module imports, from syntax trees by name. "" is the package: to
+    import it is to import all that its file imports.
+    """
+    graph = {}
+    for name, tree in files.items():
+        is_folder = not name or any(other.startswith(f"{name}.") for other in files)
+        folder = name if is_folder else name.rpartition(".")[0]
+        targets = (module_of(x, files.keys()) for x in full_names(tree, folder))
+        graph[name] = {x for x in targets if x is not None}
+    return graph
 
 
 @cache
 def imports() -> dict[str, set[str]]:
     """The modules that each module imports."""
-    return {name: {x for x in imported(tree) if x in trees()} for name, tree in trees().items()}
+    return graph_of(trees())
 
 
 def circles(graph: Graph) -> list[set[str]]:

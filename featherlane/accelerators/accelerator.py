@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import featherlane
 from featherlane.accelerators.board import SEEDS, STALLS, Board
 from featherlane.accelerators.choices import LINK, SIMULATORS, DesignSpec
 from featherlane.accelerators.computation import Computation
@@ -36,6 +35,7 @@ from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import one_of, shown
 from featherlane.functions.arguments import is_count, whole
 from featherlane.functions.fixed import FixedFunction
+from featherlane.version import __version__
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ class Accelerator(ABC):
             "ranges": {
                 name: [x.tolist() for x in ends] for name, ends in self.computation.limits.items()
             },
-            "made_by": f"featherlane {featherlane.__version__}",
+            "made_by": f"featherlane {__version__}",
             "device": self.device.name,
             "delays": self.device.model,
             "clock_ns": self.clock,

@@ -13,6 +13,7 @@ from featherlane.api.model import Model
 from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
 from featherlane.robot.parts import Joint
+from featherlane.version import __version__
 
 ON_PAGE = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
 UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits
@@ -26,9 +27,7 @@ def with_page(named: Mapping[str, str | Graph], model: Model) -> dict[str, str |
 
 def facts(model: Model | None, name: str) -> dict[str, Any]:
     """The description of a module in JSON: the robot's card, its coordinates, its figure."""
-    import featherlane
-
-    entries: dict[str, Any] = {"name": name, "featherlane": featherlane.__version__}
+    entries: dict[str, Any] = {"name": name, "featherlane": __version__}
     if model is None:
         return entries
     neutral = np.asarray(model.neutral()).tolist()

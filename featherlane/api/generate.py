@@ -26,6 +26,7 @@ from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.parameters import PARAMETERS
+from featherlane.version import __version__
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.stages import GpuKernels
@@ -325,9 +326,7 @@ def _inputs(
 
 
 def _preface(name: str, model: Model | None, dtype: np.dtype) -> list[str]:
-    import featherlane
-
-    lines = [f"{name}: functions in C99, {dtype}, by featherlane {featherlane.__version__}", ""]
+    lines = [f"{name}: functions in C99, {dtype}, by featherlane {__version__}", ""]
     if model is None:
         return lines[:-1]
     types = {kind.name: kind.units for kind in model.types}

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-import featherlane
 from featherlane.api.model import Model
 from featherlane.backends.package_text import package_hash
 from featherlane.errors import clause
 from featherlane.functions.function import Function
 from featherlane.interop.wrapped import required
+from featherlane.version import __version__
 
 zarr = required("zarr", "dask")
 ATTRIBUTE = "featherlane map"  # of a store of results: what they are computed from
@@ -30,7 +30,7 @@ def facts_of(
 ) -> dict[str, Any]:  # fmt: skip
     """All that the results depend on, with names that an error can show."""
     return {
-        "version": f"{featherlane.__version__} {package_hash()[:16]}",
+        "version": f"{__version__} {package_hash()[:16]}",
         "robot": f"{model.name} {model.fingerprint[:16]}",
         "function": f"{text}({', '.join(function.inputs)})"
         + f" in {axes} axes" * ("f_ext" in arrays),

@@ -12,7 +12,6 @@ from typing import Any
 import llvmlite
 import numpy as np
 
-import featherlane
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm.jit import widest
@@ -24,6 +23,7 @@ from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of
 from featherlane.tools.selfcheck import STATES, Check, self_check
 from featherlane.tools.timing import DTYPES, SHORT, Progress, Speed, compile_all, in_words, speed
+from featherlane.version import __version__
 
 
 def machine() -> dict[str, Any]:
@@ -36,7 +36,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "llvmlite": llvmlite.__version__,
-        "featherlane": featherlane.__version__,
+        "featherlane": __version__,
         "commit": commit(),
     }
 

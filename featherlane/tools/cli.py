@@ -15,12 +15,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
-import featherlane
 from featherlane.errors import did_you_mean
 from featherlane.tools.command import Command
 from featherlane.tools.commands import COMMANDS
 from featherlane.tools.options import ROBOT
+from featherlane.version import __version__
 
+ABOUT = "Rigid-body dynamics of robots, and exact derivatives, for thousands of states in one call."
 ABOUT_ROBOTS = (
     "ROBOT: a bundled robot (featherlane list), a URDF, MJCF or xacro file, a name of "
     "robot_descriptions such as go2_description, or - for XML on stdin. "
@@ -53,8 +54,8 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> Parser:
     """The parser of all commands."""
-    top = Parser("featherlane", description=featherlane.__doc__, allow_abbrev=False)
-    version = f"featherlane {featherlane.__version__}"
+    top = Parser("featherlane", description=ABOUT, allow_abbrev=False)
+    version = f"featherlane {__version__}"
     top.add_argument("--version", action="version", version=version)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS.values():
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         answer = command.run(args)
         if args.json:
-            origin = {"featherlane": featherlane.__version__, "command": command.name}
+            origin = {"featherlane": __version__, "command": command.name}
             print(json.dumps(_strict({**origin, **answer.data}), indent=2))
         else:
             print(_painted(str(answer.text), sys.stdout))

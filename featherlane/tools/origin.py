@@ -7,8 +7,6 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import featherlane
-
 UNKNOWN = "unknown"  # a package that was installed from an index or an unpacked folder
 
 
@@ -16,7 +14,7 @@ def commit() -> str:
     """The commit of the checkout that holds the package, with "+" where files differ from it, or
     the one that pip installed it from, or "unknown".
     """
-    root = Path(featherlane.__file__).parents[1]
+    root = Path(__file__).parents[2]
     if (root / ".git").exists():
         return of_checkout(root)
     return _installed() or UNKNOWN
