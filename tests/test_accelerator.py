@@ -407,3 +407,37 @@ def test_options_of_verilog_are_refused_for_c(tmp_path, options, capsys):
     command = ["generate", "double_pendulum", "--output", str(tmp_path)]
     assert cli.main([*command, *options]) == 2
     assert "is for --target verilog" in capsys.readouterr().err
+
+
+def test_formats_of_steps_above_1_are_refused_and_not_proposed(pendulum):
+    with pytest.raises(fl.CompileError, match=r"format 'q8\.0' of") as refusal:
+        fl.accelerator(pendulum, format="q8.0")
+    assert ".-" not in str(refusal.value)
+    with pytest.raises(ValueError, match=r"format is 'q10.-2', whose step is 4: .* wanted bits"):
+        fl.accelerator(pendulum, format="q10.-2")
+
+
+@pytest.mark.parametrize("function", ["step:rk4", "step:semi_implicit", "rollout:2", "step_vjp"])
+def test_functions_with_an_integrator_are_refused_by_name(pendulum, function):
+    with pytest.raises(fl.CompileError, match=f"'{function}': steps in time have no circuit"):
+        fl.accelerator(pendulum, function, ranges={"dt": (0.001, 0.01)})
+
+
+def test_repr_of_an_accelerator_is_a_line(pendulum):
+    made = fl.accelerator(pendulum, interval=2, format="fitted")
+    about = "inverse_dynamics of double_pendulum: interval 2, format fitted"
+    assert repr(made) == f"<PipelineAccelerator {about}>"
+
+
+def test_unknown_names_are_answered(pendulum):
+    with pytest.raises(AttributeError, match="no attribute 'fronts'; did you mean 'front'"):
+        _ = fl.accelerator.fronts
+    for call, name in (
+        (fl.accelerator, "accelerator"),
+        (fl.accelerator.design, "accelerator.design"),
+        (fl.accelerator.front, "accelerator.front"),
+        (fl.multifunction, "multifunction"),
+    ):
+        told = rf"^{name}\(\) got an unexpected keyword argument 'devices'; did you mean 'device'"
+        with pytest.raises(TypeError, match=told):
+            call(pendulum, devices="xcvu9p")

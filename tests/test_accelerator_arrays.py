@@ -535,7 +535,7 @@ def test_tiago_quadruped_and_atlas_are_organised_as_in_the_paper():
         own, *titles = [x.text for x in root.iter("{http://www.w3.org/2000/svg}title")]
         assert own == f"The arrays of {found.model.name}"
         assert sorted(titles) == sorted(x.name for x in found.model.joints)
-    assert "2 in turn every 16 cycles" in str(humanoid)
+    assert "2 time-multiplexed, one every 16 cycles" in str(humanoid)
 
 
 def shape(found):

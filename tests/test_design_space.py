@@ -209,11 +209,11 @@ def test_arrays_are_tried_beside_one_pipeline():
         next(p for p in front.points if (p.format, p.arrays) == ("q16.16", kind))
         for kind in (None, "limbs")
     )
-    assert str(turns).endswith("(q16.16, serial, limbs in turn)")
+    assert str(turns).endswith("(q16.16, serial, limbs time-multiplexed)")
     assert turns.luts < 0.6 * flat.luts
     assert len(front.points) == 3
-    assert "clamps" in front.refused["proved, serial, limbs in turn"]
-    assert "none of products with M^-1" in front.refused["q16.16, serial, columns in turn"]
+    assert "clamps" in front.refused["proved, serial, limbs time-multiplexed"]
+    assert "none of products with M^-1" in front.refused["q16.16, serial, columns time-multiplexed"]
 
     made = fl.accelerator.design(legs, ID, lut=(flat.luts + turns.luts) / 2, **tried)
     assert made.choices["arrays"] == "limbs"
@@ -221,7 +221,7 @@ def test_arrays_are_tried_beside_one_pipeline():
     errors = made.function.errors(**made.samples(500))
     assert turns.error == pytest.approx(errors.largest["tau"] / errors.magnitude["tau"], rel=0.3)
     (mark,) = (m for m in made._marks(front) if m.is_this)
-    assert mark.algorithm == "serial, limbs in turn"
+    assert mark.algorithm == "serial, limbs time-multiplexed"
     with pytest.raises(
         fl.CompileError,
         match=r"lut up to 0\.1 % of the LUTs: the nearest misses lut, .* LUTs$",
@@ -239,10 +239,12 @@ def test_arrays_of_all_functions_are_tried_beside_stations():
         ("deferred", None),
         ("factor", "auto"),
     }
-    assert "limbs would wait" in front.refused["fitted, deferred, limbs and columns in turn"]
-    assert "clamps" in front.refused["proved, factor, limbs and columns in turn"]
+    assert (
+        "limbs would wait" in front.refused["fitted, deferred, limbs and columns time-multiplexed"]
+    )
+    assert "clamps" in front.refused["proved, factor, limbs and columns time-multiplexed"]
     (turns,) = (p for p in front.points if p.arrays)
-    assert str(turns).endswith("(fitted, factor, limbs and columns in turn)")
+    assert str(turns).endswith("(fitted, factor, limbs and columns time-multiplexed)")
 
     least = min(p.dsp for p in front.points)
     made = fl.accelerator.design(robot, dsp=least, **tried)
@@ -250,7 +252,7 @@ def test_arrays_of_all_functions_are_tried_beside_stations():
     assert made.cost.shares.dsps == pytest.approx(turns.dsp)
     assert max(made.latency.values()) <= turns.latency
     (mark,) = (m for m in made._marks(front) if m.is_this)
-    assert mark.algorithm == "factor, limbs and columns in turn"
+    assert mark.algorithm == "factor, limbs and columns time-multiplexed"
     two = fl.multifunction(robot, made.functions[:2], interval=8)
     with pytest.raises(ValueError, match=r"front is of all functions .* wanted inverse_dynamics, "):
         two.report("page.html", front=front)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import pytest
+from circuit_proofs.changed import with_attribute, with_inputs_of
 
 from featherlane.backends.fpga.module import Module, same
 from featherlane.backends.fpga.statements import Alternative, Assign
@@ -88,7 +89,7 @@ def test_changes_leave_the_module_as_it_was():
     made = counter()
     text = made.text
     made.instance("inside", "one", {"clock": "clock"})
-    changed = made.with_attribute("next", "keep").with_inputs_of("one", "free")
+    changed = with_inputs_of(with_attribute(made, "next", "keep"), "one", "free")
     assert "(* keep *) logic [WIDTH-1:0] next;" in changed.text
     assert "input logic free" in changed.text
     assert ".free(free)" in changed.text

@@ -350,9 +350,12 @@ def test_tags_depend_on_the_design_alone():
     [
         (
             {"functions": ["inverse"]},
-            r"functions is \['inverse'\]: wanted some of inverse_dynamics",
+            r"functions has 'inverse'; did you mean",
         ),
         ({"functions": "inverse_dynamics"}, "functions is 'inverse_dynamics'"),
+        ({"functions": ["crba"]}, "functions has 'crba': crba is mass_matrix"),
+        ({"functions": [["crba"]]}, r"functions has \['crba'\]"),
+        ({"functions": ["inverse_dynamics"] * 2}, "functions is .*: wanted each function once"),
         ({"interval": 0}, "interval is 0"),
         ({"algorithm": "aba"}, "algorithm is 'aba': wanted one of 'deferred'"),
         ({"tag_bits": 0}, "tag_bits is 0"),

@@ -130,7 +130,7 @@ def test_what_is_organised_and_why(made):
     assert [array.slots for array in made.organisation.arrays] == [1, 2]
     reasons = " ".join(made.organisation.reasons)
     assert "one array" in reasons
-    assert "columns of products with M^-1: in turn" in reasons
+    assert "columns of products with M^-1: time-multiplexed" in reasons
     assert (made.choices["algorithm"], made.choices["arrays"]) == ("factor", "auto")
 
 

@@ -38,7 +38,7 @@ from featherlane.functions.fixed import FixedFunction
 from featherlane.version import __version__
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Accelerator(ABC):
     """A circuit for a device that computes one to seven functions of a robot. `accelerator` returns
     one for a single function (`PipelineAccelerator`), and `multifunction` one for several
@@ -57,6 +57,12 @@ class Accelerator(ABC):
     datapath: Datapath
     cost: DesignCost
     organisation: Organisation | None
+
+    def __repr__(self) -> str:
+        what = f"{self.spec.label} of {self.model.name}"
+        return (
+            f"<{type(self).__name__} {what}: interval {self.interval}, format {self.spec.format}>"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again after pickling."""

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from featherlane.accelerators.choices import COLUMNS, LIMBS, DesignSpec, with_wrenches
-from featherlane.accelerators.formats import array_formats, check_not_constant, check_overflow
+from featherlane.accelerators.formats import (
+    array_formats,
+    check_not_constant,
+    check_overflow,
+    check_step,
+)
 from featherlane.accelerators.organise.array_stations import StationArrays
 from featherlane.accelerators.organise.arrays import Arrays
 from featherlane.accelerators.organise.organisation import (
@@ -52,7 +57,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.circuits import BOUNDED, CIRCUITS, DEFERRED, FACTOR
 from featherlane.functions.fixed import FixedFunction
-from featherlane.functions.table import Variant
+from featherlane.functions.table import CALLED, Variant
 from featherlane.functions.variants import check_variant
 from featherlane.program.graph import Graph
 from featherlane.program.trace import COLUMNS as KEPT_COLUMNS
@@ -81,6 +86,7 @@ class Computation(ABC):
     @staticmethod
     def of(model: Model, spec: DesignSpec) -> Computation:
         """The computation of a spec. Raises ValueError or CompileError for choices without one."""
+        check_step(spec.format)
         kind = PassComputation if spec.is_network else FunctionComputation
         return kind(model, spec)
 
@@ -137,6 +143,17 @@ class Computation(ABC):
         return max(relative_error(f, {name: samples[name] for name in f.inputs}) for f in functions)
 
 
+def _check_no_integrator(function: str, variant: Variant) -> None:
+    """Raises CompileError for steps, rollouts and their derivatives: pipelines consist of the calls
+    of a function's recursions, and integrators compute outside of these.
+    """
+    if "integrator" in CALLED[variant.name].takes:
+        raise CompileError(
+            f"function is {function!r}: steps in time have no circuit; wanted 'forward_dynamics', "
+            "or its derivatives, with an integrator on the host"
+        )
+
+
 class FunctionComputation(Computation):
     """The arithmetic of one function."""
 
@@ -144,6 +161,7 @@ class FunctionComputation(Computation):
         (name,) = spec.functions
         variant = with_wrenches(variant_named(model, name), spec.f_ext, spec.frames)
         check_variant(model, variant)
+        _check_no_integrator(name, variant)
         algorithm = spec.algorithm
         if spec.arrays and algorithm is None and FACTOR in CIRCUITS.get(variant.name, {}):
             algorithm = FACTOR  # with divisions at the end, limbs would wait for each other

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -15,13 +15,15 @@ from featherlane.accelerators.networks import NetworkAccelerator
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.pipelines import PipelineAccelerator
 from featherlane.api.model import Model
+from featherlane.api.presented import explained
 from featherlane.backends.c.names import identifier
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import check_name
-from featherlane.errors import shown
+from featherlane.errors import instead, shown
 from featherlane.functions.array_like import WrenchFrame
 
 
+@explained
 def accelerator(
     model: Model,
     function: str = "inverse_dynamics",
@@ -110,6 +112,7 @@ def accelerator(
     return pipeline
 
 
+@explained
 def multifunction(
     model: Model,
     functions: Sequence[str] | None = None,
@@ -193,13 +196,20 @@ def multifunction(
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:
-    """The functions in the order of their codes."""
+    """The functions in the order of their codes. Raises ValueError for unknown or repeated ones."""
     if functions is None:
         return tuple(SHARES)
-    if isinstance(functions, str) or not functions or not {*functions} <= {*SHARES}:
+    several = isinstance(functions, Iterable) and not isinstance(functions, str)
+    listed = [*functions] if several else []
+    if not listed:
         wanted = f"wanted some of {', '.join(SHARES)}"
         raise ValueError(f"functions is {shown(functions)}: {wanted}")
-    return tuple(name for name in SHARES if name in functions)
+    for name in listed:
+        if not isinstance(name, str) or name not in SHARES:
+            raise ValueError(f"functions has {shown(name)}{instead(name, SHARES)}")
+    if len({*listed}) < len(listed):
+        raise ValueError(f"functions is {shown(functions)}: wanted each function once")
+    return tuple(name for name in SHARES if name in listed)
 
 
 def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Accelerator:

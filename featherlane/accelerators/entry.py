@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from featherlane.accelerators.front import GOALS, Front, Point, checked_bounds
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.search import FORMATS, INTERVALS, Space, kept
 from featherlane.api.model import Model
-from featherlane.errors import CompileError, one_of, shown
+from featherlane.api.presented import explained
+from featherlane.errors import CompileError, no_attribute, one_of, shown
 from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import DEFERRED, FACTOR
 
@@ -35,6 +36,13 @@ UNITS = {
     "dsp": " % of the DSPs", "lut": " % of the LUTs",
 }  # fmt: skip
 FLAT = (None,)  # arrays that are tried
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _search(method: F) -> F:
+    """A method whose errors name it as users write it."""
+    method.__qualname__ = f"accelerator.{method.__name__}"
+    return explained(method)
 
 
 class Accelerators:
@@ -55,6 +63,12 @@ class Accelerators:
     # Help and editors would take the first argument for self.
     __signature__ = signature(of_function)
 
+    if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(name, "accelerator", ("design", "front"), "fl.accelerator.")
+
+    @_search
     def design(
         self,
         model: Model,
@@ -119,6 +133,7 @@ class Accelerators:
                     return accelerator
         raise CompileError(_refusal(space.front(formats, tried, algorithms, kinds), bounds))
 
+    @_search
     def front(
         self,
         model: Model,

@@ -104,6 +104,24 @@ def check_not_constant(name: str, model: Model, graph: Graph) -> None:
         raise CompileError(f"{name} of {model.name} is constant: there is nothing to compute")
 
 
+def _uniform_bits(format: str | None) -> tuple[int, int] | None:
+    """Returns the bits before and after the point of one format of all signals; None for others."""
+    q_format = re.fullmatch(r"q(-?\d+)\.(-?\d+)", Formats.named(format).kind)
+    return q_format and (int(q_format[1]), int(q_format[2]))
+
+
+def check_step(format: str | None) -> None:
+    """Raises ValueError for one format of all signals whose step is larger than 1: units of
+    circuits hold a 1, and have no fractions of fewer than 0 bits.
+    """
+    bits = _uniform_bits(format)
+    if bits and bits[1] < 0:
+        raise ValueError(
+            f"format is {format!r}, whose step is {2 ** -bits[1]}: circuits take no steps above 1; "
+            f"wanted bits after the point, as in {UNIFORM!r}"
+        )
+
+
 def check_overflow(
     fixed: FixedFunction,
     model: Model,
@@ -115,15 +133,14 @@ def check_overflow(
     overflow, with the nearest one of as many bits in which none does. The other arguments are those
     of `fixed_function`, which gave `fixed`.
     """
-    q_format = re.fullmatch(r"q(-?\d+)\.(-?\d+)", Formats.named(format).kind)
-    if q_format is None:
+    if (bits := _uniform_bits(format)) is None:
         return
     intervals = checked_ranges(named_in_ranges(fixed.inputs), ranges)
     samples = input_ranges(model, fixed.inputs, intervals, 1, TRIED, variant)[1]
     if not (overflows := _overflows(fixed.datapath, samples)):
         return
-    before, after = int(q_format[1]), int(q_format[2])
-    others = (f"q{before + n}.{after - n}" for n in range(1, MOST - before))
+    before, after = bits
+    others = (f"q{before + n}.{after - n}" for n in range(1, min(after, MOST - before - 1) + 1))
     graph = fixed.datapath.graph
     good = next((repr(text) for text in others if _holds(graph, text, samples)), None)
     wanted = [*([f"{good}, which holds them"] if good else []), repr(FITTED), repr(PROVED)]

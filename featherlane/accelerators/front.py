@@ -29,8 +29,8 @@ class DesignChoice(NamedTuple):
 
     def __str__(self) -> str:
         what = "limbs and columns" if self.arrays == AUTO else self.arrays
-        turns = f"{what} in turn" if what else None
-        return ", ".join(text for text in (self.format, self.algorithm, turns) if text)
+        shared = f"{what} time-multiplexed" if what else None
+        return ", ".join(text for text in (self.format, self.algorithm, shared) if text)
 
 
 class Point(NamedTuple):

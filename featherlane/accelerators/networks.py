@@ -43,7 +43,7 @@ from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_shapes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NetworkAccelerator(Accelerator):
     """Several functions of a robot in one design; `multifunction` makes it.
 

@@ -54,7 +54,7 @@ class Run(NamedTuple):
         return self.emitted - self.accepted
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PipelineAccelerator(Accelerator):
     """A function of a robot as a pipeline for a device; `accelerator` makes it.
 

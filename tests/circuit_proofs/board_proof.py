@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from circuit_proofs.changed import with_inputs_of
 from circuit_proofs.formal import formulas, prove_by_induction
 from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
 from featherlane.backends.fpga.board.registers import AXI_PORTS
@@ -90,7 +91,7 @@ def prove(wrapper: Mapping[str, Module] | None = None) -> None:
     """
     board = numbered()
     modules = {**(board.modules if wrapper is None else wrapper)}
-    modules[board.name] = modules[board.name].with_inputs_of(CORE, *FREE)
+    modules[board.name] = with_inputs_of(modules[board.name], CORE, *FREE)
     text = formulas([core_module(), *modules.values(), harness(board.name)])
     prove_by_induction(board.name, text, _invariants, 1)
 

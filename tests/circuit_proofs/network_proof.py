@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from circuit_proofs.changed import with_attribute
 from circuit_proofs.formal import formulas, prove_by_induction, prove_never
 from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.network import links, words
@@ -54,7 +55,7 @@ def prove(network: Network, modules: Mapping[str, Module] | None = None) -> None
         checked |= named(_any_datapath(station))
     # Nobody asks a FIFO whose words are taken late whether it is empty: its count would be removed
     fifo = f"{network.name}_link"
-    checked[fifo] = checked[fifo].with_attribute("count", "keep")
+    checked[fifo] = with_attribute(checked[fifo], "count", "keep")
     text = formulas([*checked.values(), harness(network)])
     claims = lambda s: _invariants(_Claims(network, s))
     given = lambda s: _Claims(network, s).datapaths()

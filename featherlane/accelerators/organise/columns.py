@@ -23,8 +23,8 @@ def are_columns_multiplexed(
         return False
     if all(folding(len(kernel.members), interval).slots == 1 for kernel in kernels):
         reasons.append(
-            f"Columns of products with M^-1: separate, since an interval of {interval} has no time "
-            "for turns."
+            f"Columns of products with M^-1: separate, since an interval of {interval} leaves no "
+            "time for multiplexing."
         )
         return False
     shared = sum((_multiplexed(k, interval, device) for k in kernels), start=NOTHING)
@@ -32,9 +32,10 @@ def are_columns_multiplexed(
     takes, instead = share(shared, device), share(separate, device)
     count = sum(len(kernel.members) for kernel in kernels)
     reasons.append(
-        f"{count} columns of products with M^-1: {'in turn' if takes < instead else 'separate'}: "
-        f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn on {len(kernels)} arrays, "
-        f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)."
+        f"{count} columns of products with M^-1: "
+        f"{'time-multiplexed' if takes < instead else 'separate'}: "
+        f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs time-multiplexed on {len(kernels)} "
+        f"arrays, {separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)."
     )
     return takes < instead
 

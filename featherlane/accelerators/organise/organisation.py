@@ -102,7 +102,8 @@ class Organisation:
 
         def enter(number: int, indent: str) -> None:
             x = self.arrays[number]
-            turns = f", {x.slots} in turn every {x.interval} cycles" if x.is_shared else ""
+            every = f"one every {x.interval} cycles"
+            turns = f", {x.slots} time-multiplexed, {every}" if x.is_shared else ""
             lanes = f" on {x.lanes} lanes" if x.lanes > 1 else ""
             described = f"{len(x.limbs[0])} joints, {x.products:,} products{turns}{lanes}"
             lines.append(f"{indent}{x.name}: {described}")
@@ -330,14 +331,15 @@ def _is_cheaper(
         reasons.append(f"{name}: separate, since their graphs are not alike.")
         return False
     if slots == 1:
-        reasons.append(f"{name}: separate, since an interval of {interval} has no time for turns.")
+        why = f"an interval of {interval} leaves no time for multiplexing"
+        reasons.append(f"{name}: separate, since {why}.")
         return False
     shared = sum((kernel_estimate(k, turn, device) for k in kernels), start=NOTHING)
     shared = Resources(shared.dsps * lanes, shared.luts * lanes)
     alone = [k for part, k in unshared.kernels.items() if part.group == number]
     separate = sum((kernel_estimate(k, interval, device) for k in alone), start=NOTHING)
     takes, instead = share(shared, device), share(separate, device)
-    figures = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs in turn, "
+    figures = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs time-multiplexed, "
     figures += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
     reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {figures}.")
     return takes < instead

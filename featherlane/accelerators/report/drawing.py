@@ -234,7 +234,7 @@ def legend() -> Sequence[str]:
     """The meanings of the signs of a figure, a sentence each."""
     return (
         "Circles are joints, in the colours of the arrays that compute them.",
-        "A pile is an array whose limbs take turns.",
+        "A pile is an array whose limbs are time-multiplexed.",
         "Full squares are the forward parts of the joints, empty ones the backward parts.",
         "What a branch needs is broadcast to it, and what it gives is added up (reduced, dashed): "
         "s over arrays beside each other, t over turns.",

@@ -168,26 +168,6 @@ class Module:
         module.declarations, module.enable = {**clock, **self.declarations}, ENABLE
         return module
 
-    def with_attribute(self, name: str, attribute: str) -> Module:
-        """A copy in which a signal has an attribute."""
-        changed = self.declarations[name]._replace(attribute=attribute)
-        module = copy(self)
-        module.declarations = {**self.declarations, name: changed}
-        return module
-
-    def with_inputs_of(self, instance: str, *names: str) -> Module:
-        """A copy in which inputs of a module inside are inputs of the whole."""
-        module = copy(self)
-        ports = {name: Declaration("input logic", name) for name in names}
-        module.declarations = {**self.declarations, **ports}
-        module.body = [
-            s._replace(ports={**s.ports, **same(names)})
-            if isinstance(s, Instance) and s.name == instance
-            else s
-            for s in self.body
-        ]
-        return module
-
     @property
     def text(self) -> str:
         """The module as a tool takes it."""
