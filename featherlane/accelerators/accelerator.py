@@ -59,10 +59,8 @@ class Accelerator(ABC):
     organisation: Organisation | None
 
     def __repr__(self) -> str:
-        what = f"{self.spec.label} of {self.model.name}"
-        return (
-            f"<{type(self).__name__} {what}: interval {self.interval}, format {self.spec.format}>"
-        )
+        what = f"{type(self).__name__} {self.spec.label} of {self.model.name}"
+        return f"<{what}: interval {self.interval}, format {self.spec.format}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows from them is computed again after pickling."""
