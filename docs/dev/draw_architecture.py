@@ -21,7 +21,7 @@ from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, PURPLE
 
 HALVES = {"algorithms": BLUE, "robot": BLUE, "backends": ORANGE, "program": ORANGE}
 GROUND = ("scalar", "errors", "field_names", "version")  # files that every folder may import
-WIDTH, HEIGHT, CELL = 7.2, 0.74, 0.62
+WIDTH, HEIGHT, CELL = 7.2, 0.74, 0.57
 MATRIX = 9.6  # where the matrix of imports begins
 
 
