@@ -134,6 +134,7 @@ class ControlProblem:
         shapes, outputs = self.inputs(kernel), KERNELS[kernel][2]
 
         def run(*arrays: Array) -> dict[str, Array]:
+            # its method has the name of the kernel in KERNELS
             results = getattr(self, f"_{kernel}")(dict(zip(shapes, arrays, strict=True)))
             return dict(zip(outputs, results, strict=True))
 
@@ -255,6 +256,10 @@ class ControlProblem:
         """Returns the sum of the costs with that of the end."""
         state = self._cost_inputs(self.terminal, x, q=x["q"], v=x["v"])
         return (x["total"] + _single(self.terminal, state),)
+
+    def _expansion(self, x: dict[str, Array]) -> Quadratic:
+        """Returns the gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
+        return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])
 
 
 def packed(value: Quadratic, gathered: Array) -> Array:
