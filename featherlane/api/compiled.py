@@ -46,7 +46,10 @@ class Compiled(model.Robot):
         return tree_of(self)
 
     def _function(self, variant: Variant, width: int | None = None) -> Function:
-        variant = with_defaults(variant)
+        return self._function_of(with_defaults(variant), width)
+
+    def _function_of(self, variant: Variant, width: int | None = None) -> Function:
+        """Returns the function of a variant with its defaults, which `variant_of` fills in, too."""
         cache = self.__dict__.setdefault("_functions", {})
         key = variant, width
         try:
@@ -121,7 +124,7 @@ class Compiled(model.Robot):
         variant = variant_of(
             self, name, wrenches=axes, parameters=names, at=at, method=method, **options
         )
-        function = self._function(variant)
+        function = self._function_of(variant)
         if usual:
             self._asked[asked] = function  # next time without this work, half of a call's time
         return function, (*arrays, *values)

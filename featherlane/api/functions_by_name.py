@@ -105,7 +105,7 @@ class FunctionsByName(Configurations):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
         if format is not None or ranges is not None:
             raise ValueError("format and ranges are of backend='fixed'")
-        return copied(self._function(variant, width).mapped(mapping), device)
+        return copied(self._function_of(variant, width).mapped(mapping), device)
 
     def _on_backend(
         self, variant: Variant, backend: Any, format: Any, ranges: Any, others: Arrays

@@ -136,26 +136,28 @@ def dynamics_graph(model: Robot, variant: Variant) -> Graph:
 def dynamics_program(model: Robot, variant: Variant) -> Program:
     """The program of a variant: a flat graph, or, if that is large, one with calls of functions for
     repeated columns. Of several algorithms, the one with the fewest operations, as a flat graph.
+
+    The model stores the last two programs of one algorithm: kernels for batches and for one state,
+    or for both dtypes, share them.
     """
     if len(_runs(model, variant)) > 1:
         return Program(dynamics_graph(model, variant))
-    program = _with_columns(model, variant)
-    if not program.functions or program.operations > LARGEST_FLAT:
-        return program
-    with no_garbage():
-        return Program(simplify(flat(program)))
+    stored = model.__dict__.get("_programs", {})  # a cache outside would keep the model alive
+    if variant not in stored:
+        program = _program_of_columns(model, variant)
+        stored = dict([*stored.items()][-1:]) | {variant: program}
+        model.__dict__["_programs"] = stored
+    return stored[variant]
 
 
-def _with_columns(model: Robot, variant: Variant) -> Program:
-    """The program of the only algorithm of a variant, with its columns as calls. The model stores
-    the last two: kernels for batches and for one state, or for both dtypes, share a trace.
+def _program_of_columns(model: Robot, variant: Variant) -> Program:
+    """Traces the only algorithm of a variant, with its columns as calls: inlined if the flat graph
+    is not too large.
     """
-    recorded = model.__dict__.get("_recorded", {})  # a cache outside would keep the model alive
-    if variant in recorded:
-        return recorded[variant]
     (run,) = _runs(model, variant)
     with solvable(model, variant):
         program = traced(run, input_shapes(model, variant), "cpu")
-    program = program if program.functions else Program(simplify(program.main))
-    model.__dict__["_recorded"] = dict([*recorded.items()][-1:]) | {variant: program}
-    return program
+    if program.functions and program.operations > LARGEST_FLAT:
+        return program
+    with no_garbage():
+        return Program(simplify(flat(program) if program.functions else program.main))

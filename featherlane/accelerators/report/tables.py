@@ -66,7 +66,7 @@ def utilisation(boxes: Sequence[Box], interval: int) -> str:
 
 
 def by_module(boxes: Sequence[Box], interval: int) -> str:
-    """The same for the units of each module."""
+    """A table of how busy the units of each module are."""
     rows = []
     for box in boxes:
         if box.units:

@@ -59,7 +59,7 @@ class WasmLanes(NamedTuple):
         return self.constant + self.packed(x) + simd(self.splat)
 
     def pattern(self, bits: int) -> bytes:
-        """The same bits in all lanes."""
+        """A vector that has these bits in each lane."""
         return simd(WHOLE) + bits.to_bytes(self.size, "little") * self.width
 
 

@@ -67,7 +67,7 @@ class TaskGraph:
         return counts
 
     def mirrored(self) -> TaskGraph:
-        """The same tasks with time reversed: results before operands."""
+        """These tasks with time reversed: results before operands."""
         n = len(self.work)
         swap = lambda w: w._replace(before=w.after, after=w.before) if w.cycles else w
         work = [swap(w) for w in reversed(self.work)]
