@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy.linalg import eigh
 
 import featherlane as fl
 from featherlane.api.stable_steps import stable_steps
@@ -69,7 +68,8 @@ def test_the_stable_step_is_where_motions_begin_to_grow(arm, share):
     steps = stable_steps(arm)
     M = arm.mass_matrix(arm.neutral())
     assert steps.resistance.joint == "joint2"
-    assert steps.resistance.dt == pytest.approx(2 / eigh(np.diag(arm.damping), M)[0][-1])
+    fastest = np.linalg.eigvals(np.linalg.solve(M, np.diag(arm.damping))).real.max()
+    assert steps.resistance.dt == pytest.approx(2 / fastest)
     still = arm.with_gravity((0, 0, 0))
     at = np.zeros(2), np.zeros(2), np.zeros(2)
     A = still.linearize_step(*at, share * steps.resistance.dt, integrator="semi_implicit").A
