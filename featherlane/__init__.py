@@ -23,7 +23,8 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph
 from featherlane.robot.actuators import JointActuator
-from featherlane.robot.constraints import Constraints, Coupling, Hinge, Pin, Rod, Weld
+from featherlane.robot.constraint_types import Coupling, Hinge, Pin, Rod, Weld
+from featherlane.robot.constraints import Constraints
 from featherlane.robot.loaders import bundled
 from featherlane.robot.parts import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import (

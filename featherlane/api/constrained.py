@@ -29,7 +29,8 @@ from featherlane.functions.results import (
     Impulse,
     ImpulseDerivatives,
 )
-from featherlane.robot.constraints import Constraint, Constraints, constraints_on
+from featherlane.robot.constraint_types import Constraint
+from featherlane.robot.constraints import Constraints, constraints_on
 
 
 class ConstrainedDynamics(Configurations):
