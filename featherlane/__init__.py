@@ -12,7 +12,6 @@ from featherlane.api.call import call
 from featherlane.api.compile import compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.generate import generate
-from featherlane.api.ilqr import ilqr
 from featherlane.api.memory import empty_cache
 from featherlane.api.model import Model, load
 from featherlane.api.random_robots import chain, random_tree
@@ -47,6 +46,7 @@ from featherlane.version import __version__ as __version__
 if TYPE_CHECKING:
     from featherlane.accelerators.designs import multifunction
     from featherlane.accelerators.entry import accelerator
+    from featherlane.api.ilqr import ilqr
 
 __all__ = [
     "FUNCTIONS",
@@ -108,6 +108,7 @@ __all__ = [
 
 _LATE = {  # and their modules
     "accelerator": "featherlane.accelerators.entry",
+    "ilqr": "featherlane.api.ilqr",
     "multifunction": "featherlane.accelerators.designs",
 }
 

@@ -4,6 +4,7 @@ once, names say what values are, and docstrings are sentences.
 
 import ast
 import re
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -120,3 +121,19 @@ def test_a_docstring_without_a_subject_is_found():
     text = 'def f():\n    """What leaves."""\n'
     assert PRONOUN.match(*docstrings(ast.parse(text)))
     assert not PRONOUN.match("Whatever leaves.")
+
+
+def test_an_import_leaves_out_what_few_programs_call():
+    """Constrained robots, methods that are parallel over links, optimal control, hardware."""
+    code = (
+        "import sys, featherlane; print(*[x for x in sys.modules if x.startswith('featherlane.')])"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    rooms = ("accelerators", "api.ilqr", "backends.cuda", "backends.fpga", "tools", "interop")
+    late = re.compile(
+        rf"featherlane\.({'|'.join(rooms)}|algorithms\.(constr|parallel\.\w|delassus))"
+    )
+    assert not [name for name in loaded.stdout.split() if late.match(name)]
+    assert "featherlane.algorithms.rnea" in loaded.stdout.split()

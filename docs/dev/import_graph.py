@@ -42,12 +42,13 @@ def absolute(node: ast.ImportFrom, folder: str) -> str:
 
 
 def named_in_texts(node: ast.AST) -> list[str]:
-    """The modules that a statement names in texts: `import_module("featherlane.api")`, and the
-    values of a table `_LATE`, whose modules are loaded when a name is asked for.
+    """The modules that a statement names in texts: `import_module("featherlane.api")`, the same of
+    `algorithms.late`, and the values of a table `_LATE`, whose modules are loaded when a name is
+    asked for.
     """
     match node:
         case ast.Call(
-            func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
+            func=ast.Name(id="import_module" | "late") | ast.Attribute(attr="import_module"),
             args=[ast.Constant(value=str(name)), *_],
         ):
             return [name]

@@ -18,14 +18,6 @@ from featherlane.algorithms.configurations import (
     integrate_derivatives,
     interpolate,
 )
-from featherlane.algorithms.constrained import (
-    constrained_forward_dynamics,
-    delassus_matrix,
-    impulse,
-)
-from featherlane.algorithms.constrained_derivatives import constrained_forward_dynamics_derivatives
-from featherlane.algorithms.constrained_inverse import closing_step, constrained_inverse_dynamics
-from featherlane.algorithms.constraints import constraint_error, constraint_jacobian
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factored_forward_dynamics, factored_inverse
 from featherlane.algorithms.forward_derivatives import (
@@ -41,7 +33,7 @@ from featherlane.algorithms.frames import (
     jacobian,
     jacobian_time_derivative,
 )
-from featherlane.algorithms.impulse_derivatives import impulse_derivatives
+from featherlane.algorithms.late import late
 from featherlane.algorithms.mminv import mass_matrix, mass_matrix_inverse
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.terms import (
@@ -51,6 +43,22 @@ from featherlane.algorithms.terms import (
     kinetic_energy,
     potential_energy,
 )
+
+closing_step = late("featherlane.algorithms.constrained_inverse", "closing_step")
+constrained_forward_dynamics = late(
+    "featherlane.algorithms.constrained", "constrained_forward_dynamics"
+)
+constrained_forward_dynamics_derivatives = late(
+    "featherlane.algorithms.constrained_derivatives", "constrained_forward_dynamics_derivatives"
+)
+constrained_inverse_dynamics = late(
+    "featherlane.algorithms.constrained_inverse", "constrained_inverse_dynamics"
+)
+constraint_error = late("featherlane.algorithms.constraints", "constraint_error")
+constraint_jacobian = late("featherlane.algorithms.constraints", "constraint_jacobian")
+delassus_matrix = late("featherlane.algorithms.constrained", "delassus_matrix")
+impulse = late("featherlane.algorithms.constrained", "impulse")
+impulse_derivatives = late("featherlane.algorithms.impulse_derivatives", "impulse_derivatives")
 
 __all__ = [
     "aba",

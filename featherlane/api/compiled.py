@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -77,8 +77,10 @@ class Compiled(model.Robot):
         )
 
     @cached_property
-    def _asked(self) -> dict[tuple[Any, ...], Function]:
-        """The functions that methods have asked for, by name, wrenches, method and options."""
+    def _asked(self) -> dict[tuple[Any, ...], tuple[Function, tuple[str, ...]]]:
+        """The functions that methods have asked for, with their parameters in order, by name,
+        wrenches, method, names of parameters and options.
+        """
         return {}
 
     def _bound(
@@ -95,39 +97,31 @@ class Compiled(model.Robot):
 
         options: `frame`, `integrator` and others, as in Variant.
         """
-        asked = name, f_ext is None, f_ext_frame, method, *options.values()
-        usual = params is None and (f_ext is None or type(f_ext) is np.ndarray)
+        names = () if params is None else tuple(params) if type(params) is dict else None
+        usual = names is not None and (f_ext is None or type(f_ext) is np.ndarray)
+        asked = name, f_ext is None, f_ext_frame, method, names, *options.values()
         try:
-            if usual:
-                return self._asked[asked], arrays if f_ext is None else (*arrays, f_ext)
+            function, ordered = self._asked[asked] if usual else (None, ())
         except (KeyError, TypeError):  # the first time, or something that is refused below
-            pass
-        if f_ext_frame not in WRENCH_FRAMES:
-            raise ValueError(
-                f"f_ext_frame is {f_ext_frame!r}: {one_of(f_ext_frame, WRENCH_FRAMES)}"
-            )
-        if not isinstance(method, str):
-            raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
-        names = in_order(params)
-        values = tuple(params[name] for name in names) if params else ()
-        if params:
-            check_not_negative(self, name, params)
-        at: tuple[str, ...] = ()
-        if isinstance(f_ext, Mapping):
-            leading = input_names(Variant(name, method=None, **options))[: len(arrays)]
-            labels = (*leading, *names)
-            others = dict(zip(labels, (*arrays, *values), strict=True))
-            at, f_ext = stacked(f_ext, others) if f_ext else ((), None)
-        if f_ext is not None:
-            arrays = (*arrays, f_ext)
-        axes = None if f_ext is None else f_ext_frame
-        variant = variant_of(
-            self, name, wrenches=axes, parameters=names, at=at, method=method, **options
-        )
-        function = self._function_of(variant)
-        if usual:
-            self._asked[asked] = function  # next time without this work, half of a call's time
-        return function, (*arrays, *values)
+            function = None
+        if function is None:
+            if f_ext_frame not in WRENCH_FRAMES:
+                wanted = one_of(f_ext_frame, WRENCH_FRAMES)
+                raise ValueError(f"f_ext_frame is {f_ext_frame!r}: {wanted}")
+            if not isinstance(method, str):
+                raise TypeError(f"method is {method!r}: wanted a name, as in method='auto'")
+            ordered = in_order(params)
+            at, f_ext = _at_frames(name, arrays, params, ordered, f_ext, options)
+            options |= {"wrenches": None if f_ext is None else f_ext_frame, "at": at}
+            variant = variant_of(self, name, parameters=ordered, method=method, **options)
+            function = self._function_of(variant)
+            if usual:
+                self._asked[asked] = function, ordered  # next time without half of a call's time
+        wrenches = () if f_ext is None else (f_ext,)
+        if not params:
+            return function, (*arrays, *wrenches)
+        check_not_negative(self, name, params)
+        return function, (*arrays, *wrenches, *[params[x] for x in ordered])
 
     def _call(
         self,
@@ -142,3 +136,18 @@ class Compiled(model.Robot):
         """Calls that function. wrenches: f_ext and f_ext_frame, where the function takes them."""
         function, inputs = self._bound(name, arrays, params, *wrenches, **options)
         return function(*inputs, out=out, threads=threads)
+
+
+def _at_frames(
+    name: str, arrays: Arrays, params: Params, ordered: Sequence[str], f_ext: Any, options: Any
+) -> tuple[tuple[str, ...], Any]:
+    """Returns the frames at which wrenches act and the wrenches as an array, for {frame: wrench};
+    no frames for an array, which has a wrench for each body.
+    """
+    if not isinstance(f_ext, Mapping):
+        return (), f_ext
+    if not f_ext:
+        return (), None
+    leading = input_names(Variant(name, method=None, **options))[: len(arrays)]
+    labels, values = (*leading, *ordered), [params[x] for x in ordered] if params else []
+    return stacked(f_ext, dict(zip(labels, (*arrays, *values), strict=True)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.algorithms.constraints import constraint_jacobian
+from featherlane import algorithms
 from featherlane.api.configurations import Configurations
 from featherlane.functions.actuation import Actuated, Actuation, Actuator
 from featherlane.functions.arguments import counted
@@ -68,7 +68,7 @@ class ConstrainedDynamics(Configurations):
         """
         checked = constraints_on(self, constraints, kp, kd)
         q = self.random_configuration(seed=0).tolist()
-        J = np.array(constraint_jacobian(self.tree, q, checked), float)
+        J = np.array(algorithms.constraint_jacobian(self.tree, q, checked), float)
         return replace(checked, rank=int(np.linalg.matrix_rank(J)))
 
     def _constrained(

@@ -17,20 +17,25 @@ def check_not_negative(model: Robot, function: str, params: Mapping[str, Any]) -
     """
     if not CALLED[function].divides:
         return
-    owners = reversed([*zip(model.joint_names, model.dofs, strict=True)])
-    movers = {k: joint for joint, dofs in owners for k in dofs}  # leaders of mimic joints, not them
-    for name, places, unit in (
-        ("mass", model.body_names, "body"),
-        ("armature", [movers[k] for k in range(model.nv)], "joint"),
-    ):
+    for name, unit in (("mass", "body"), ("armature", "joint")):
         values = _numbers(params.get(name))
-        if values is None or values.shape[-1:] != (len(places),) or not (values < 0).any():
+        if values is None or not (values < 0).any():
+            continue
+        labels = model.body_names if name == "mass" else _leaders(model)
+        if values.shape[-1:] != (len(labels),):  # the function says so
             continue
         at = tuple(np.argwhere(values < 0)[0])
         raise ValueError(
-            f"params[{name!r}] is {values[at]} for {unit} {places[at[-1]]!r}: wanted 0 or more,"
+            f"params[{name!r}] is {values[at]} for {unit} {labels[at[-1]]!r}: wanted 0 or more,"
             f" {function} divides by the mass matrix"
         )
+
+
+def _leaders(model: Robot) -> list[str]:
+    """Returns the joint of each degree of freedom; of mimic joints, their leader."""
+    owners = reversed([*zip(model.joint_names, model.dofs, strict=True)])
+    leaders = {k: joint for joint, dofs in owners for k in dofs}
+    return [leaders[k] for k in range(model.nv)]
 
 
 def _numbers(values: Any) -> np.ndarray | None:

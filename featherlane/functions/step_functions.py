@@ -10,12 +10,12 @@ from typing import Any
 
 from featherlane import algorithms
 from featherlane.algorithms import (
-    constrained_steps,
     implicit_damping,
     integrators,
     lie_group_joints,
 )
 from featherlane.algorithms.integrators import Tableau
+from featherlane.algorithms.late import late
 from featherlane.algorithms.step_derivatives import (
     number,
     stage_names,
@@ -64,29 +64,19 @@ _damped_and_derivatives = _and_derivatives._replace(
 
 
 _HELD = ("f_ext", "constraints", "anchors")
-_BY_STATE: Sizes = {"a": V, **SLOPES}
-CONSTRAINED_STEPS: dict[str, DynamicsFunction] = {
-    "constrained_acceleration": DynamicsFunction(
-        QVT, {"a": V}, (constrained_steps.constrained_acceleration,), _HELD
-    ),
-    "constrained_acceleration_and_derivatives": DynamicsFunction(
-        QVT, _BY_STATE, (constrained_steps.constrained_acceleration_and_derivatives,), _HELD
-    ),
-    "constrained_step": DynamicsFunction(
-        {**QVT, **DT}, {"a": V}, (constrained_steps.constrained_step,), _HELD
-    ),
-    "constrained_step_and_derivatives": DynamicsFunction(
-        {**QVT, **DT}, _BY_STATE, (constrained_steps.constrained_step_and_derivatives,), _HELD
-    ),
-    "damped_constrained_step": DynamicsFunction(
-        {**QVT, **DT}, {"a": V}, (constrained_steps.damped_constrained_step,), _HELD
-    ),
-    "damped_constrained_step_and_derivatives": DynamicsFunction(
-        {**QVT, **DT},
-        _BY_STATE,
-        (constrained_steps.damped_constrained_step_and_derivatives,),
+CONSTRAINED_STEPS = {
+    f"{name}{suffix}": DynamicsFunction(
+        inputs,
+        outputs,
+        (late("featherlane.algorithms.constrained_steps", f"{name}{suffix}"),),
         _HELD,
-    ),
+    )
+    for name, inputs in (
+        ("constrained_acceleration", QVT),
+        ("constrained_step", {**QVT, **DT}),
+        ("damped_constrained_step", {**QVT, **DT}),
+    )
+    for suffix, outputs in (("", {"a": V}), ("_and_derivatives", {"a": V, **SLOPES}))
 }
 
 

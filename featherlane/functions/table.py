@@ -12,7 +12,6 @@ from featherlane import algorithms
 from featherlane.algorithms import parallel
 from featherlane.algorithms.integrators import Integrator, Tableau
 from featherlane.algorithms.parallel import Method
-from featherlane.algorithms.parallel.derivatives import scanned_derivative_rows
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
 from featherlane.functions.actuation import Actuation
@@ -161,7 +160,7 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
             "serial": Method(algorithms.inverse_dynamics_derivatives),
             "scan": Method(parallel.scanned_derivatives),
         },
-        rows={"serial": inverse_dynamics_derivative_rows, "scan": scanned_derivative_rows},
+        rows={"serial": inverse_dynamics_derivative_rows, "scan": parallel.scanned_derivative_rows},
     ),
     "forward_dynamics_derivatives": DynamicsFunction(
         QVT,

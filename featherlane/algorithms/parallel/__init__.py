@@ -6,14 +6,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from featherlane.algorithms.parallel.abia import abia
-from featherlane.algorithms.parallel.constraint_force import cfa, cfa_refusal
-from featherlane.algorithms.parallel.derivatives import scanned_derivatives
-from featherlane.algorithms.parallel.divide_and_conquer import dca
-from featherlane.algorithms.parallel.inverse import scanned_inverse_dynamics
-from featherlane.algorithms.parallel.joint import coupling_refusal
-from featherlane.algorithms.parallel.jsiia import jsiia
+from featherlane.algorithms.late import late
 from featherlane.robot.tree import Tree
+
+abia = late("featherlane.algorithms.parallel.articulated_bodies", "abia")
+cfa = late("featherlane.algorithms.parallel.constraint_force", "cfa")
+cfa_refusal = late("featherlane.algorithms.parallel.constraint_force", "cfa_refusal")
+coupling_refusal = late("featherlane.algorithms.parallel.joint", "coupling_refusal")
+dca = late("featherlane.algorithms.parallel.divide_and_conquer", "dca")
+jsiia = late("featherlane.algorithms.parallel.joint_space_inertia", "jsiia")
+scanned_derivative_rows = late(
+    "featherlane.algorithms.parallel.derivatives", "scanned_derivative_rows"
+)
+scanned_derivatives = late("featherlane.algorithms.parallel.derivatives", "scanned_derivatives")
+scanned_inverse_dynamics = late(
+    "featherlane.algorithms.parallel.inverse", "scanned_inverse_dynamics"
+)
 
 
 class Method(NamedTuple):
@@ -39,6 +47,7 @@ __all__ = [
     "coupling_refusal",
     "dca",
     "jsiia",
+    "scanned_derivative_rows",
     "scanned_derivatives",
     "scanned_inverse_dynamics",
 ]
