@@ -134,11 +134,6 @@ class JointType:
         return self.rates is identity_rates
 
     @property
-    def is_screw(self) -> bool:
-        """Whether one degree of freedom both turns and slides."""
-        return any(any(S[:3]) and any(S[3:]) for S in self.S)
-
-    @property
     def goes_anywhere(self) -> bool:
         """Whether the body can be at any position."""
         return {unit(3), unit(4), unit(5)} <= set(self.S)

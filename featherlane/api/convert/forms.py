@@ -1,7 +1,7 @@
 """The table of other libraries' conventions for the coordinates of each joint type.
 
 It follows their public documentation; Pinocchio, MuJoCo and Drake are also tested themselves. A
-type without a row has the same q, v and tau there, if need be as several joints in series.
+type that is in no row of a library is one that it does not have, or that nobody has compared.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ class Convention(NamedTuple):
     at_com: bool = False  # the linear velocity is the centre of mass's, not the origin's
 
 
+WITHOUT_SCREWS = ("revolute", "prismatic", "cylindrical", "universal", "translation")
+OF_VECTORS = (*WITHOUT_SCREWS, "helical")
+
+
 class Library(NamedTuple):
     """The conventions of a library, by joint type."""
 
     name: str
     conventions: Mapping[str, Convention]
-    lacks: tuple[str, ...] = ()  # the joint types that it does not have
-    has_screws: bool = True  # joints of which one degree of freedom turns and slides
+    same: tuple[str, ...] = OF_VECTORS
+    """The types with the same q, v and tau, if need be as several joints in series."""
     parts: Mapping[str, tuple[str, ...]] = {}  # name suffixes of several joints that are one here
     breadth_first: bool = False  # its usual order of joints; else depth-first
     w_last: bool = False  # the w of all quaternions are at the end of q
@@ -91,7 +95,11 @@ PLANAR = Convention(3, turned=WORLD_LINEAR)
 
 # a revolute joint without limits, in Pinocchio
 CONTINUOUS = Convention(2, _to_cos_sin, _from_cos_sin)
-PINOCCHIO = Library("Pinocchio", {"planar": Convention(4, _to_cos_sin, _from_cos_sin)})
+PINOCCHIO = Library(
+    "Pinocchio",
+    {"planar": Convention(4, _to_cos_sin, _from_cos_sin)},
+    same=(*OF_VECTORS, "spherical", "free"),
+)
 MUJOCO = Library(
     "MuJoCo",
     {
@@ -99,7 +107,7 @@ MUJOCO = Library(
         "free": Convention(7, *FREE_WXYZ, turned=WORLD_LINEAR),
         "planar": PLANAR,
     },
-    has_screws=False,
+    same=WITHOUT_SCREWS,
     parts={"planar": ("_TX", "_TY", "_RZ")},  # as MuJoCo's reader of URDF names them
     model="an MjModel, or ",
 )
@@ -114,9 +122,13 @@ DRAKE = Library(
 ISAAC = Library(
     "Isaac Lab",
     {"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH, at_com=True)},
-    lacks=("spherical", "planar"),
-    has_screws=False,
+    same=WITHOUT_SCREWS,
     breadth_first=True,
 )
 ISAAC_LINK = ISAAC._replace(conventions={"free": Convention(7, *FREE_WXYZ, turned=WORLD_BOTH)})
-RBDL = Library("RBDL", {"free": Convention(7, turned=WORLD_LINEAR), "planar": PLANAR}, w_last=True)
+RBDL = Library(
+    "RBDL",
+    {"free": Convention(7, turned=WORLD_LINEAR), "planar": PLANAR},
+    same=(*OF_VECTORS, "spherical"),
+    w_last=True,
+)

@@ -50,11 +50,16 @@ def lay_out(
 
 def _convention(model: Robot, i: int, library: Library, continuous: Collection[str]) -> Convention:
     joint, kind = model.joints[i], model.types[i]
-    if kind.name in library.lacks or (kind.is_screw and not library.has_screws):
-        raise ValueError(f"joint {joint.name!r} is {kind.name}: {library.name} has no such joint")
     if kind.name == "revolute" and joint.name in continuous:
         return CONTINUOUS
-    return library.conventions.get(kind.name, Convention(kind.nq))
+    if kind.name in library.conventions:
+        return library.conventions[kind.name]
+    if kind.name in library.same:
+        return Convention(kind.nq)
+    raise ValueError(
+        f"joint {joint.name!r} is {kind.name}: {library.name} has no such joint, or "
+        "api/convert/forms.py has no row for it"
+    )
 
 
 def _parts(model: Robot, i: int, library: Library, form: Convention) -> Iterator[tuple[str, Part]]:
