@@ -11,6 +11,7 @@ from featherlane.api.builder import ModelBuilder
 from featherlane.api.call import call
 from featherlane.api.compile import compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
+from featherlane.api.editing import attach
 from featherlane.api.generate import generate
 from featherlane.api.memory import empty_cache
 from featherlane.api.model import Model, load
@@ -103,6 +104,7 @@ __all__ = [
     "adjoint",
     "asin",
     "atan2",
+    "attach",
     "bundled",
     "call",
     "chain",

@@ -129,7 +129,7 @@ def test_many_joints_locked_some_on_others():
 
 
 def test_the_ground_takes_what_rests():
-    full = replace(every_type(), ground_mass=2.0)
+    full = replace(every_type(), ground=Body("", 2.0))
     part = check_reduced(full, {"joint0": POSITIONS["free"]})
     assert part.ground_mass == pytest.approx(2.0 + full.bodies[0].mass)
     assert "came to rest on the ground" in str(part)

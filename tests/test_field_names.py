@@ -224,10 +224,8 @@ def test_references_of_pinocchio_are_known(arm):
 
 
 def test_joints_in_the_place_of_frames_and_the_reverse(arm):
-    with pytest.raises(
-        ValueError, match="no frame 'joint2': that is a joint; its frame is 'link2'"
-    ):
-        arm.jacobian(np.zeros(2), "joint2")
+    J = arm.jacobian(np.zeros(2), "joint2")
+    np.testing.assert_array_equal(J, arm.jacobian(np.zeros(2), "link2"))
     with pytest.raises(ValueError, match=r"no joint 'link2': that is a frame; .* is 'joint2'"):
         arm.joint("link2")
     with pytest.raises(ValueError, match=r"no joint 'base_link': that is a frame, on the ground"):
@@ -236,8 +234,7 @@ def test_joints_in_the_place_of_frames_and_the_reverse(arm):
         arm.reduced({"link2": 0.0})
     with pytest.raises(ValueError, match=r"no joint 'link2': that is a frame; .* is 'joint2'"):
         arm.actuation(["link2"])
-    with pytest.raises(ValueError, match=r"no frame 'joint2': that is a joint"):
-        arm.inverse_dynamics(*np.zeros((3, 2)), f_ext={"joint2": np.zeros(6)})
+    assert arm.inverse_dynamics(*np.zeros((3, 2)), f_ext={"joint2": np.zeros(6)}).shape == (2,)
 
 
 def test_joints_in_the_place_of_bodies():

@@ -10,17 +10,13 @@ import numpy as np
 from featherlane.api.model import Model, held
 from featherlane.errors import one_of
 from featherlane.functions.array_like import ArrayLike
-from featherlane.robot.constants import departure, direction
+from featherlane.robot.constants import direction
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders import JointOrder, Root, checked_options
 from featherlane.robot.loaders.assemble import FrameSpec, JointSpec, LinkSpec, assemble
-from featherlane.robot.parts import Floats, Mimic, Placement, floats, rows3
-from featherlane.robot.rotations import rpy_rotation
-from featherlane.robot.spatial import cross, dot
+from featherlane.robot.parts import Floats, Mimic, floats
+from featherlane.robot.values import inertial, number, numbers, placement_of
 
-ORTHOGONAL = 1e-6  # by which R R^T may differ from 1, and an inertia from its transpose
-NON_NEGATIVE = ("mass", "armature", "damping", "friction", "stiffness", "velocity", "effort")
-UNBOUNDED = ("lower", "upper", "velocity", "effort")  # may be infinite
 Vector3 = Sequence[float] | np.ndarray
 ZERO3 = (0.0, 0.0, 0.0)
 
@@ -69,14 +65,7 @@ class ModelBuilder:
             1.0
         """
         where = f"link {_name(name, 'name', 'a link')!r}"
-        moments = _numbers(inertia, ((3,), (3, 3)), "inertia", where)
-        if moments.ndim == 1:
-            moments = np.diag(moments)
-        if np.abs(moments - moments.T).max() > ORTHOGONAL * np.abs(moments).max():
-            raise ValueError(f"inertia of {where} is not symmetric")
-        kg = _number(mass, "mass", where)
-        centre = floats(_numbers(com, ((3,),), "com", where))
-        self._links.append(LinkSpec(name, kg, centre, rows3((moments + moments.T) / 2), where))
+        self._links.append(LinkSpec(name, *inertial(mass, com, inertia, where), where))
 
     def joint(
         self,
@@ -136,15 +125,15 @@ class ModelBuilder:
                 type,
                 _name(parent, "parent", where),
                 _name(child, "child", where),
-                _placement(xyz, rpy, R, where),
+                placement_of(xyz, rpy, R, where),
                 _direction(axis, "axis", where),
                 _direction(axis2, "axis2", where),
-                _number(pitch, "pitch", where),
+                number(pitch, "pitch", where),
                 _mimic(mimic, where),
                 low,
                 high,
-                _number(velocity, "velocity", where),
-                _number(effort, "effort", where),
+                number(velocity, "velocity", where),
+                number(effort, "effort", where),
                 _each(armature, nv, "armature", where),
                 _each(damping, nv, "damping", where),
                 _each(friction, nv, "friction", where),
@@ -173,7 +162,7 @@ class ModelBuilder:
             ('rod', 'tip')
         """
         where = f"frame {_name(name, 'name', 'a frame')!r}"
-        place = _placement(xyz, rpy, R, where)
+        place = placement_of(xyz, rpy, R, where)
         self._frames.append(FrameSpec(name, _name(on, "on", where), place, where))
 
     def build(
@@ -213,52 +202,19 @@ def _name(name: Any, what: str, where: str) -> str:
     return name
 
 
-def _numbers(value: Any, shapes: tuple[tuple[int, ...], ...], what: str, where: str) -> np.ndarray:
-    try:
-        numbers = np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise TypeError(f"{what} of {where} is {value!r}; wanted numbers") from None
-    if numbers.shape not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"{what} of {where} has shape {numbers.shape}; wanted {wanted}")
-    if np.any(np.isnan(numbers)) or (what not in UNBOUNDED and np.any(np.isinf(numbers))):
-        raise ValueError(f"{what} of {where} is {value!r}; wanted finite numbers")
-    if what in NON_NEGATIVE and np.any(numbers < 0):
-        raise ValueError(f"{what} of {where} is {value!r}; wanted zero or more")
-    return numbers
-
-
-def _number(value: Any, what: str, where: str) -> float:
-    return float(_numbers(value, ((),), what, where))
-
-
 def _each(value: Any, count: int, what: str, where: str) -> Floats:
     """Returns `count` numbers for one number or as many, none for None."""
     if value is None:
         return ()
-    return floats(np.broadcast_to(_numbers(value, ((), (count,)), what, where), count))
+    return floats(np.broadcast_to(numbers(value, ((), (count,)), what, where), count))
 
 
 def _direction(value: Any, what: str, where: str) -> Floats:
-    numbers = _numbers(value, ((3,),), what, where)
-    largest = np.abs(numbers).max()
+    along = numbers(value, ((3,),), what, where)
+    largest = np.abs(along).max()
     if largest == 0:
         raise ValueError(f"{what} of {where} is zero; wanted a direction")
-    numbers = numbers / largest
-    return direction(numbers.tolist())
-
-
-def _placement(xyz: Any, rpy: Any, R: Any, where: str) -> Placement:
-    p = _numbers(xyz, ((3,),), "xyz", where)
-    if R is None:
-        angles = _numbers(ZERO3 if rpy is None else rpy, ((3,),), "rpy", where)
-        return Placement.of(rpy_rotation(*angles), p)
-    if rpy is not None:
-        raise ValueError(f"{where} has both rpy and R; wanted one of them")
-    turn = _numbers(R, ((3, 3),), "R", where)
-    if departure(turn.tolist()) > ORTHOGONAL or dot(turn[0], cross(turn[1], turn[2])) < 0:
-        raise ValueError(f"R of {where} is not a rotation matrix: R R^T is not 1, or det R is -1")
-    return Placement.of(turn, p)
+    return direction((along / largest).tolist())
 
 
 def _mimic(value: Any, where: str) -> Mimic | None:
@@ -271,5 +227,5 @@ def _mimic(value: Any, where: str) -> Mimic | None:
     if not 1 <= len(joint_and_law) <= 3:
         raise ValueError(complaint)
     joint, *law = joint_and_law
-    numbers = _numbers([*law, *(1.0, 0.0)[len(law) :]], ((2,),), "mimic", where)
-    return Mimic(_name(joint, "mimic", where), *floats(numbers))
+    figures = numbers([*law, *(1.0, 0.0)[len(law) :]], ((2,),), "mimic", where)
+    return Mimic(_name(joint, "mimic", where), *floats(figures))

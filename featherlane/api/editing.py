@@ -1,4 +1,5 @@
-"""Editing: robots with locked joints, another root, other names, physics or gravity.
+"""Editing: robots with locked joints, another root, other names, physics, limits, inertias, frames,
+and with another robot attached.
 
 `rerooting` reroots a robot at another body and converts states between the two robots;
 `derivatives_back` converts derivatives of inverse dynamics to the original robot.
@@ -9,17 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from featherlane.api.rerooted_derivatives import derivatives_back
 from featherlane.api.rerooting import Rerooting, rerooting
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot import model
-from featherlane.robot.editing import names, physics, reduce
+from featherlane.robot.editing import attach as attaching
+from featherlane.robot.editing import frames, inertials, limits, names, parameters, physics, reduce
 from featherlane.robot.editing.names import Renaming
 from featherlane.robot.editing.reroot import body_number, on_free_joint
 
 __all__ = ["Rerooting", "derivatives_back", "rerooting"]
 
 M = TypeVar("M", bound="Editing")
+Vector3 = Sequence[float] | np.ndarray
+ZERO3 = (0.0, 0.0, 0.0)
+Limit = ArrayLike | Mapping[str, ArrayLike] | None
 
 
 class Editing(model.Robot):
@@ -108,3 +115,126 @@ class Editing(model.Robot):
             array([0., 0.])
         """
         return physics.with_gravity(self, gravity)
+
+    def with_joint_limits(
+        self: M,
+        lower: Limit = None,
+        upper: Limit = None,
+        velocity: Limit = None,
+        effort: Limit = None,
+    ) -> M:
+        """Returns the robot with other limits; None keeps the present ones, infinite is none.
+
+        lower, upper (rad or m): a number for all joints, (nq,), or {joint: value}; velocity (rad/s
+        or m/s), effort (N m or N): a number for all joints, (nv,), or {joint: value}. A mimic joint
+        has limits of its own, by its name, which narrow those of its leader. Soft stops move with
+        the limits. Raises ValueError for other shapes, unknown joints, negative velocities and
+        efforts, and lower limits that are not below the upper ones.
+
+        Examples:
+            >>> narrow = arm.with_joint_limits({"joint1": -0.5}, {"joint1": 0.5}, velocity=2.0)
+            >>> narrow.position_limits.upper, narrow.velocity_limits
+            (array([0.5, inf]), array([2., 2.]))
+        """
+        return limits.with_joint_limits(
+            self, lower=lower, upper=upper, velocity=velocity, effort=effort
+        )
+
+    def with_inertial(
+        self: M,
+        body: str,
+        *,
+        mass: float | None = None,
+        com: Vector3 | None = None,
+        inertia: ArrayLike | None = None,
+    ) -> M:
+        """Returns the robot with another mass (kg), centre of mass (3,) (m) or inertia (kg m^2) of
+        a body; None keeps the present figure. The body is a link with all links that are fixed to
+        it.
+
+        com is in the axes of the body; inertia is about com in these axes, (3, 3), or (3,) for a
+        diagonal matrix. `with_parameters` takes the figures of all bodies. Raises ValueError or
+        TypeError that names the body.
+
+        Examples:
+            >>> arm.with_inertial("link2", mass=0.5).bodies[1].mass
+            0.5
+        """
+        return inertials.with_inertial(self, body, mass=mass, com=com, inertia=inertia)
+
+    def with_parameters(self: M, params: Mapping[str, ArrayLike]) -> M:
+        """Returns the robot with parameters, in the form of `params=`, as its own: the identified
+        inertias, for example. Those that are not named stay.
+
+        inertia may also be (nbodies, 3, 3). Raises ValueError for unknown parameters, for other
+        shapes, for negative masses, and for base_velocity and base_acceleration, which no robot
+        has.
+
+        Examples:
+            >>> half = arm.with_parameters({"mass": arm.parameters("mass")["mass"] / 2})
+            >>> round(half.mass / arm.mass, 6)
+            0.5
+        """
+        return parameters.with_parameters(self, params)
+
+    def with_payload(
+        self: M,
+        frame: str,
+        *,
+        mass: float,
+        com: Vector3 = ZERO3,
+        inertia: ArrayLike = (ZERO3,) * 3,
+    ) -> M:
+        """Returns the robot with a rigid payload on a frame: mass (kg), centre of mass (3,) (m) and
+        inertia (kg m^2) about it, both in the axes of the frame; inertia is (3, 3), or (3,) for a
+        diagonal matrix. The payload becomes part of the frame's body. Raises ValueError or
+        TypeError that names the payload.
+
+        Examples:
+            >>> loaded = arm.with_payload("link2", mass=0.1, com=(0, 0, 0.2))
+            >>> round(loaded.mass - arm.mass, 6)
+            0.1
+        """
+        return inertials.with_payload(self, frame, mass, com, inertia)
+
+    def with_frame(
+        self: M,
+        name: str,
+        on: str,
+        *,
+        xyz: Vector3 = ZERO3,
+        rpy: Vector3 | None = None,
+        R: ArrayLike | None = None,
+    ) -> M:
+        """Returns the robot with a further frame on frame `on`: at xyz (m) in its axes, with roll,
+        pitch and yaw (rad) about its fixed axes, or with the rotation R (3, 3). Raises ValueError
+        for a name that a frame has already, and for unknown frames.
+
+        Examples:
+            >>> tipped = arm.with_frame("tip", on="link2", xyz=(0, 0, 0.3))
+            >>> tipped.frame_names[-1], tipped.frame("tip").placement.p
+            ('tip', (0.0, 0.0, 0.3))
+        """
+        return frames.with_frame(self, name, on, xyz, rpy, R)
+
+
+def attach(robot: M, tool: model.Robot, at: str, *, prefix: str = "") -> M:
+    """Returns a robot with a tool, which is another robot, fixed to one of its frames: a gripper on
+    the flange of an arm, an arm on a mobile base.
+
+    at: the frame of the robot that the tool's world coincides with. A free root joint of the tool
+    goes, so that its root link is at the frame; another root, such as a `Joint` of your own, stays
+    as the joint between both. Entries of q and v of the tool follow those of the robot. Mimic
+    joints, frames, actuators and named configurations of both are kept; configurations of the same
+    name become one. The robot's gravity holds.
+
+    prefix: put before all names of the tool. Without one, the tool's name and "_" are put before
+    those names that the robot has already, and the card says so. Raises ValueError for an unknown
+    frame, for names that clash all the same, and for friction that is smoothed at another velocity.
+
+    Examples:
+        >>> two = fl.attach(arm, fl.load("double_pendulum"), "link2", prefix="upper_")
+        >>> two.joint_names
+        ('joint1', 'joint2', 'upper_joint1', 'upper_joint2')
+    """
+    return attaching.attached(robot, tool, at, prefix)

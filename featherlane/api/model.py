@@ -55,8 +55,9 @@ class Model(
 
     Data: `name`; `joints`, `bodies` and `frames`, tuples of `Joint`, `Body` and `Frame`; `gravity`
     (3,), m/s^2; `root`, the type of its root joint; `source`, the file; `notes`, what the loader
-    merged or ignored; `ground_mass`, kg; `friction_velocity`, rad/s or m/s; `actuators`, a tuple of
-    `JointActuator`; `named_configurations`, which `configurations` returns as arrays.
+    merged or ignored; `ground`, the `Body` of what is fixed to the ground; `friction_velocity`,
+    rad/s or m/s; `actuators`, a tuple of `JointActuator`; `named_configurations`, which
+    `configurations` returns as arrays; `fixed_joints`, their names with the frames they carry.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
 

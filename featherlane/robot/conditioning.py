@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import replace
 from math import floor, inf, log10
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from featherlane.robot.spatial import Articulated, Transform
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import tree_of
 
+M = TypeVar("M", bound=Robot)
 ERROR = 40.0  # errors of functions that divide by M, in units of eps kappa
 DIGITS = {"float64": 2.0**-52, "float32": 2.0**-23}
 NEARLY = 0.1 / (ERROR * DIGITS["float32"])  # the conditioning that leaves no digit in float32
@@ -53,6 +55,15 @@ def singular_notes(model: Robot) -> Iterator[str]:
             f"correct digits of what divides by it are {left}; "
             f"little inertia resists {_names(model, weakest)}"
         )
+
+
+def noted(old: M, new: M, *notes: str) -> M:
+    """Returns an edited robot with the notes of the old one, those on its own mass matrix in place
+    of the old one's, and these.
+    """
+    outdated, fresh = {*singular_notes(old)}, [*singular_notes(new)]
+    kept = [note for note in old.notes if note not in outdated]
+    return replace(new, notes=(*fresh, *kept, *notes))
 
 
 def singular_joints(model: Robot) -> list[str]:

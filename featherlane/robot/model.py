@@ -25,6 +25,7 @@ from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.named_configurations import NamedConfiguration
 from featherlane.robot.parts import WORLD, Body, Floats, Frame, Joint
 
+GROUND = Body("")  # without mass
 SHORT = reprlib.Repr()
 SHORT.maxstring = 60  # characters of a name in the repr of a robot
 
@@ -97,11 +98,12 @@ class Robot:
     root: str = "fixed"
     source: str = ""
     notes: tuple[str, ...] = ()  # the card's notes: what the loader merged, ignored or doubts
-    ground_mass: float = 0.0  # kg fixed to the ground
+    ground: Body = GROUND  # what is fixed to the ground, in the world's axes
     friction_velocity: float = 0.01
     """rad/s or m/s: friction f resists v with f v / sqrt(v^2 + friction_velocity^2)."""
     actuators: tuple[JointActuator, ...] = ()  # of the file, in its order
     named_configurations: tuple[NamedConfiguration, ...] = ()
+    fixed_joints: tuple[tuple[str, str], ...] = ()  # names, and the frame that each one carries
 
     def __post_init__(self) -> None:
         n = len(self.joints)
@@ -114,6 +116,10 @@ class Robot:
             _check_joint(i, joint, leaders)
         for actuator in self.actuators:
             _check_actuator(actuator, self.joints)
+        frames = set(self.frame_names)
+        for fixed, carried in self.fixed_joints:
+            if carried not in frames:
+                raise ValueError(f"fixed joint {fixed!r} carries {carried!r}; wanted a frame")
         for frame in self.frames:
             if not WORLD <= frame.body < n:
                 raise ValueError(
@@ -142,6 +148,11 @@ class Robot:
     def mass(self) -> float:
         """The moving mass, kg."""
         return total(body.mass for body in self.bodies)
+
+    @property
+    def ground_mass(self) -> float:
+        """The mass that is fixed to the ground, kg."""
+        return self.ground.mass
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -245,7 +256,8 @@ class Robot:
         )
 
     def frame(self, name: str) -> Frame:
-        """Returns the frame of this name. Raises ValueError, which lists the nearest names.
+        """Returns the frame of this name. A joint, also a fixed one, has the frame of the link that
+        it carries, unless a link has its name. Raises ValueError, which lists the nearest names.
 
         Examples:
             >>> arm.frame("link2").body
@@ -253,7 +265,7 @@ class Robot:
         """
         frame = self._frames.get(name) if isinstance(name, str) else None
         if frame is None:
-            raise _unknown("frame", name, self.frame_names, self._joint_named(name))
+            raise _unknown("frame", name, self.frame_names)
         return frame
 
     def joint(self, name: str) -> Joint:
@@ -268,15 +280,6 @@ class Robot:
             raise _unknown("joint", name, self.joint_names, self._frame_named(name))
         return self.joints[self.joint_names.index(name)]
 
-    def _joint_named(self, name: object) -> str:
-        """The frame that moves with the joint of a name, in words; "" if there is no such joint."""
-        if not isinstance(name, str) or name not in self.joint_names:
-            return ""
-        body = self.joint_names.index(name)
-        names = [frame.name for frame in self.frames if frame.body == body]
-        frame = self.body_names[body] if self.body_names[body] in names else "".join(names[:1])
-        return "that is a joint" + (f"; its frame is {frame!r}" if frame else "")
-
     def _frame_named(self, name: object) -> str:
         """The joint that moves the frame of a name, in words; "" if there is no such frame."""
         frame = self._frames.get(name) if isinstance(name, str) else None
@@ -288,7 +291,11 @@ class Robot:
 
     @cached_property
     def _frames(self) -> dict[str, Frame]:
-        return {frame.name: frame for frame in reversed(self.frames)}
+        """Frames by name, then those of joints, whose names come second."""
+        frames = {frame.name: frame for frame in reversed(self.frames)}
+        joints = {joint.name: Frame(joint.name, i) for i, joint in enumerate(self.joints)}
+        fixed = {joint: frames[name]._replace(name=joint) for joint, name in self.fixed_joints}
+        return {**fixed, **joints, **frames}
 
     # Joint physics, per degree of freedom
 

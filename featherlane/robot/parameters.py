@@ -53,5 +53,10 @@ def _six(I: np.ndarray) -> np.ndarray:
     return I[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
 
 
+def matrix_of_six(six: np.ndarray) -> np.ndarray:
+    """Returns the symmetric matrix (3, 3) of xx, xy, yy, xz, yz, zz."""
+    return six[np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])]
+
+
 def _ten(m: float, c: np.ndarray, I: np.ndarray) -> np.ndarray:
     return np.array([m, *(m * c), *_six(I + m * point_inertia(c))])

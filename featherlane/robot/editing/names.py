@@ -31,6 +31,7 @@ def renamed(
         bodies=tuple(replace(b, name=body[b.name]) for b in model.bodies),
         frames=tuple(f._replace(name=frame[f.name]) for f in model.frames),
         actuators=on_joints(model.actuators, joint),
+        fixed_joints=tuple((name, frame[carried]) for name, carried in model.fixed_joints),
         named_configurations=tuple(c.of_joints(joint) for c in model.named_configurations),
         notes=(*model.notes, *_notes({"joints": joint, "bodies": body, "frames": frame})),
     )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from featherlane.robot.conditioning import singular_notes
+from featherlane.robot.conditioning import noted
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import Joint, floats
 
@@ -40,10 +40,7 @@ def with_physics(
         ),
         friction_velocity=_speed(model, friction_velocity),
     )
-    outdated = set(singular_notes(model)) if "armature" in values else ()
-    notes = [note for note in model.notes if note not in outdated]
-    fresh = [note for note in singular_notes(new) if note not in notes]
-    return replace(new, notes=(*fresh, *notes, f"set by the user: {', '.join(changed)}"))
+    return noted(model, new, f"set by the user: {', '.join(changed)}")
 
 
 def with_gravity(model: M, gravity: Sequence[float]) -> M:

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from featherlane.robot.actuators import on_joints
-from featherlane.robot.conditioning import singular_notes
+from featherlane.robot.conditioning import noted
 from featherlane.robot.constants import total
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.model import Robot
-from featherlane.robot.parts import WORLD, Body, Floats, Frame, Joint, Placement, joined
+from featherlane.robot.parts import IDENTITY, WORLD, Body, Floats, Frame, Joint, Placement, joined
 from featherlane.robot.quaternions import near_unit
 from featherlane.robot.spatial import NO_TURN, ZERO3, Transform
 from featherlane.robot.tree_of import tree_of
@@ -43,13 +43,19 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
         bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(moving)),
         frames=tuple(_frame(frame, attached) for frame in model.frames),
         root=_root(model, locked),
-        ground_mass=model.ground_mass + grounded,
+        ground=joined("", [(model.ground, IDENTITY), *parts[WORLD]]),
         actuators=on_joints(model.actuators, names),
         named_configurations=tuple(c.of_joints(names) for c in model.named_configurations),
+        fixed_joints=(*model.fixed_joints, *_stopped(model, locked)),
     )
-    outdated, fresh = {*singular_notes(model)}, [*singular_notes(smaller)]
-    kept = [note for note in model.notes if note not in outdated]
-    return replace(smaller, notes=(*fresh, *kept, *_notes(model, q, locked, grounded)))
+    return noted(model, smaller, *_notes(model, q, locked, grounded))
+
+
+def _stopped(model: Robot, locked: frozenset[int]) -> Iterator[tuple[str, str]]:
+    """Yields locked joints as fixed ones, with the frames that they carry."""
+    for i in sorted(locked):
+        if model.bodies[i].name in model.frame_names:
+            yield model.joints[i].name, model.bodies[i].name
 
 
 # The locked joints and their positions

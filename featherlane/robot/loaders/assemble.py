@@ -9,7 +9,6 @@ import numpy as np
 
 from featherlane.errors import ModelError
 from featherlane.robot.conditioning import singular_notes
-from featherlane.robot.constants import total
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.checks import (
     check_finite,
@@ -70,7 +69,8 @@ def assemble(
         gravity=gravity,
         root=described(root),
         source=source,
-        ground_mass=total(link.mass for link in grouped[WORLD]),
+        ground=_merge("", grouped[WORLD], attached),
+        fixed_joints=tuple((j.name, j.child) for j in joints if j.type == "fixed"),
     )
     check_finite(model, moving)
     merged = sum(joint.type == "fixed" for joint in joints)
