@@ -74,7 +74,8 @@ def annotations(found):
 
 def data():
     """The defaults of fields, whose class tells what they are."""
-    return {path for path, found in NAMES.items() if isinstance(found, tuple | str | float | fl.Body)}
+    values = tuple | str | float | fl.Body
+    return {path for path, found in NAMES.items() if isinstance(found, values)}
 
 
 def test_every_name_has_a_sentence():

@@ -142,7 +142,7 @@ OF_METHODS = {
     ("with_frame", "on"): "name of the frame that carries it",
     ("with_frame", "xyz"): "(3,), m, in the axes of the frame that carries it",
     ("with_frame", "rpy"): "(3,), rad: roll, pitch and yaw about fixed axes; None: no rotation",
-    ("with_frame", "R"): "(3, 3), without units: the rotation instead of rpy; its columns are the axes",
+    ("with_frame", "R"): "(3, 3), without units: the rotation, instead of rpy",
     ("with_inertial", "body"): "name of a body, one of `body_names`",
     ("with_inertial", "mass"): "a number, kg; None: unchanged",
     ("with_inertial", "com"): "(3,), m, in the axes of the body; None: unchanged",
