@@ -3,7 +3,8 @@
 Integrators of several stages, and Euler's explicit one, hold accelerations. Semi-implicit steps
 hold the velocity v' = v + dt a of their end, J v' = -(ERP / dt) e with the error e of position, so
 that loops do not drift, and no second derivative of the kinematics is needed. That is J a + g = 0
-again, with J v / dt in the place of the rate of J.
+again, with J v / dt in the place of the rate of J. Constraints of level "acceleration" hold these
+in semi-implicit steps too.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
-from featherlane.algorithms.constrained import (
-    constrained_forward_dynamics,
-    residuals,
-)
+from featherlane.algorithms.constrained import residuals
 from featherlane.algorithms.constrained_derivatives import (
+    AccelerationLevel,
+    Differentiated,
+    Level,
     Shifts,
-    constrained_forward_dynamics_derivatives,
     differentiated,
     plus_times_known,
 )
@@ -30,13 +30,14 @@ from featherlane.algorithms.constraints import (
     constrained_at,
     groups_of,
     item_masks,
+    user_forces,
 )
 from featherlane.algorithms.delassus import constrained_system
 from featherlane.algorithms.derivatives import Fixed
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import Columns
 from featherlane.algorithms.implicit_damping import ImplicitTerms, with_implicit_damping
-from featherlane.algorithms.mminv import Rows, mass_matrix
+from featherlane.algorithms.mminv import mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.tree import Tree
@@ -73,6 +74,13 @@ class VelocityLevel(NamedTuple):
         return plus_times_known(J, by_v, c)
 
 
+def level_of_step(constraints: Constraints, dt: Scalar, anchors: Sequence[Scalars] | None) -> Level:
+    """Returns what a semi-implicit step holds."""
+    if constraints.level == "velocity":
+        return VelocityLevel(constraints, dt, anchors)
+    return AccelerationLevel(constraints, anchors)
+
+
 def constrained_step(
     model: Tree,
     q: Scalars,
@@ -83,16 +91,15 @@ def constrained_step(
     active: Scalars | None = None,
     anchors: Sequence[Scalars] | None = None,
     f_ext: Wrenches | None = None,
-    fixed: Fixed = None,
-) -> tuple[list[Scalar]]:
-    """Returns the acceleration of a semi-implicit step."""
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Returns the acceleration of a semi-implicit step, and its forces: impulses / dt."""
     still = [0.0] * model.nv
-    groups = groups_of(VelocityLevel(constraints, dt, anchors).at(model, q, qd, still))
+    groups = groups_of(level_of_step(constraints, dt, anchors).at(model, q, qd, still))
     factored, masks = factor(model, mass_matrix(model, q)), item_masks(constraints, active)
     bias = rnea(model, q, qd, still, f_ext)
     force = [t - h for t, h in zip(tau, bias, strict=True)]
-    a, _ = constrained_system(factored, groups, masks).solve(force, residuals(groups))
-    return (a,)
+    a, f = constrained_system(factored, groups, masks).solve(force, residuals(groups))
+    return a, user_forces(groups, f)
 
 
 def constrained_step_and_derivatives(
@@ -107,26 +114,10 @@ def constrained_step_and_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
     shifts: Shifts | None = None,
-) -> tuple[list[Scalar], Rows, Rows, Rows]:
-    """Returns the acceleration of a semi-implicit step, and its derivatives by q, v and tau."""
-    level, masks = VelocityLevel(constraints, dt, anchors), item_masks(constraints, active)
-    slopes = differentiated(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
-    return slopes.a, slopes.da_dq, slopes.da_dv, slopes.da_dtau
-
-
-def constrained_acceleration(
-    model: Tree, *state: Any, fixed: Fixed = None, **options: Any
-) -> tuple[list[Scalar]]:
-    """Returns the acceleration of `constrained_forward_dynamics` alone."""
-    return (constrained_forward_dynamics(model, *state, **options)[0],)
-
-
-def constrained_acceleration_and_derivatives(
-    model: Tree, *state: Any, **options: Any
-) -> tuple[list[Scalar], Rows, Rows, Rows]:
-    """Returns the acceleration, and its derivatives by q, v and tau."""
-    slopes = constrained_forward_dynamics_derivatives(model, *state, **options)
-    return slopes.a, slopes.da_dq, slopes.da_dv, slopes.da_dtau
+) -> Differentiated:
+    """Returns the acceleration and forces of a semi-implicit step, and their derivatives."""
+    level, masks = level_of_step(constraints, dt, anchors), item_masks(constraints, active)
+    return differentiated(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
 
 
 def damped_constrained_step(
@@ -137,12 +128,12 @@ def damped_constrained_step(
     dt: Scalar,
     servo_damping: Scalars = (),
     **options: Any,
-) -> tuple[list[Scalar]]:
-    """Returns the acceleration of a semi-implicit step with implicit damping."""
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Returns the acceleration and forces of a semi-implicit step with implicit damping."""
 
     def step(
         tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any
-    ) -> tuple[list[Scalar]]:
+    ) -> tuple[list[Scalar], list[Scalar]]:
         return constrained_step(tree, q, v, tau, dt, **options)
 
     return with_implicit_damping(step)(tree, q, v, tau, dt, servo_damping, **options)
@@ -156,8 +147,8 @@ def damped_constrained_step_and_derivatives(
     dt: Scalar,
     servo_damping: Scalars = (),
     **options: Any,
-) -> tuple[list[Scalar], Rows, Rows, Rows]:
-    """Returns the acceleration of a damped step, and its derivatives by q, v and tau."""
+) -> Differentiated:
+    """Returns the acceleration and forces of a damped step, and their derivatives."""
     terms = ImplicitTerms.at(tree, q, v, servo_damping)
     state = q, v, terms.left(tau, v, dt), dt
     shifts = lambda a: terms.shifts(v, a, dt)

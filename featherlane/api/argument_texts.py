@@ -36,6 +36,8 @@ ARGUMENTS = {
     "constraints": "from `constraints`. n constraints with their rows",
     "active": "(..., n), without units, 1 or 0. Which constraints hold in a state; None: all",
     "anchors": "(..., n, 7), m and quaternion [x, y, z, w]. Placements in the world",
+    "kp": "number, or (..., n), 1/s^2. Gains on position errors; None: those of the constraints",
+    "kd": "number, or (..., n), 1/s. Gains on velocity errors; None: those of the constraints",
     "restitution": (
         "number, or (..., n), without units. The fraction of J v that an impact reflects"
     ),
@@ -116,10 +118,15 @@ OF_METHODS = {
     ): "list of `fl.Pin`, `fl.Weld`, ...; or Constraints from before an edit",
     ("constraints", "kp"): "number, or one for each, 1/s^2, 0 or more. Gain on position errors",
     ("constraints", "kd"): "number, or one for each, 1/s, 0 or more. Gain on velocity errors",
+    ("constraints", "level"): '"velocity" or "acceleration". What semi-implicit steps hold',
     ("function", "active"): "whether an input says which constraints hold",
     ("function", "anchors"): "whether placements of constraints in the world are an input",
+    ("function", "kp"): "whether gains on position errors are an input",
+    ("function", "kd"): "whether gains on velocity errors are an input",
     ("graph", "active"): "whether an input says which constraints hold",
     ("graph", "anchors"): "whether placements of constraints in the world are an input",
+    ("graph", "kp"): "whether gains on position errors are an input",
+    ("graph", "kd"): "whether gains on velocity errors are an input",
     (
         "constrained_inverse_dynamics",
         "weights",

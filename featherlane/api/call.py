@@ -21,8 +21,9 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
     call(model, name, *inputs, **options) calls a function of a model (see `Model.function`) and
     returns an array, or the function's named tuple if it has several results. The inputs go by
     position or by name. The options are f_ext, f_ext_frame, params, method, frame, reference, wrt,
-    integrator, actuation, and constraints with active and anchors. A rollout takes one step for
-    each row of tau, and also has the option every. If all arrays are NumPy's, results are numbers.
+    integrator, actuation, and constraints with active, anchors, kp and kd. A rollout takes one step
+    for each row of tau, and also has the option every. If all arrays are NumPy's, results are
+    numbers.
 
     Raises TypeError or ValueError that names the argument.
 

@@ -30,7 +30,7 @@ from featherlane.functions.results import (
     ImpulseDerivatives,
 )
 from featherlane.robot.constraint_types import Constraint
-from featherlane.robot.constraints import Constraints, constraints_on
+from featherlane.robot.constraints import Constraints, StepLevel, constraints_on
 
 
 class ConstrainedDynamics(Configurations):
@@ -49,15 +49,18 @@ class ConstrainedDynamics(Configurations):
         constraints: Sequence[Constraint] | Constraints,
         kp: ArrayLike = 0.0,
         kd: ArrayLike = 0.0,
+        level: StepLevel = "velocity",
     ) -> Constraints:
         """Returns constraints of this robot, from `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
         `fl.Coupling`, for the functions that take them. Printing them shows their rows and rank.
 
         kp (1/s^2) and kd (1/s), one number or one for each constraint, correct errors: J a + dJ/dt
         v + kd J v + kp error = 0 (Baumgarte 1972); kd = 2 sqrt(kp) is critically damped. Position
-        errors of constraints to the world are measured from `anchors`. Constraints of the robot
-        before it was reduced or rerooted are accepted, and looked up by their names. Raises
-        ValueError or TypeError that names the constraint.
+        errors of constraints to the world are measured from `anchors`. level: what the steps
+        "semi_implicit" and "implicit_damping" hold, the "velocity" at their end, or the
+        "acceleration" with kp and kd, as all other functions do. Constraints of the robot before it
+        was reduced or rerooted are accepted, and looked up by their names. Raises ValueError or
+        TypeError that names the constraint.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -66,7 +69,7 @@ class ConstrainedDynamics(Configurations):
               0: Pin link2 z, rows 0
             rank 1 of 1 rows at a random configuration, nv = 2
         """
-        checked = constraints_on(self, constraints, kp, kd)
+        checked = constraints_on(self, constraints, kp, kd, level)
         q = self.random_configuration(seed=0).tolist()
         J = np.array(algorithms.constraint_jacobian(self.tree, q, checked), float)
         return replace(checked, rank=int(np.linalg.matrix_rank(J)))
@@ -75,13 +78,13 @@ class ConstrainedDynamics(Configurations):
         self,
         name: str,
         arrays: tuple[Any, ...],
-        constraints: Any,
-        active: Any,
-        anchors: Any,
+        held: tuple[Any, ...],
         *others: Any,
     ) -> Any:
-        """Calls a function with constraints. others: params, out, threads, f_ext, f_ext_frame."""
-        built, more = with_constraints(constraints, active, anchors)
+        """Calls a function with constraints. held: constraints, and arrays in the order of
+        `INPUTS`; others: params, out, threads, f_ext, f_ext_frame.
+        """
+        built, more = with_constraints(*held)
         return self._call(name, (*arrays, *more), *others, constraints=built)
 
     def constrained_forward_dynamics(
@@ -94,6 +97,8 @@ class ConstrainedDynamics(Configurations):
         f_ext: Wrenches = None,
         *,
         anchors: ArrayLike | None = None,
+        kp: ArrayLike | None = None,
+        kd: ArrayLike | None = None,
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
@@ -103,9 +108,9 @@ class ConstrainedDynamics(Configurations):
         (..., rows), N and N m. Carpentier, Budhiraja and Mansard 2021.
 
         anchors (..., n, 7): placements [x y z, qx qy qz qw] in the world, for constraints to the
-        world that have kp. Redundant rows are allowed: a is unique, and the forces with the
-        smallest norm are returned. If rows contradict each other, a satisfies them as closely as
-        possible.
+        world that have kp. kp, kd: a number, or (..., n), in place of the gains of the constraints.
+        Redundant rows are allowed: a is unique, and the forces with the smallest norm are returned.
+        If rows contradict each other, a satisfies them as closely as possible.
 
         Examples:
             >>> held = arm.constraints([fl.Pin("link2", axes="z")])
@@ -116,7 +121,8 @@ class ConstrainedDynamics(Configurations):
         """
         others = params, out, threads, f_ext, f_ext_frame
         name = "constrained_forward_dynamics"
-        return self._constrained(name, (q, v, tau), constraints, active, anchors, *others)
+        held = constraints, active, anchors, kp, kd
+        return self._constrained(name, (q, v, tau), held, *others)
 
     def constrained_forward_dynamics_derivatives(
         self,
@@ -128,6 +134,8 @@ class ConstrainedDynamics(Configurations):
         f_ext: Wrenches = None,
         *,
         anchors: ArrayLike | None = None,
+        kp: ArrayLike | None = None,
+        kd: ArrayLike | None = None,
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
         out: tuple[np.ndarray, ...] | None = None,
@@ -153,7 +161,8 @@ class ConstrainedDynamics(Configurations):
         """
         others = params, out, threads, f_ext, f_ext_frame
         name = "constrained_forward_dynamics_derivatives"
-        return self._constrained(name, (q, v, tau), constraints, active, anchors, *others)
+        held = constraints, active, anchors, kp, kd
+        return self._constrained(name, (q, v, tau), held, *others)
 
     def impulse(
         self,
@@ -182,7 +191,8 @@ class ConstrainedDynamics(Configurations):
         """
         restitution = self._each(constraints, restitution)
         arrays = (q, v, restitution)
-        return self._constrained("impulse", arrays, constraints, active, None, params, out, threads)
+        held = constraints, active
+        return self._constrained("impulse", arrays, held, params, out, threads)
 
     def impulse_derivatives(
         self,
@@ -208,7 +218,7 @@ class ConstrainedDynamics(Configurations):
         """
         arrays = (q, v, self._each(constraints, restitution))
         name = "impulse_derivatives"
-        return self._constrained(name, arrays, constraints, active, None, params, out, threads)
+        return self._constrained(name, arrays, (constraints, active), params, out, threads)
 
     def constrained_inverse_dynamics(
         self,
@@ -277,7 +287,7 @@ class ConstrainedDynamics(Configurations):
         """
         steps = counted("iterations", iterations)
         for k in range(steps + 1):
-            after, errors = self._constrained("closing_step", (q,), constraints, active, anchors)
+            after, errors = self._constrained("closing_step", (q,), (constraints, active, anchors))
             error = np.abs(errors).max(-1)
             if k == steps or (error <= tolerance).all():
                 break
@@ -311,7 +321,7 @@ class ConstrainedDynamics(Configurations):
             True
         """
         return self._constrained(
-            "constraint_jacobian", (q,), constraints, active, None, params, out, threads
+            "constraint_jacobian", (q,), (constraints, active), params, out, threads
         )
 
     def constraint_error(
@@ -337,7 +347,8 @@ class ConstrainedDynamics(Configurations):
             True
         """
         name = "constraint_error"
-        return self._constrained(name, (q,), constraints, None, anchors, params, out, threads)
+        held = constraints, None, anchors
+        return self._constrained(name, (q,), held, params, out, threads)
 
     def delassus_matrix(
         self,
@@ -360,6 +371,5 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(S, J @ arm.mass_matrix_inverse(q) @ J.T)
             True
         """
-        return self._constrained(
-            "delassus_matrix", (q,), constraints, active, None, params, out, threads
-        )
+        held = constraints, active
+        return self._constrained("delassus_matrix", (q,), held, params, out, threads)

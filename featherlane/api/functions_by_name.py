@@ -11,7 +11,7 @@ from featherlane.api.configurations import Configurations
 from featherlane.errors import nearest
 from featherlane.functions.actuation import Actuated
 from featherlane.functions.array_like import Reference, WrenchFrame
-from featherlane.functions.constraint_inputs import ConstraintInputs
+from featherlane.functions.constraint_inputs import with_inputs
 from featherlane.functions.device_copies import copied
 from featherlane.functions.function import Function
 from featherlane.functions.policy import Policy
@@ -44,6 +44,8 @@ class FunctionsByName(Configurations):
         constraints: Constraints | None = None,
         active: bool = False,
         anchors: bool = False,
+        kp: bool = False,
+        kd: bool = False,
         width: int | None = None,
         device: str | None = None,
         mapping: str | None = None,
@@ -59,9 +61,9 @@ class FunctionsByName(Configurations):
         of a frame. wrt: the parameter of a derivative. method: the name of an algorithm, by default
         the one with the fewest operations. integrator, actuation, by_wrenches, steps, policy,
         every: of functions in discrete time, see `step`, `actuation`, `linearize_step`, `rollout`
-        and `policy`. constraints, active, anchors: the constraints, from `constraints`, and whether
-        arrays of these names are inputs. width: the lanes of a vector, by default as many as the
-        processor has; results do not depend on it.
+        and `policy`. constraints, active, anchors, kp, kd: the constraints, from `constraints`, and
+        whether arrays of these names are inputs. width: the lanes of a vector, by default as many
+        as the processor has; results do not depend on it.
 
         device: "cuda", or "cuda:1" if there are several, copies NumPy arrays to a GPU and results
         back; arrays that live on a GPU need no device. mapping: how the work is mapped to threads
@@ -99,7 +101,7 @@ class FunctionsByName(Configurations):
             steps=steps,
             policy=policy,
             every=every,
-            constraints=ConstraintInputs(constraints, active, anchors) if constraints else None,
+            constraints=with_inputs(constraints, active, anchors, kp, kd),
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -139,6 +141,8 @@ class FunctionsByName(Configurations):
         constraints: Constraints | None = None,
         active: bool = False,
         anchors: bool = False,
+        kp: bool = False,
+        kd: bool = False,
     ) -> Graph:
         """Returns the dataflow graph of a function, as traced from the algorithm; `graph.cost()`
         counts its operations. The arguments are those of `function`.
@@ -162,7 +166,7 @@ class FunctionsByName(Configurations):
             steps=steps,
             policy=policy,
             every=every,
-            constraints=ConstraintInputs(constraints, active, anchors) if constraints else None,
+            constraints=with_inputs(constraints, active, anchors, kp, kd),
         )
         check_variant(self, variant)
         return dynamics_graph(self, variant)

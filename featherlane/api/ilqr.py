@@ -54,7 +54,7 @@ LARGEST = 150_000
 COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
 TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
-TAKEN = ("q", "v", "tau")
+TAKEN = ("q", "v", "tau", "force")
 HESSIANS = ("gauss_newton", "exact")
 
 
@@ -76,6 +76,7 @@ class Solution(NamedTuple):
     q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...). status
     (...): "converged", or the reason why not, in words. iterations (...). gains (..., T, nu, 2 nv):
     tau + gains [difference(q, q_now); v_now - v] follows the trajectory. history: a `History`.
+    force (..., T, rows): of the constraints, N and N m; None without constraints.
 
     Examples:
         >>> solution = fl.ilqr(arm, q, v, np.zeros((20, 2)), dt, cost=lambda q, v, tau: tau)
@@ -92,6 +93,7 @@ class Solution(NamedTuple):
     iterations: np.ndarray  # (...), int
     gains: np.ndarray | None  # (..., T, nu, 2 nv): tau + gains [difference(q, q_now); v_now - v]
     history: History
+    force: np.ndarray | None = None  # (..., T, rows)
 
 
 @lru_cache(maxsize=16)
@@ -106,7 +108,7 @@ def _backward(problem: ControlProblem) -> Any:
     assert isinstance(problem.model, Model)
     options: dict[str, Any] = {"integrator": problem.integrator, "actuation": problem.actuation}
     if (held := problem.constraints) is not None:
-        options |= {"constraints": held.constraints, "active": held.active}
+        options |= held._asdict()
     linear = problem.model.function("linearize_step", **options)
     return PiecewiseBackward(problem, linear, problem.function("expansion"))
 
@@ -246,18 +248,20 @@ def _inputs(
     return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
 
 
-def _masks(active: Any, count: int, inputs: _Inputs) -> np.ndarray:
-    """The masks of constraints (T + 1, B, n), the last ones of the last knot."""
-    masks = np.asarray(active, inputs.tau.dtype)
-    wanted = (*inputs.lead, len(inputs.tau), count)
+def _of_knots(name: str, array: Any, shape: tuple[int, ...], inputs: _Inputs) -> np.ndarray:
+    """An array that comes with constraints, of this shape at a knot, as (T + 1, B, *shape): the
+    last entries are those of the last knot.
+    """
+    entries = np.asarray(array, inputs.tau.dtype)
+    wanted = (*inputs.lead, len(inputs.tau), *shape)
     try:
-        whole = np.broadcast_to(masks, wanted)
+        whole = np.broadcast_to(entries, wanted)
     except ValueError:
         raise ValueError(
-            f"active has shape {masks.shape}, wanted {wanted}: a row for each knot, and in it one "
-            "for each constraint"
+            f"{name} has shape {entries.shape}, wanted {wanted}: a row for each knot, and in it "
+            "one for each constraint"
         ) from None
-    flat = whole.reshape(-1, *wanted[-2:])
+    flat = whole.reshape(-1, *wanted[len(inputs.lead) :])
     return np.moveaxis(np.concatenate([flat, flat[:, -1:]], axis=1), 1, 0)
 
 
@@ -269,6 +273,8 @@ class _Results:
         empty = lambda *core: np.zeros((B, *core), inputs.tau.dtype)
         q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
         self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(inputs.tau, 1, 0).copy()}
+        if (held := problem.constraints) is not None:
+            self.trajectories["force"] = empty(T, held.constraints.rows)
         q[:, 0], v[:, 0] = inputs.q0, inputs.v0
         self.gains, self.cost = empty(T, nu, problem.states) if gains else None, empty()
         self.status, self.iterations = np.zeros((2, B), int)
@@ -297,12 +303,10 @@ class _Results:
 
     def solution(self) -> Solution:
         shaped = lambda x: x.reshape(self.inputs.lead + x.shape[1:])
-        q, v, tau = map(shaped, self.trajectories.values())
+        trajectories = {name: shaped(x) for name, x in self.trajectories.items()}
         columns = 1 + self.iterations.max(initial=0)
         return Solution(
-            q,
-            v,
-            tau,
+            **trajectories,
             cost=shaped(self.cost),
             converged=shaped(self.status == CONVERGED),
             status=shaped(np.array(WORDS)[self.status]),
@@ -358,6 +362,7 @@ def ilqr(
     actuation: Actuated = None,
     constraints: Constraints | None = None,
     active: ArrayLike | None = None,
+    anchors: ArrayLike | None = None,
     hessian: Hessian = "gauss_newton",
     iterations: int = 100,
     tolerance: float | None = None,
@@ -383,7 +388,9 @@ def ilqr(
     - tau_limits: the smallest and the largest control, each (..., nu); by default the limits of the
       actuators, which `Model.step` enforces in any case.
     - integrator, actuation, constraints: as in `Model.step`. active (..., T, n): which constraints
-      hold at each knot, 1 or 0; by default all.
+      hold at each knot, 1 or 0; by default all. anchors (..., T, n, 7): where they hold. A cost
+      with an argument called force gets the forces of constraints (rows,) in the step from its
+      knot, 0 where they are not active.
     - hessian: "gauss_newton" for costs that return an array of residuals r, whose cost is |r|^2 / 2
       with the Hessian J^T J; "exact" for costs that return a number or residuals, with the exact
       Hessian, damped where it is indefinite.
@@ -413,16 +420,17 @@ def ilqr(
         reason = "wanted a function of (problems that have ended, problems)"
         raise TypeError(f"progress is {shown(progress)}: {reason}")
     actuation = actuation_of(model, actuation)
-    held, masks = with_constraints(constraints, active)
-    refused: dict[str, Any] = {"constraints": constraints, "active": bool(masks)} if held else {}
-    model.function("step", integrator=integrator, actuation=actuation, **refused)
+    held, arrays_held = with_constraints(constraints, active, anchors)
+    of_step: dict[str, Any] = held._asdict() if held else {}
+    model.function("step", integrator=integrator, actuation=actuation, **of_step)
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     parameter_arrays, reference_arrays = ({} if x is None else x for x in (parameters, references))
     inputs = _inputs(model, actuation, state, tau_limits, parameter_arrays, reference_arrays)
-    if held is not None and masks:
-        inputs.fixed["active"] = _masks(active, held.constraints.count, inputs)
+    computed = {} if held is None else {"force": (held.constraints.rows,)}
+    for (name, shape), array in zip(held.shapes.items() if held else (), arrays_held, strict=True):
+        inputs.fixed[name] = _of_knots(name, array, shape, inputs)
     sizes = {"q": model.nq, "v": model.nv, "tau": inputs.tau.shape[-1]}
-    wanted = Wanted(sizes, inputs.shapes, hessian == "exact", bool(inputs.lead))
+    wanted = Wanted(sizes, inputs.shapes, computed, hessian == "exact", bool(inputs.lead))
     costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
     options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
     problem = ControlProblem(model, *options, costs_key(*costs), costs[0], costs[1], held)

@@ -2,54 +2,83 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from featherlane.robot.constraints import Constraints, FramePair
 
 Shape = tuple[str | int, ...]
+INPUTS: dict[str, Shape] = {
+    "active": ("constraints",),
+    "anchors": ("constraints", 7),
+    "kp": ("constraints",),
+    "kd": ("constraints",),
+}
+GAINS = ("kp", "kd")
 
 
 class ConstraintInputs(NamedTuple):
-    """The constraints of a variant, and whether `active` and `anchors` are inputs."""
+    """The constraints of a variant, and which of `INPUTS` are inputs."""
 
     constraints: Constraints
     active: bool = False
     anchors: bool = False
+    kp: bool = False
+    kd: bool = False
 
     @property
     def sizes(self) -> dict[str, Shape]:
         """The inputs, after those that the function has without constraints."""
-        sizes: dict[str, Shape] = {"active": ("constraints",)} if self.active else {}
-        return sizes | ({"anchors": ("constraints", 7)} if self.anchors else {})
+        return {name: size for name, size in INPUTS.items() if getattr(self, name)}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs."""
+        count = self.constraints.count
+        return {
+            name: tuple(n if isinstance(n, int) else count for n in size)
+            for name, size in self.sizes.items()
+        }
 
     def options(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Returns the options of algorithms, with the inputs that are taken out of the others."""
-        return {"constraints": self.constraints, **{name: inputs.pop(name) for name in self.sizes}}
+        """Returns the options of algorithms, with the inputs that are taken out of the others.
+        Gains that are inputs take the place of the constraints' numbers.
+        """
+        arrays = {name: inputs.pop(name) for name in self.sizes}
+        kp, kd = (arrays.pop(x, getattr(self.constraints, x)) for x in GAINS)
+        return {"constraints": replace(self.constraints, kp=tuple(kp), kd=tuple(kd)), **arrays}
+
+
+def with_inputs(constraints: Constraints | None, *inputs: bool) -> ConstraintInputs | None:
+    """Returns constraints, if there are any. inputs: in the order of `INPUTS`."""
+    return ConstraintInputs(constraints, *inputs) if constraints else None
 
 
 def constraints_in(named: dict[str, Any]) -> tuple[ConstraintInputs | None, tuple[Any, ...]]:
-    """Takes constraints, active and anchors out of the named arguments of a call, see
+    """Takes constraints and their arrays out of the named arguments of a call, see
     `with_constraints`.
     """
-    return with_constraints(*(named.pop(x, None) for x in ("constraints", "active", "anchors")))
+    return with_constraints(*(named.pop(x, None) for x in ("constraints", *INPUTS)))
 
 
 def with_constraints(
-    constraints: Any, active: Any = None, anchors: Any = None
+    constraints: Any, *values: Any
 ) -> tuple[ConstraintInputs | None, tuple[Any, ...]]:
     """Returns the constraints of a call, if there are any, and the arrays that come with them.
-    Raises TypeError.
+    values: arrays or None, in the order of `INPUTS`. Raises TypeError.
     """
+    arrays = {name: x for name, x in zip(INPUTS, values, strict=False) if x is not None}
     if constraints is None:
-        if active is None and anchors is None:
+        if not arrays:
             return None, ()
-        name = "anchors" if active is None else "active"
-        raise TypeError(f"{name} is given without constraints: wanted both, or neither")
+        raise TypeError(f"{min(arrays)} is given without constraints: wanted both, or neither")
     if not isinstance(constraints, Constraints):
         kind = type(constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) returns")
-    built = ConstraintInputs(constraints, active is not None, anchors is not None)
-    return built, tuple(x for x in (active, anchors) if x is not None)
+    for name in GAINS:
+        if isinstance(arrays.get(name), int | float):
+            arrays[name] = [float(arrays[name])] * constraints.count
+    return ConstraintInputs(constraints, **dict.fromkeys(arrays, True)), tuple(arrays.values())
 
 
 def check_anchors(inputs: ConstraintInputs, positions: bool) -> None:
@@ -60,9 +89,10 @@ def check_anchors(inputs: ConstraintInputs, positions: bool) -> None:
     held = [
         i for i, place in enumerate(c.places) if isinstance(place, FramePair) and place.anchored
     ]
-    pulled = held if positions else [i for i in held if c.kp[i]]
+    pulled = held if positions or inputs.kp else [i for i in held if c.kp[i]]
     if pulled and not inputs.anchors:
-        why = "its position in the world" if positions else f"kp = {c.kp[pulled[0]]:g}"
+        gain = "as an argument" if inputs.kp else f"= {c.kp[pulled[0]]:g}"
+        why = "its position in the world" if positions else f"kp {gain}"
         raise ValueError(
             f"anchors is missing: {c.names[pulled[0]]} has {why}, which is measured from a "
             f"placement [x y z, qx qy qz qw] in anchors (..., {c.count}, 7)"

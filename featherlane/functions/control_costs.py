@@ -20,6 +20,7 @@ class Wanted(NamedTuple):
 
     state: dict[str, int]  # q, v, tau and their sizes
     parameters: Shapes
+    computed: Shapes  # by name, too: forces of constraints
     exact: bool  # Hessians, of numbers too
     many: bool  # whether the problems have leading dimensions
 
@@ -28,7 +29,8 @@ def cost_graphs(cost: Any, terminal_cost: Any, wanted: Wanted) -> list[Graph]:
     """Traces both costs: a problem is known by what they compute, not by the functions, whose
     surroundings may change from call to call.
     """
-    of_end = wanted._replace(state={x: n for x, n in wanted.state.items() if x != "tau"})
+    at_end = {x: n for x, n in wanted.state.items() if x != "tau"}
+    of_end = wanted._replace(state=at_end, computed={})
     graphs = [_graph("cost", cost, wanted), _graph("terminal_cost", terminal_cost, of_end)]
     read = graphs[0].inputs.keys() | graphs[1].inputs.keys()
     if unread := wanted.parameters.keys() - read:
@@ -66,6 +68,7 @@ def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
     takes = signature(function)
     everything = any(p.kind is Parameter.VAR_KEYWORD for p in takes.parameters.values())
     parameters = {x: n for x, n in wanted.parameters.items() if everything or x in takes.parameters}
+    parameters |= {x: n for x, n in wanted.computed.items() if x in takes.parameters}
     try:
         takes.bind(*wanted.state, **parameters)
     except TypeError:
@@ -79,6 +82,8 @@ def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
     if missing and len(positional) >= len(wanted.state):
         names = ", ".join(wanted.parameters)
         there = f"there are {names}" if names else "there are none"
+        if missing[0] == "force":
+            there += "; force is that of constraints=, at knots with controls"
         raise TypeError(f"{first}: no parameter or reference is called {missing[0]!r}; {there}")
     by_position = ", ".join(wanted.state)
     raise TypeError(f"{first}: wanted ({by_position}) by position, then parameters by their names")
@@ -88,7 +93,8 @@ def _traced_before(name: str, graph: Graph, wanted: Wanted) -> Graph:
     """Returns a cost that was traced before. Raises ValueError for other inputs or outputs than
     wanted.
     """
-    inputs = {**{x: (n,) for x, n in wanted.state.items()}, **wanted.parameters}
+    state = {x: (n,) for x, n in wanted.state.items()}
+    inputs = {**state, **wanted.parameters, **wanted.computed}
     known = all(inputs.get(x) == shape for x, shape in graph.inputs.items())
     if not known or wanted.state.keys() - graph.inputs.keys():
         has, expected = (

@@ -82,7 +82,8 @@ def _forwards(
     T = len(after["tau"])
     about = {f"{name}_before": x for name, x in before.items()}
     columns = {**about, **others, **after, "total": totals}
-    out = zip(after["tau"], after["q"][1:], after["v"][1:], totals[1:-1], strict=True)
+    ends = after["tau"], after["q"][1:], after["v"][1:], totals[1:-1]
+    out = zip(*ends, *[after[x] for x in ("force",) if x in after], strict=True)
     yield from zip(repeat(kernels.forward), _over_knots(kernels.forward, columns, slice(T)), out)
     yield kernels.last, next(_over_knots(kernels.last, columns, slice(T, None))), totals[-1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Literal, NamedTuple
 
@@ -77,6 +77,17 @@ def without_fixed(algorithm: Callable[..., Any]) -> Algorithm:
     @wraps(algorithm)
     def run(tree: Any, *inputs: Any, fixed: Any = None, **options: Any) -> tuple[Any, ...]:
         return algorithm(tree, *inputs, **options)
+
+    return run
+
+
+def chosen(algorithm: Callable[..., Any], places: Sequence[int]) -> Algorithm:
+    """Returns an algorithm that gives some outputs of another."""
+
+    @wraps(algorithm)
+    def run(tree: Any, *inputs: Any, **options: Any) -> tuple[Any, ...]:
+        results = algorithm(tree, *inputs, **options)
+        return tuple(results[k] for k in places)
 
     return run
 

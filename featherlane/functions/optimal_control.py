@@ -17,7 +17,7 @@ import numpy as np
 from featherlane.algorithms.integrators import INTEGRATORS, Integrator
 from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
-from featherlane.functions.constraint_inputs import ConstraintInputs
+from featherlane.functions.constraint_inputs import INPUTS, ConstraintInputs
 from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.results import named_results
 from featherlane.functions.riccati import Feedback, Quadratic, feedback, first_failure
@@ -33,21 +33,22 @@ from featherlane.robot.model import Robot
 Array = Any  # traced
 GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
 PARAMETER = "own_{}"  # the name of the input that holds a parameter of the user's cost
+STATE_OF_COST = ("q", "v", "tau", "force")  # which a kernel has; parameters are its inputs
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
     "backward": (
-        ("q", "v", "tau", "value", "damping", "dt", "limits", "active"),
+        ("q", "v", "tau", "value", "damping", "dt", "limits", *INPUTS),
         "cost",
         ("value", "k", "K"),
     ),
     "end": (("q", "v"), "terminal", ("value",)),
     "forward": (
-        ("q", "v", "total", *BEFORE, "k", "K", "length", "dt", "limits", "active"),
+        ("q", "v", "total", *BEFORE, "k", "K", "length", "dt", "limits", *INPUTS),
         "cost",
-        ("tau", "q_next", "v_next", "sum"),
+        ("tau", "q_next", "v_next", "sum", "force"),
     ),
     "last": (("q", "v", "total"), "terminal", ("sum",)),
-    "expansion": (("q", "v", "tau"), "cost", ("gradient", "hessian")),
+    "expansion": (("q", "v", "tau", "dt", *INPUTS), "cost", ("gradient", "hessian")),
 }
 
 
@@ -107,10 +108,11 @@ class ControlProblem:
         sizes |= {"value": (self.value_size,), "limits": (2, nu)}
         sizes |= {"gradient": (z,), "hessian": (z, z)}
         plain = lambda name: name.removesuffix("_before").removesuffix("_next")
-        masked = self.constraints is not None and self.constraints.active
-        if self.constraints is not None:
-            sizes["active"] = (self.constraints.constraints.count,)
-        absent = {*([] if self.limited else ["limits"]), *([] if masked else ["active"])}
+        absent = {*INPUTS, "force", *([] if self.limited else ["limits"])}
+        if (held := self.constraints) is not None:
+            of_constraints = held.shapes
+            sizes |= {**of_constraints, "force": (held.constraints.rows,)}
+            absent -= {*of_constraints, "force"}
         names = [name for name in names if name not in absent]
         return {name: sizes.get(plain(name), ()) for name in names}
 
@@ -136,7 +138,7 @@ class ControlProblem:
         def run(*arrays: Array) -> dict[str, Array]:
             # its method has the name of the kernel in KERNELS
             results = getattr(self, f"_{kernel}")(dict(zip(shapes, arrays, strict=True)))
-            return dict(zip(outputs, results, strict=True))
+            return dict(zip(self._shapes(outputs), results, strict=True))
 
         return simplify(trace(run, shapes))
 
@@ -151,7 +153,7 @@ class ControlProblem:
 
     def _parameter_shapes(self, graph: Graph) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of the user's parameters of a cost."""
-        return {x: shape for x, shape in graph.inputs.items() if x not in ("q", "v", "tau")}
+        return {x: shape for x, shape in graph.inputs.items() if x not in STATE_OF_COST}
 
     def _parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
         return {PARAMETER.format(x): shape for x, shape in self._parameter_shapes(of).items()}
@@ -159,10 +161,16 @@ class ControlProblem:
     def _cost_inputs(
         self, graph: Graph, inputs: Mapping[str, Array], **state: Array
     ) -> dict[str, Array]:
-        return {**state, **{x: inputs[PARAMETER.format(x)] for x in self._parameter_shapes(graph)}}
+        parameters = {x: inputs[PARAMETER.format(x)] for x in self._parameter_shapes(graph)}
+        return {**{x: y for x, y in state.items() if x in graph.inputs}, **parameters}
+
+    @property
+    def reads_forces(self) -> bool:
+        """Returns whether the cost of a knot reads the forces of constraints."""
+        return "force" in self.cost.inputs
 
     def _expanded(self, graph: Graph, inputs: Mapping[str, Array], **state: Array) -> Quadratic:
-        """Returns a cost as a function of [dq, dv, dtau] about a state."""
+        """Returns a cost as a function of the changes of its state: of [dq, dv, dtau, dforce]."""
         motion = "_".join(graph.inputs)  # longer than the name of any of them
         shapes = {motion: (self.model.nv,), **graph.inputs}
 
@@ -188,6 +196,18 @@ class ControlProblem:
             values[f"d2out_d{a}d{b}"] if by.index(a) <= by.index(b) else values[f"d2out_d{b}d{a}"].T
         )
         return Quadratic(slopes, np.block([[block(a, b) for b in by] for a in by]))
+
+    def _of_knot(self, x: dict[str, Array]) -> Quadratic:
+        """Returns the cost of a knot as a function of [dq, dv, dtau]. Forces change linearly with
+        these: their second derivatives are left out, as those of the step are.
+        """
+        state = {name: x[name] for name in ("q", "v", "tau")}
+        if not self.reads_forces:
+            return self._expanded(self.cost, x, **state)
+        name = "step_forces_and_derivatives"
+        force, *slopes = self._of_model(name, **self._of_step(x, **state)).values()
+        by_all = np.concatenate([np.eye(self.states + self.controls), np.concatenate(slopes, -1)])
+        return self._expanded(self.cost, x, **state, force=force).after(by_all)
 
     # What a step does to changes
 
@@ -216,7 +236,7 @@ class ControlProblem:
 
     def _of_step(self, x: dict[str, Array], **state: Array) -> dict[str, Array]:
         """Returns the inputs of a step, of the inputs of a kernel."""
-        return {**state, **{name: x[name] for name in ("dt", "active") if name in x}}
+        return {**state, **{name: x[name] for name in ("dt", *INPUTS) if name in x}}
 
     # Kernels, of their inputs by name
 
@@ -226,7 +246,7 @@ class ControlProblem:
         T, S = self._linear(self._of_step(x, q=q, v=v, tau=tau))
         after, gathered = unpacked(x["value"], self.states)
         Q = (after if T is None else after.after(T)).after(S)
-        Q = Q.plus(self._expanded(self.cost, x, q=q, v=v, tau=tau))
+        Q = Q.plus(self._of_knot(x))
         limits = tuple(x["limits"] - tau) if self.limited else None
         law, value = feedback(Q, self.states, x["damping"], limits)
         sums = np.array(gather(gathered, law), object).view(TracedArray)
@@ -238,8 +258,8 @@ class ControlProblem:
         return (packed(value, np.array([0.0, 0.0, 0.0, 0.0, 1.0])),)
 
     def _forward(self, x: dict[str, Array]) -> tuple[Array, ...]:
-        """Returns a knot of a trial: its controls, the state after it, and the sum of the costs so
-        far. length: of the step along k.
+        """Returns a knot of a trial: its controls, the state after it, the sum of the costs so far,
+        and forces of constraints. length: of the step along k.
         """
         q, v = x["q"], x["v"]
         dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
@@ -248,9 +268,13 @@ class ControlProblem:
         if self.limited:
             low, high = x["limits"]
             tau = np.minimum(np.maximum(tau, low), high)
-        cost = _single(self.cost, self._cost_inputs(self.cost, x, q=q, v=v, tau=tau))
-        step = self._of_model("step", **self._of_step(x, q=q, v=v, tau=tau))
-        return tau, step["q_next"], step["v_next"], x["total"] + cost
+        inputs = self._of_step(x, q=q, v=v, tau=tau)
+        step, forces = self._of_model("step", **inputs), dict[str, Array]()
+        if self.constraints is not None:
+            forces = self._of_model("step_forces", **inputs)
+        state = self._cost_inputs(self.cost, x, q=q, v=v, tau=tau, **forces)
+        total = x["total"] + _single(self.cost, state)
+        return tau, step["q_next"], step["v_next"], total, *forces.values()
 
     def _last(self, x: dict[str, Array]) -> tuple[Array]:
         """Returns the sum of the costs with that of the end."""
@@ -259,7 +283,7 @@ class ControlProblem:
 
     def _expansion(self, x: dict[str, Array]) -> Quadratic:
         """Returns the gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
-        return self._expanded(self.cost, x, q=x["q"], v=x["v"], tau=x["tau"])
+        return self._of_knot(x)
 
 
 def packed(value: Quadratic, gathered: Array) -> Array:

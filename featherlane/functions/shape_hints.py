@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from featherlane.functions.actuation import Actuation
+from featherlane.functions.constraint_inputs import INPUTS
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 
@@ -14,7 +15,7 @@ def shape_hint(model: Robot, actuation: Actuation | None, name: str, shape: tupl
         return _controls_hint(model, actuation)
     if name == "f_ext":
         return _wrenches_hint(model, shape)
-    if name in ("active", "restitution", "anchors"):
+    if name in ("restitution", *INPUTS):
         return "one for each of the constraints, in their order, see print(constraints)"
     if name == "direction":
         return f"the model has nv = {model.nv}, as many entries along each of q, v and tau"

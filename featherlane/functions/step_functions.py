@@ -22,9 +22,12 @@ from featherlane.algorithms.step_derivatives import (
     step_derivatives,
 )
 from featherlane.functions.actuation import Actuation
+from featherlane.functions.constrained_table import ROWS_BY_V, ROWS_OF
+from featherlane.functions.dynamics_function import Algorithm, chosen, without_fixed
 from featherlane.functions.table import (
     BY_CONTROLS,
     CALLED,
+    CONTROLLED,
     DT,
     FUNCTIONS,
     IN_TIME,
@@ -64,20 +67,38 @@ _damped_and_derivatives = _and_derivatives._replace(
 
 
 _HELD = ("f_ext", "constraints", "anchors")
-CONSTRAINED_STEPS = {
-    f"{name}{suffix}": DynamicsFunction(
-        inputs,
-        outputs,
-        (late("featherlane.algorithms.constrained_steps", f"{name}{suffix}"),),
-        _HELD,
-    )
-    for name, inputs in (
-        ("constrained_acceleration", QVT),
-        ("constrained_step", {**QVT, **DT}),
-        ("damped_constrained_step", {**QVT, **DT}),
-    )
-    for suffix, outputs in (("", {"a": V}), ("_and_derivatives", {"a": V, **SLOPES}))
-}
+_FORCES: Sizes = {"force": ROWS_OF}
+_FORCE_SLOPES: Sizes = dict.fromkeys(("dforce_dq", "dforce_dv", "dforce_dtau"), ROWS_BY_V)
+
+
+def _held(
+    name: str, inputs: Sizes, values: Algorithm, derivatives: Algorithm
+) -> dict[str, DynamicsFunction]:
+    """Returns accelerations with constraints, and forces, each without and with derivatives, of
+    algorithms that give both.
+    """
+    rows = {
+        "": ({"a": V}, without_fixed(values), (0,)),
+        "_and_derivatives": ({"a": V, **SLOPES}, derivatives, (0, 2, 3, 4)),
+        "_forces": (_FORCES, without_fixed(values), (1,)),
+        "_forces_and_derivatives": ({**_FORCES, **_FORCE_SLOPES}, derivatives, (1, 5, 6, 7)),
+    }
+    return {
+        f"{name}{ending}": DynamicsFunction(inputs, outputs, (chosen(both, places),), _HELD)
+        for ending, (outputs, both, places) in rows.items()
+    }
+
+
+_of_steps = partial(late, "featherlane.algorithms.constrained_steps")
+CONSTRAINED_STEPS = _held(
+    "constrained_acceleration",
+    QVT,
+    algorithms.constrained_forward_dynamics,
+    algorithms.constrained_forward_dynamics_derivatives,
+)
+for _name in ("constrained_step", "damped_constrained_step"):
+    _both = _of_steps(_name), _of_steps(f"{_name}_and_derivatives")
+    CONSTRAINED_STEPS |= _held(_name, {**QVT, **DT}, *_both)
 
 
 def _with_servos(function: DynamicsFunction) -> DynamicsFunction:
@@ -147,6 +168,15 @@ STEP_FUNCTIONS |= {
     f"servo_{name}": _with_servos(function)
     for name, function in STEP_FUNCTIONS.items()
     if name.startswith("damped")
+}
+STEP_FUNCTIONS |= {
+    "step_forces": DynamicsFunction(CONTROLLED, _FORCES, (), IN_TIME),
+    "step_forces_and_derivatives": DynamicsFunction(
+        CONTROLLED,
+        {**_FORCES, "dforce_dq": ROWS_BY_V, "dforce_dv": ROWS_BY_V, "dforce_du": ("rows", "u")},
+        (),
+        IN_TIME,
+    ),
 }
 STEP_FUNCTIONS["policy_step"] = DynamicsFunction(
     {**STATE, **DT, "count": ()}, {**NEXT, "count_next": (), "controls": ("u",)}, (), IN_TIME

@@ -7,7 +7,7 @@ of a small robot; with a kernel for each call it is the plan for a large one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.integrators import INTEGRATORS, Tableau
@@ -109,15 +109,27 @@ class _Calls:
         return f"da_dtau{number}" if more else f"da_du{number}"
 
     def dynamics(self, number: str = "", derivatives: bool = False) -> None:
-        """Calls forward dynamics at a stage, with M + dt D if damping is implicit, and with
-        constraints, of which semi-implicit steps hold velocities.
+        """Calls forward dynamics at a stage."""
+        by = [*self.by_motion(number), self.by_forces(number)] if derivatives else []
+        ending = "_and_derivatives" if derivatives else ""
+        self.solve(number, ending, to=" ".join([f"a{number}", *by]))
+
+    def constraint_forces(self, derivatives: bool = False) -> None:
+        """Calls the forces of constraints at the first stage, with derivatives by joint forces."""
+        by = "dforce_dq dforce_dv dforce_dtau" if derivatives else ""
+        self.solve("", "_forces_and_derivatives" if derivatives else "_forces", to=f"force {by}")
+
+    def solve(self, number: str, ending: str, to: str) -> None:
+        """Calls forward dynamics, or another of the results of its equations, by the ending of its
+        name. Damping that is implicit has M + dt D. Of constraints, semi-implicit steps hold
+        velocities.
         """
         q, v, damped = f"q{number}", f"v{number}", self.method.damped
         name, of_step = "forward_dynamics", damped
         if self.variant.constraints is not None:
             of_step = self.method.semi_implicit
             name = "constrained_step" if of_step else "constrained_acceleration"
-        name = f"{name}_and_derivatives" if derivatives else name
+        name = f"{name}{ending}"
         inputs = [q, v, self.forces(q, v, number)]
         if of_step:
             inputs.append("dt")
@@ -126,8 +138,7 @@ class _Calls:
             if self.has_servos:
                 name = f"servo_{name}"
                 inputs += self("servo_damping", q, v, "tau", to="servo_damping")
-        by = [*self.by_motion(number), self.by_forces(number)] if derivatives else []
-        self(name, *inputs, to=" ".join([f"a{number}", *by]))
+        self(name, *inputs, to=to)
 
     def stages(self, derivatives: bool = False) -> None:
         """Calls the functions that lead to the state, motion and acceleration of each stage, in
@@ -179,6 +190,8 @@ COMPOSED: dict[str, Callable[[_Calls], None]] = {
     "step": _step,
     "linearize_step": _linearize_step,
     "linearize_step_reduced": _linearize_step_reduced,
+    "step_forces": _Calls.constraint_forces,
+    "step_forces_and_derivatives": partial(_Calls.constraint_forces, derivatives=True),
 }
 
 
@@ -191,12 +204,28 @@ def calls_of(variant: Variant) -> list[Call]:
 
 def composed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the outputs of a step on traced scalars."""
+    values = _every_array(variant, arrays, graphs)
+    return {name: values[name] for name in entry_of(variant).outputs}
+
+
+def _every_array(variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the arrays of all calls of a step."""
     values = dict(arrays)
     for function, reads, writes in calls_of(variant):
         inputs = {name: values[array] for name, array in reads.items()}
         results = call(graphs(function), **inputs)
         values |= {array: results[name] for name, array in writes.items()}
-    return {name: values[name] for name in entry_of(variant).outputs}
+    return values
+
+
+def force_slopes(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the forces of constraints in a step, and their derivatives by q, v and controls."""
+    values, actuation = _every_array(variant, arrays, graphs), variant.actuation
+    by_q, by_v, by_u = (values[f"dforce_d{name}"] for name in ("q", "v", "tau"))
+    if actuation is not None:
+        state = arrays["q"], arrays["v"]
+        by_q, by_v, by_u = actuation.servo_slopes(*state, by_q, by_v, by_u, arrays["tau"])
+    return {"force": values["force"], "dforce_dq": by_q, "dforce_dv": by_v, "dforce_du": by_u}
 
 
 def slopes_by_wrenches(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
@@ -334,6 +363,8 @@ DERIVE_STEPS = {
     "step": composed,
     "linearize_step": composed,
     "linearize_step_reduced": composed,
+    "step_forces": composed,
+    "step_forces_and_derivatives": force_slopes,
     "step_jvp": along,
     "step_vjp": backwards,
     "policy_step": policy_step,

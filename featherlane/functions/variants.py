@@ -148,10 +148,11 @@ def _check_constraints(model: Robot, variant: Variant) -> None:
             f"constraints are of {inputs.constraints.robot!r}, and mean something else in "
             f"{model.name!r}: make them by its own constraints(...)"
         )
-    if inputs.anchors and "anchors" not in takes:
-        raise ValueError(f"{name} takes no anchors")
+    if "anchors" not in takes and (unknown := [*inputs.sizes.keys() - {"active"}]):
+        raise ValueError(f"{name} takes no {min(unknown)}")
     of_velocities = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
-    if "anchors" in takes and variant.integrator not in of_velocities:
+    by_velocities = variant.integrator in of_velocities and inputs.constraints.level == "velocity"
+    if "anchors" in takes and not by_velocities:
         check_anchors(inputs, positions=name in ("constraint_error", "closing_step"))
 
 

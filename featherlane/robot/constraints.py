@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from featherlane.errors import one_of
 from featherlane.robot.constraint_types import (
     AXES,
     Constraint,
@@ -24,6 +25,8 @@ from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD, Floats, Frame, floats
 from featherlane.robot.spatial import cross, unit
 
+StepLevel = Literal["velocity", "acceleration"]  # that semi-implicit steps hold
+LEVELS: tuple[StepLevel, ...] = ("velocity", "acceleration")
 TRIPLE: tuple[Floats, ...] = tuple(floats(unit(k, 3)) for k in range(3))
 
 
@@ -67,6 +70,7 @@ class Constraints:
     places: tuple[FramePair | CoupledJoints, ...]
     kp: Floats
     kd: Floats
+    level: StepLevel = "velocity"
     robot: str = field(default="", compare=False)
     rank: int = field(default=0, compare=False)
     freedoms: int = field(default=0, compare=False)
@@ -103,11 +107,11 @@ class Constraints:
         """Writes the fields that algorithms read, without names: keys of kernels contain this
         text.
         """
-        return f"Constraints({self.places!r}, kp={self.kp}, kd={self.kd})"
+        return f"Constraints({self.places!r}, kp={self.kp}, kd={self.kd}, {self.level})"
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.items, self.places, self.kp, self.kd))
+        return hash((self.items, self.places, self.kp, self.kd, self.level))
 
     def __hash__(self) -> int:
         return self._hash
@@ -135,21 +139,27 @@ def card(constraints: Constraints) -> str:
 
 
 def constraints_on(
-    robot: Robot, items: Sequence[Constraint] | Constraints, kp: Any = 0.0, kd: Any = 0.0
+    robot: Robot,
+    items: Sequence[Constraint] | Constraints,
+    kp: Any = 0.0,
+    kd: Any = 0.0,
+    level: StepLevel = "velocity",
 ) -> Constraints:
     """Returns the constraints of a robot with their frames and joints looked up by name. items may
     be the Constraints of another robot, or of an earlier form of this one. Raises ValueError or
     TypeError that names the constraint.
     """
     if isinstance(items, Constraints):
-        kp, kd = (kp or items.kp), (kd or items.kd)
+        kp, kd, level = (kp or items.kp), (kd or items.kd), items.level
         items = items.items
     chosen = tuple(items) if isinstance(items, list | tuple) else (items,)
     if not chosen:
         raise ValueError("constraints is empty: wanted at least one, as in [fl.Pin('foot')]")
     places = tuple(_place(robot, item) for item in chosen)
     kp, kd = (_gains(name, value, len(chosen)) for name, value in (("kp", kp), ("kd", kd)))
-    return Constraints(chosen, places, kp, kd, robot=robot.name, freedoms=robot.nv)
+    if level not in LEVELS:
+        raise ValueError(f"level is {level!r}: {one_of(level, LEVELS)}")
+    return Constraints(chosen, places, kp, kd, level, robot=robot.name, freedoms=robot.nv)
 
 
 def _gains(name: str, value: Any, count: int) -> Floats:
