@@ -48,7 +48,7 @@ KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; ou
         ("tau", "q_next", "v_next", "sum", "force"),
     ),
     "last": (("q", "v", "total"), "terminal", ("sum",)),
-    "expansion": (("q", "v", "tau", "dt", *INPUTS), "cost", ("gradient", "hessian")),
+    "expansion": (("q", "v", "tau"), "cost", ("gradient", "hessian")),
 }
 
 
@@ -119,6 +119,8 @@ class ControlProblem:
     def inputs(self, kernel: str) -> dict[str, tuple[int, ...]]:
         """Returns the inputs of a kernel, among them the parameters of the user's cost."""
         names, of, _ = KERNELS[kernel]
+        if kernel == "expansion" and self.reads_forces:
+            names = *names, "dt", *INPUTS
         return {**self._shapes(names), **self._parameters(getattr(self, of))}
 
     def function(self, kernel: str) -> Function:
