@@ -166,13 +166,19 @@ def _evaluated(coefficients: Sequence[float], x: Scalar) -> Scalar:
 
 
 def shortest_turn(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
-    """Returns the w, by an angle of at most pi, that turns quaternion q0 into q1, of any length.
+    """Returns the w, by an angle of at most pi, that turns quaternion q0 into q1, of any length."""
+    (x, y, z), w = q0[:3], q0[3]
+    return turn_of(unit(product([-x, -y, -z, w], q1)))
 
-    With the half angle, whose sine is |v| and cosine c, of the relative quaternion [v, c]: w is
+
+def turn_of(q: Sequence[Scalar]) -> list[Scalar]:
+    """Returns the rotation vector w of a unit quaternion, by an angle |w| of at most pi: the
+    logarithm of SO(3).
+
+    With the half angle, whose sine is |v| and cosine c, of the quaternion [v, c]: w is
     4 arctan(t) v / |v| with t = |v| / (1 + c), without a root or a quotient that fails at zero.
     """
-    (x, y, z), w = q0[:3], q0[3]
-    *v, c = unit(product([-x, -y, -z, w], q1))
+    *v, c = q
     back = c < 0.0
     v, c = [select(back, -x, x) for x in v], select(back, -c, c)
     inverse = 1.0 / (1.0 + c)
@@ -237,6 +243,13 @@ def _coupling(u: Sequence[Scalar], w: Sequence[Scalar]) -> Matrix:
         _scaled(third, _quartic(x2)),
         _scaled(fourth, 0.5 * _quartic(x2) - 1.5 * _quintic(x2)),
     )
+
+
+def adjoint(R: Matrix, p: Sequence[Scalar]) -> Matrix:
+    """Returns Ad, 6 x 6: the velocity [u; w] in the axes and at the origin of a frame (R, p), seen
+    in the axes and at the origin of the reference.
+    """
+    return _blocks(R, matmul(skew(p), R))
 
 
 def _blocks(A: Matrix, B: Matrix) -> Matrix:

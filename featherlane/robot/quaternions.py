@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from featherlane.robot.spatial import Rotation, Vector
@@ -58,19 +60,40 @@ def quaternion_turn(quaternion: Array, x: Array) -> Array:
     return x + w * t + np.cross(u, t)
 
 
-def matrix_quaternion(R: Array) -> Array:
-    """Returns the unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3).
-
-    All entries of 4 q q^T are sums of 1 and entries of R. Its longest row, normalised, is q.
-    """
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = np.moveaxis(R, (-2, -1), (0, 1))
-    rows = [
+def _outer_product(R: Sequence[Sequence[Scalar]] | Array) -> list[list[Scalar]]:
+    """Returns 4 q q^T of the unit quaternion q of a rotation matrix: sums of 1 and entries of R."""
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R
+    return [
         [1 + xx - yy - zz, xy + yx, xz + zx, zy - yz],
         [xy + yx, 1 + yy - xx - zz, yz + zy, xz - zx],
         [xz + zx, yz + zy, 1 + zz - xx - yy, yx - xy],
         [zy - yz, xz - zx, yx - xy, 1 + xx + yy + zz],
     ]
-    Q = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
+def along_quaternion(R: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+    """Returns a positive multiple, 2 to 4, of the unit quaternion with w >= 0 of a rotation matrix.
+
+    It is the row of 4 q q^T with the largest diagonal entry, which is 1 at least, so that neither
+    the row nor its derivatives lose digits at any rotation.
+    """
+    longest, *others = _outer_product(R)
+    largest = longest[0]
+    for k, row in enumerate(others, 1):
+        is_longer = largest < row[k]
+        largest = select(is_longer, row[k], largest)
+        longest = [select(is_longer, x, y) for x, y in zip(row, longest, strict=True)]
+    is_negative = longest[3] < 0.0
+    return [select(is_negative, -x, x) for x in longest]
+
+
+def matrix_quaternion(R: Array) -> Array:
+    """Returns the unit quaternions xyzw (..., 4), w >= 0, of rotation matrices (..., 3, 3).
+
+    The longest row of 4 q q^T, normalised, is q.
+    """
+    rows = _outer_product(np.moveaxis(R, (-2, -1), (0, 1)))
+    Q: Array = np.moveaxis(np.array(rows), (0, 1), (-2, -1))
     longest = np.argmax(np.diagonal(Q, axis1=-2, axis2=-1), -1)
     q = unit_quaternion(np.take_along_axis(Q, longest[..., None, None], -2)[..., 0, :])
     return np.asarray(np.where(q[..., 3:] < 0, -q, q))
