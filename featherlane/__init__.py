@@ -13,6 +13,7 @@ from featherlane.api.compile import compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
 from featherlane.api.editing import attach
 from featherlane.api.generate import generate
+from featherlane.api.linear_systems import solve
 from featherlane.api.memory import empty_cache
 from featherlane.api.model import Model, load
 from featherlane.api.placements import (
@@ -152,6 +153,7 @@ __all__ = [
     "select",
     "sin",
     "slerp",
+    "solve",
     "sqrt",
     "tanh",
     "trace",

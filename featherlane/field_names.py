@@ -100,6 +100,7 @@ OF_MODULE: dict[str, str] = {
     "hessian(function, inputs)": "hess",
     "trace(function, inputs)": "make_jaxpr",
     "ilqr(model, q0, v0, tau, dt, cost)": "ddp fddp box_ddp",
+    "solve(A, b)": "lin_solve solve_linear cho_solve ldlt",
     "exp3(w)": "rodrigues exp_so3 so3_exp from_rotvec rotation_from_vector",
     "log3(R)": "log_so3 so3_log as_rotvec rotation_vector",
     "exp6(v)": "exp_se3 se3_exp",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.program import array_algebra
 from featherlane.program.graph import Graph
 from featherlane.program.node import Node
 from featherlane.program.refusal import no_value, refused
@@ -116,12 +117,18 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     where = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == "fro" or (ord == 2 and vector):
         return np.sqrt(np.sum(x * x, **where))
+    size = np.abs(x)
     if vector and ord == 1:
-        return np.sum(np.abs(x), **where)
-    if vector and ord == np.inf:
-        return np.max(np.abs(x), **where)
+        return np.sum(size, **where)
+    if vector and abs(ord) == np.inf:
+        return np.max(size, **where) if ord > 0 else np.min(size, **where)
+    if vector and ord:
+        return np.sum(size**ord, **where) ** (1 / ord)
+    if np.ndim(x) == 2 and axis is None and not keepdims and ord in (1, np.inf):
+        return np.max(np.sum(size, axis=0 if ord == 1 else 1))
     raise refused(
-        f"np.linalg.norm of traced values with ord={ord!r}: wanted None, of vectors 1, 2 or inf too"
+        f"np.linalg.norm of traced values with ord={ord!r}: wanted None, of vectors any number "
+        "but 0, of matrices 1 or inf"
     )
 
 
@@ -131,6 +138,11 @@ def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.linalg.norm: _norm,
+    np.linalg.solve: array_algebra.solve,
+    np.linalg.inv: array_algebra.inv,
+    np.linalg.det: array_algebra.det,
+    np.linalg.slogdet: array_algebra.slogdet,
+    np.linalg.cholesky: array_algebra.cholesky,
     np.isclose: _isclose,
     np.where: _where,
     np.select: _select,

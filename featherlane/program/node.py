@@ -115,6 +115,8 @@ class Node:
     sqrt = _unary("sqrt")
     sin: Callable[[], Node]  # these and all other elementary functions are set below
     cos: Callable[[], Node]
+    exp: Callable[[], Node]
+    log: Callable[[], Node]
     atan2: Callable[[Any], Node]
     copysign, rcopysign = _binary("copysign"), _reflected("copysign")
     rint = _unary("round")
@@ -142,11 +144,10 @@ class Node:
     def __pow__(self, exponent: Any) -> Node:
         if isinstance(exponent, np.ndarray):
             return NotImplemented
-        if not isinstance(exponent, REAL) or not (2.0 * exponent).is_integer():
-            raise refused(
-                f"a traced scalar was raised to {exponent!r}: wanted a whole number or half of "
-                "one, as in x ** 2 or x ** 0.5; for others write np.exp(p * np.log(x))"
-            )
+        if not isinstance(exponent, REAL):
+            return self._power(Node(self.graph, self.lift(exponent)))
+        if not (2.0 * exponent).is_integer():
+            return self._root(float(exponent))
         if exponent < 0:
             return 1.0 / self ** -float(exponent)
         power = self._constant(1.0)
@@ -157,7 +158,24 @@ class Node:
     def __rpow__(self, base: Any) -> Node:
         if isinstance(base, np.ndarray):
             return NotImplemented
-        raise refused(f"{base!r} was raised to a traced scalar: write np.exp(x * np.log({base!r}))")
+        return Node(self.graph, self.lift(base))._power(self)
+
+    def _root(self, exponent: float) -> Node:
+        """The power by a number that is no multiple of 1/2: NaN for negative bases. Its derivative
+        at 0 is 0 for exponents above 1, infinite below.
+        """
+        is_zero = (self == 0.0) if exponent > 1 else self._constant(0.0) > 1.0
+        positive = is_zero.select(1.0, self)
+        return is_zero.select(0.0, (exponent * positive.log()).exp())
+
+    def _power(self, exponent: Node) -> Node:
+        """The power by a traced number: of a negative base, for whole exponents alone."""
+        size = (exponent * self.__abs__().log()).exp()
+        half = 0.5 * exponent
+        signed = (half == half.rint()).select(size, -size)
+        negative = (exponent == exponent.rint()).select(signed, np.nan)
+        power = (self < 0.0).select(negative, size)
+        return (exponent == 0.0).select(1.0, power)
 
     def square(self) -> Node:
         return self * self

@@ -51,14 +51,14 @@ BINARY = {
 }
 # Functions of NumPy that are no universal functions and that traces have: `program.array`
 NOT_UNIVERSAL = (
-    *("norm", "isclose", "where", "select"),
+    *("norm", "solve", "inv", "det", "slogdet", "cholesky", "isclose", "where", "select"),
     *("zeros_like", "empty_like", "ones_like", "full_like"),
 )
 INSTEAD = {  # what to write for functions that no graph can compute, or that have no polynomial
     **dict.fromkeys(
-        ("solve", "inv", "lstsq", "pinv", "det", "slogdet", "cholesky", "qr", "lu", "matrix_rank"),
-        "pivots are chosen by value; use robot.forward_dynamics or robot.mass_matrix_inverse for "
-        "systems with the mass matrix, or write the elimination for a matrix of fixed pivots",
+        ("lstsq", "pinv", "qr", "lu", "matrix_rank"),
+        "ranks are decided by value; use np.linalg.solve of the normal equations, as "
+        "J.T @ np.linalg.solve(J @ J.T + damping * np.eye(6), x)",
     ),
     **dict.fromkeys(
         ("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "cond"),
