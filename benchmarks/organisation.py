@@ -31,7 +31,7 @@ from featherlane.accelerators.organise.organisation import organise
 from featherlane.accelerators.organise.streams import STREAMS, streamed
 from featherlane.api.fixed import fixed_function, input_ranges
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
-from featherlane.backends.fpga import folder, words
+from featherlane.backends.fpga import pipeline_folder, words
 from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.functions.circuits import CIRCUITS, FACTOR
@@ -135,7 +135,9 @@ def simulated(model: fl.Model, function: str, made: ArrayDesign, states: int) ->
     integers, _ = quantised(made.datapath, given)
     wanted = Evaluator(made.datapath)(integers).integers
     with TemporaryDirectory() as place:
-        folder.write(made, place, *({n: x[:1] for n, x in v.items()} for v in (integers, wanted)))
+        pipeline_folder.write(
+            made, place, *({n: x[:1] for n, x in v.items()} for v in (integers, wanted))
+        )
         values = words.given_values(made.datapath, made.inputs, integers)
         for pauses in (0, PAUSES):
             found = simulate.verilator(place, values, pauses)

@@ -23,7 +23,7 @@ from featherlane.backends.fixed import slots
 from featherlane.backends.fixed.assign import fitted, proved
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
 from featherlane.backends.fixed.ranges import Interval
-from featherlane.backends.fpga import devices, folder, words
+from featherlane.backends.fpga import devices, pipeline_folder, words
 from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import HOP, ArrayClock, folding, scheduled
 from featherlane.backends.fpga.fuse import fused
@@ -274,7 +274,7 @@ def check_circuit(design, given, folder_, simulator=simulate.icarus):
     integers, _ = quantised(design.datapath, given)
     wanted = Evaluator(design.datapath)(integers).integers
     vectors = ({name: x[:1] for name, x in values.items()} for values in (integers, wanted))
-    folder.write(design, folder_, *vectors)
+    pipeline_folder.write(design, folder_, *vectors)
     fields = words.given_values(design.datapath, design.inputs, integers)
     for stalls in (STALLS, 0):
         found = simulator(folder_, fields, stalls)

@@ -18,7 +18,7 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval
-from featherlane.backends.fpga import folder, verilog, words
+from featherlane.backends.fpga import pipeline_folder, verilog, words
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units.multipliers import (
     DSP48E2,
@@ -61,7 +61,7 @@ def written(place, datapath, pipeline, seed, count=100, **options):
     design = verilog.design("dut", datapath, pipeline, **options)
     inputs = states_of(datapath, seed, count)
     outputs = Evaluator(datapath)(inputs).integers
-    folder.write(design, place, inputs, outputs)
+    pipeline_folder.write(design, place, inputs, outputs)
     wanted = words.result_values(datapath, design.outputs, outputs)
     return design, words.given_values(datapath, design.inputs, inputs), wanted
 
@@ -168,7 +168,7 @@ def check_pendulum(place, interval, simulator, count):
     inputs = small_states(datapath, count)
     results = Evaluator(datapath)(inputs)
     assert not results.overflows
-    folder.write(design, place, inputs, results.integers)
+    pipeline_folder.write(design, place, inputs, results.integers)
     given = words.given_values(datapath, design.inputs, inputs)
     found = simulator(place, given, stalls=STALLS)
     check(design, found, words.result_values(datapath, design.outputs, results.integers))

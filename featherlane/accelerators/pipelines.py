@@ -21,7 +21,7 @@ from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.report.boxes import boxes
 from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
-from featherlane.backends.fpga import folder, report, words
+from featherlane.backends.fpga import pipeline_folder, report, words
 from featherlane.backends.fpga.board.core import StreamCore, core_of
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown
@@ -160,7 +160,9 @@ class PipelineAccelerator(Accelerator):
         written to, or holds another design.
         """
         vectors = self._integers(counted("states", states))
-        return folder.write(self.design, folder_, *vectors, self.facts, self.device.constraints)
+        return pipeline_folder.write(
+            self.design, folder_, *vectors, self.facts, self.device.constraints
+        )
 
     def report(self, file: str | Path, front: Front | None = None) -> Path:
         """Writes a page about the design, which needs no other file, for a browser: its arrays and
@@ -215,7 +217,7 @@ class PipelineAccelerator(Accelerator):
         inputs_of_circuit, saturated = quantised(design.datapath, states)
         values = words.given_values(design.datapath, design.inputs, inputs_of_circuit)
         with TemporaryDirectory() as place:
-            folder.write(design, place, *self._integers(1))  # a simulation needs no report
+            pipeline_folder.write(design, place, *self._integers(1))  # a simulation needs no report
             streams = SIMULATORS[simulator](place, values, stalls, seed)
         integers = words.results_of(design.datapath, design.outputs, streams.values)
         numbers = floats(design.datapath, integers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,10 @@ from featherlane.accelerators.organise.pass_graph import SHARES, function_datapa
 from featherlane.api.model import Model
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
-from featherlane.backends.fpga.netlist import constant_integer
 from featherlane.backends.fpga.network import words
-from featherlane.backends.fpga.network.structure import Entry, Network
+from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.simulation.simulate import Streams
+from featherlane.backends.fpga.words import outputs_of
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_shapes
@@ -121,61 +121,59 @@ class TaskWords:
 
     def expected(self, batch: Batch) -> list[dict[str, np.ndarray]]:
         """The results of the circuit for tasks, as integers by name, by the golden model."""
-        results_of: list[dict[str, np.ndarray]] = [{} for _ in batch.names]
-        for name, rows in batch.rows.items():
-            results = self.evaluator(name)(batch.integers[name]).integers
-            for position, n in enumerate(rows):
-                results_of[n] = {output: x[position] for output, x in results.items()}
-        return results_of
+        results: list[dict[str, np.ndarray]] = [{} for _ in batch.names]
+        for name, outputs in self._results(batch).items():
+            for n, of_task in zip(batch.rows[name], _by_task(outputs), strict=True):
+                results[n] = of_task
+        return results
+
+    def _results(self, batch: Batch) -> dict[str, dict[str, np.ndarray]]:
+        """The results of the golden model by function, as integers (tasks, *shape) by name."""
+        return {name: self.evaluator(name)(x).integers for name, x in batch.integers.items()}
 
     def wanted(self, batch: Batch) -> np.ndarray:
         """The words of results as bytes, a row for each task, by the golden model."""
-        plan = words.layout(self.network).results
-        values: list[dict[Entry, int]] = []
-        for name, outputs in zip(batch.names, self.expected(batch), strict=True):
-            outputs_of = SHARES[name].outputs
-            flat = {key: x.ravel() for key, x in outputs.items()}
-            entries = [place.entry for place in plan[name]]
-            values.append({(key, n): int(flat[outputs_of.get(key, key)][n]) for key, n in entries})
-        return words.packed_results(self.network, batch.names, self.tags(len(values)), values)
+        in_pass = {
+            name: {SHARES[name].of_pass[output]: x for output, x in outputs.items()}
+            for name, outputs in self._results(batch).items()
+        }
+        tags = self.tags(len(batch.names))
+        return words.packed(self.network, batch.names, tags, in_pass, results=True)
 
     def run(self, batch: Batch, streams: Streams) -> TaskRun:
         """The results of a simulation by task: those of one function come in order. Raises
         CompileError for a tag that is not the task's.
         """
         count, tags = len(batch.names), self.tags(len(batch.names))
-        waiting = {name: iter(rows) for name, rows in batch.rows.items()}
-        by_code = {code: name for name, code in self.network.codes.items()}
         outputs: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
         results: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
         emitted = np.zeros(count, np.int64)
-        came = words.unpacked(self.network, streams.words)
-        for word, cycle in zip(came, streams.emitted, strict=True):
-            name = by_code[word.code]
-            n = next(waiting[name])
-            if tags[n] != word.tag:
-                raise CompileError(f"task {n} ({name}) has tag {tags[n]}, its result {word.tag}")
-            outputs[n], emitted[n] = self._outputs(name, word.values), cycle
-            results[n] = floats(self.evaluator(name).datapath, outputs[n])
+        for name, came in words.unpacked(self.network, streams.words).items():
+            rows = batch.rows.get(name, [])
+            for n, tag in zip(rows, came.tags, strict=True):
+                if tags[n] != tag:
+                    raise CompileError(f"task {n} ({name}) has tag {tags[n]}, its result {tag}")
+            datapath, emitted[rows] = self.evaluator(name).datapath, streams.emitted[came.rows]
+            integers = outputs_of(datapath, self._nodes(name), came.values)
+            numbers = floats(datapath, integers)
+            for n, *of_task in zip(rows, _by_task(integers), _by_task(numbers), strict=True):
+                outputs[n], results[n] = of_task
         return TaskRun(tuple(outputs), tuple(results), streams.accepted, emitted)
 
-    def _outputs(self, name: str, values: Mapping[Entry, int]) -> dict[str, np.ndarray]:
-        """The integers of a function's outputs, from those of the entries in a word: of equal
-        entries the first one is there, of constants none.
-        """
-        datapath = self.evaluator(name).datapath
-        graph, of_pass = datapath.graph, SHARES[name].of_pass
-        arrays = {}
-        for output, (shape, nodes) in graph.outputs.items():
-            key = of_pass[output]
-            entries = [
-                constant_integer(datapath, k)
-                if graph.op[k] == "constant"
-                else values[key, nodes.index(k)]
-                for k in nodes
-            ]
-            arrays[output] = np.array(entries, np.int64).reshape(shape)
-        return arrays
+    def _nodes(self, function: str) -> list[int]:
+        """The node of a function's datapath of each number in a word of its results."""
+        graph, share = self.evaluator(function).datapath.graph, SHARES[function]
+        entries = [place.entry for place in words.layout(self.network).results[function]]
+        return [
+            graph.outputs[share.outputs.get(name, name)].nodes[position]
+            for name, position in entries
+        ]
+
+
+def _by_task(arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the arrays of each task, from arrays (tasks, *shape) by name."""
+    for rows in zip(*arrays.values(), strict=True):
+        yield dict(zip(arrays, rows, strict=True))
 
 
 # Arguments

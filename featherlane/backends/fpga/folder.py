@@ -8,16 +8,10 @@ import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from featherlane.backends.fpga import words
-from featherlane.backends.fpga.netlist import Field, constant_integer
-from featherlane.backends.fpga.report import facts, report
-from featherlane.backends.fpga.simulation.bench import bench
-from featherlane.backends.fpga.stream import bits
-from featherlane.backends.fpga.verilog import Design
+from featherlane.backends.fpga.module import Module
 from featherlane.errors import shown
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
@@ -39,24 +33,44 @@ FREQUENCY PORT "clock" {frequency:.3f} MHZ;
 }
 
 
-def write(
-    design: Design,
-    folder: str | Path,
-    inputs: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    further: Mapping[str, Any] | None = None,
-    constraints: str = "xdc",
-) -> list[Path]:
-    """Writes a design with the vectors of some states, and returns the files.
+class FolderContents(NamedTuple):
+    """The folder of a design between two streams, a pipeline or a network.
 
-    inputs, outputs: integers (states, *shape) by name; further: what the report says besides, as
-    ranges and errors; constraints: their kind. `iverilog -g2012 *.sv` in the folder makes a
-    simulation of them. Sources of an earlier design of this name are removed. Raises ValueError for
-    a folder with another one, whose sources would be simulated too, and for one that cannot be
-    written to.
+    clock: nanoseconds; bench: the test bench; tasks, results: its vectors, a row of bytes for each
+    word; bits: of a word of either; streams: the facts that a program needs to drive the streams;
+    further: the texts of other files.
     """
-    texts = files(design, inputs, outputs, further or {}, constraints)
-    return write_files(texts, folder, design.name)
+
+    name: str
+    sources: Mapping[str, str]
+    clock: float
+    bench: Module
+    tasks: words.Array
+    results: words.Array
+    bits: tuple[int, int]
+    streams: Mapping[str, Any]
+    further: Mapping[str, str]
+
+
+def write(
+    contents: FolderContents, folder: str | Path, facts: Mapping[str, Any], constraints: str
+) -> list[Path]:
+    """Writes the folder of a design, and returns the files. facts: the report; constraints: their
+    kind. `iverilog -g2012 *.sv` in the folder makes a simulation. Errors as of `write_files`.
+    """
+    name, clock, (of_tasks, of_results) = contents.name, contents.clock, contents.bits
+    texts = {
+        **contents.sources,
+        f"{name}_bench.sv": contents.bench.text,
+        VECTORS: words.hexadecimal(contents.tasks, of_tasks),
+        WANTED: words.hexadecimal(contents.results, of_results),
+        f"{name}.{constraints}": CONSTRAINTS[constraints].format(
+            name=name, clock=clock, frequency=1e3 / clock
+        ),
+        FACTS: json.dumps({**contents.streams, "report": facts}, indent=1) + "\n",
+        **contents.further,
+    }
+    return write_files(texts, folder, name)
 
 
 def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> list[Path]:
@@ -103,86 +117,3 @@ def _sources(folder: Path, name: str) -> list[Path]:
         reason = "each design needs a folder of its own, because all sources there are simulated"
         raise ValueError(f"folder {str(folder)!r} holds {others[0]} of another design: {reason}")
     return present
-
-
-def files(
-    design: Design,
-    inputs: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    further: Mapping[str, Any],
-    constraints: str,
-) -> dict[str, str]:
-    """The text of each file."""
-    integers = words.given_values(design.datapath, design.inputs, inputs)
-    wanted = words.result_values(design.datapath, design.outputs, outputs)
-    states = len(integers)
-    cycles = design.latency + (states + design.depth) * design.interval + 100
-    simulated = bench(
-        design.name,
-        design.input_bits,
-        design.output_bits,
-        states,
-        SLOWEST * cycles,
-        design.latency + 2 * design.interval,
-        design.pipeline.clock,
-    )
-    known = {**facts(design), **further}
-    return {
-        **design.sources,
-        f"{design.name}_bench.sv": simulated.text,
-        VECTORS: _digits(integers, design.inputs),
-        WANTED: _digits(wanted, design.outputs),
-        f"{design.name}.{constraints}": CONSTRAINTS[constraints].format(
-            name=design.name, clock=design.pipeline.clock, frequency=1e3 / design.pipeline.clock
-        ),
-        "constants.json": json.dumps(constants(design), indent=1) + "\n",
-        FACTS: json.dumps({**stream_facts(design), "report": known}, indent=1) + "\n",
-        "report.txt": report(known),
-    }
-
-
-def _digits(values: np.ndarray, fields: list[Field]) -> str:
-    return words.hexadecimal(words.packed(values, words.places(fields)), bits(fields))
-
-
-def constants(design: Design) -> list[dict[str, Any]]:
-    """Each constant: the number, its integer and its format."""
-    rows = []
-    for k in design.datapath.graph.nodes_of("constant"):
-        to = design.datapath.formats[k]
-        if to is not None:
-            value = design.datapath.graph.number(k)
-            x = constant_integer(design.datapath, k)
-            rows.append(
-                {"node": k, "value": value, "integer": x, "width": to[0], "fraction": to[1]}
-            )
-    return rows
-
-
-def stream_facts(design: Design) -> dict[str, Any]:
-    """The facts that a program needs to simulate the folder, or to drive the streams."""
-    graph = design.datapath.graph
-    where: dict[int, list[list[Any]]] = {}
-    for name, out in graph.outputs.items():
-        for n, k in enumerate(out.nodes):
-            where.setdefault(k, []).append([name, n])
-    return {
-        "name": design.name,
-        "interval": design.interval,
-        "latency": design.latency,
-        "depth": design.depth,
-        "clock_ns": design.pipeline.clock,
-        "inputs": [_field(design, f, [list(graph.value[f.node])]) for f in design.inputs],
-        "outputs": [_field(design, f, where[f.node]) for f in design.outputs],
-        "fixed_outputs": [
-            {"entries": entries, "value": graph.number(k)}
-            for k, entries in where.items()
-            if graph.op[k] == "constant"
-        ],
-    }
-
-
-def _field(design: Design, field: Field, entries: list[list[Any]]) -> dict[str, Any]:
-    """A field of a word. entries: name of an array and position in it."""
-    width, fraction = design.datapath.format(field.node)
-    return {"entries": entries, "offset": field.offset, "width": width, "fraction": fraction}

@@ -9,8 +9,10 @@ import numpy as np
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.netlist import Field, constant_integer
+from featherlane.program.graph import Graph
 
 Array = Any
+Entry = tuple[str, int]  # the name of an input or output, and the position in it
 
 
 def packed(values: Array, fields: Sequence[tuple[int, int]]) -> Array:
@@ -56,43 +58,52 @@ def places(fields: Sequence[Field]) -> list[tuple[int, int]]:
     return [(field.signal.width, field.offset) for field in fields]
 
 
+def entries_of(graph: Graph) -> dict[int, list[Entry]]:
+    """The entries of outputs that each node is, several of a symmetric matrix, say."""
+    entries: dict[int, list[Entry]] = {}
+    for name, out in graph.outputs.items():
+        for position, k in enumerate(out.nodes):
+            entries.setdefault(k, []).append((name, position))
+    return entries
+
+
+def gathered(entries: Sequence[Entry], arrays: Mapping[str, Array]) -> Array:
+    """The integers of entries (tasks, entries), from arrays (tasks, *shape) by name."""
+    tasks = max((len(x) for x in arrays.values()), default=1)
+    rows = {name: np.asarray(x).reshape(tasks, -1) for name, x in arrays.items()}
+    columns = [rows[name][:, position] for name, position in entries]
+    return np.stack(columns, axis=1) if columns else np.zeros((tasks, 0), np.int64)
+
+
 def given_values(datapath: Datapath, fields: Sequence[Field], inputs: Mapping[str, Array]) -> Array:
     """The values of the fields of inputs, from integers (states, *shape) by name."""
-    columns = []
-    for field in fields:
-        name, position = datapath.graph.value[field.node]
-        x = np.asarray(inputs[name])
-        columns.append(x.reshape(len(x), -1)[:, position])
-    states = max((len(x) for x in inputs.values()), default=1)
-    return np.stack(columns, axis=1) if columns else np.zeros((states, 0), np.int64)
-
-
-def results_of(datapath: Datapath, fields: Sequence[Field], values: Array) -> dict[str, Array]:
-    """The outputs as integers (states, *shape) by name, from the fields of results."""
-    column = {field.node: values[:, n] for n, field in enumerate(fields)}
-    outputs = {}
-    for name, (shape, nodes) in datapath.graph.outputs.items():
-        entries = [
-            column[k] if k in column else np.full(len(values), constant_integer(datapath, k))
-            for k in nodes
-        ]
-        flat = np.stack(entries, axis=1) if entries else np.zeros((len(values), 0), np.int64)
-        outputs[name] = flat.reshape(len(values), *shape)
-    return outputs
+    return gathered([datapath.graph.value[field.node] for field in fields], inputs)
 
 
 def result_values(
     datapath: Datapath, fields: Sequence[Field], outputs: Mapping[str, Array]
 ) -> Array:
     """The values of the fields of results, from integers (states, *shape) by name."""
-    place = {
-        k: (name, n)
-        for name, out in datapath.graph.outputs.items()
-        for n, k in enumerate(out.nodes)
-    }
-    columns = []
-    for field in fields:
-        name, n = place[field.node]
-        x = np.asarray(outputs[name])
-        columns.append(x.reshape(len(x), -1)[:, n])
-    return np.stack(columns, axis=1)
+    entries = entries_of(datapath.graph)
+    return gathered([entries[field.node][0] for field in fields], outputs)
+
+
+def results_of(datapath: Datapath, fields: Sequence[Field], values: Array) -> dict[str, Array]:
+    """The outputs as integers (states, *shape) by name, from the fields of results."""
+    return outputs_of(datapath, [field.node for field in fields], values)
+
+
+def outputs_of(datapath: Datapath, nodes: Sequence[int], values: Array) -> dict[str, Array]:
+    """The outputs as integers (tasks, *shape) by name, from the values (tasks, nodes) of some
+    nodes; the other ones are constants.
+    """
+    column = {k: values[:, n] for n, k in enumerate(nodes)}
+    outputs = {}
+    for name, (shape, entries) in datapath.graph.outputs.items():
+        columns = [
+            column[k] if k in column else np.full(len(values), constant_integer(datapath, k))
+            for k in entries
+        ]
+        flat = np.stack(columns, axis=1) if columns else np.zeros((len(values), 0), np.int64)
+        outputs[name] = flat.reshape(len(values), *shape)
+    return outputs

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.verilog import Design, check_name
+from featherlane.backends.fpga.words import Entry, entries_of
 from featherlane.errors import CompileError
 
 TAG = "tag"  # a number that comes with a task and leaves with its result, set by the driver
@@ -133,23 +134,20 @@ def _check_bits(name: str, fields: list[WordField]) -> None:
 def core_of(design: Design) -> StreamCore:
     """A pipeline as a module between streams."""
     graph = design.datapath.graph
-    where: dict[int, list[tuple[str, int]]] = {}
-    for name, out in graph.outputs.items():
-        for n, k in enumerate(out.nodes):
-            where.setdefault(k, []).append((name, n))
+    entries_at = entries_of(graph)
 
-    def word_field(field: Field, entries: list[tuple[str, int]]) -> WordField:
+    def word_field(field: Field, entries: list[Entry]) -> WordField:
         width, fraction = design.datapath.format(field.node)
         return WordField(tuple(entries), field.offset, width, fraction)
 
     constants = tuple(
         KnownEntry(*entry, constant_integer(design.datapath, k) * design.datapath.format(k).step)
-        for k, entries in where.items()
+        for k, entries in entries_at.items()
         if graph.op[k] == "constant"
         for entry in entries
     )
     tasks = tuple(word_field(f, [graph.value[f.node]]) for f in design.inputs)
-    results = tuple(word_field(f, where[f.node]) for f in design.outputs)
+    results = tuple(word_field(f, entries_at[f.node]) for f in design.outputs)
     shapes = {name: out.shape for name, out in graph.outputs.items()}
     return StreamCore(
         design.name,

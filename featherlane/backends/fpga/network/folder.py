@@ -1,23 +1,12 @@
-"""The folder of a network as its users get it: sources, a test bench with tasks, constraints, and
-what a program that makes its words must know.
-"""
+"""The folder of a network: words of tasks, and the facts that a program needs to make them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from featherlane.backends.fpga import words as plain
-from featherlane.backends.fpga.folder import (
-    CONSTRAINTS,
-    FACTS,
-    SLOWEST,
-    VECTORS,
-    WANTED,
-    write_files,
-)
+from featherlane.backends.fpga import folder
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Network
@@ -30,28 +19,27 @@ Array = Any
 
 def write(
     circuit: Circuit,
-    folder: str | Path,
+    path: str | Path,
     tasks: tuple[Array, Array],
     facts: Mapping[str, Any],
     constraints: str = "xdc",
 ) -> list[Path]:
     """Writes a network with tasks, and returns the files. tasks: the words of inputs and of
     results, a row for each task, whose tag is its number; facts: the report. Errors as of
-    `folder.write` of a design.
+    `folder.write_files`.
     """
-    network, (inputs, wanted) = circuit.network, tasks
-    plan = words.layout(network)
-    texts = {
-        **circuit.sources,
-        f"{network.name}_bench.sv": _bench(network, len(inputs)).text,
-        VECTORS: plain.hexadecimal(inputs, plan.input_bits),
-        WANTED: plain.hexadecimal(wanted, plan.result_bits),
-        f"{network.name}.{constraints}": CONSTRAINTS[constraints].format(
-            name=network.name, clock=network.clock, frequency=1e3 / network.clock
-        ),
-        FACTS: json.dumps({**stream_facts(network), "report": facts}, indent=1) + "\n",
-    }
-    return write_files(texts, folder, network.name)
+    network, plan = circuit.network, words.layout(circuit.network)
+    contents = folder.FolderContents(
+        network.name,
+        circuit.sources,
+        network.clock,
+        _bench(network, len(tasks[0])),
+        *tasks,
+        (plan.input_bits, plan.result_bits),
+        stream_facts(network),
+        {},
+    )
+    return folder.write(contents, path, facts, constraints)
 
 
 def simulated(circuit: Circuit) -> Folder:
@@ -78,7 +66,7 @@ def _bench(network: Network, tasks: int) -> Module:
         plan.input_bits,
         plan.result_bits,
         tasks,
-        SLOWEST * cycles,
+        folder.SLOWEST * cycles,
         _cycles(network),
         network.clock,
         f"out_data[{first + bits - 1}:{first}]",

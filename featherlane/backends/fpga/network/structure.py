@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.verilog import Design
+from featherlane.backends.fpga.words import Entry
 from featherlane.errors import CompileError
 
 DECODE, ENCODE = "decode", "encode"  # the ends of the network: where tasks come in, and go out
-Entry = tuple[str, int]  # the name of an array and a position in it, in C order
 
 
 class Value(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.fpga import words
-from featherlane.backends.fpga.network.structure import DECODE, Channel, Entry, Network, Value
+from featherlane.backends.fpga.network.structure import DECODE, Channel, Network, Value
+from featherlane.backends.fpga.words import Entry
 
 Array = Any
 
@@ -109,81 +110,49 @@ def packed(
     functions: Sequence[str],
     tags: Array,
     values: Mapping[str, Mapping[str, Array]],
+    results: bool = False,
 ) -> Array:
-    """Words of inputs as bytes, a row for each task. functions: of each task; values: by function,
-    the integers of its inputs (tasks of the function, *shape) by name, in the order of the tasks;
-    numbers of a word that are of other inputs are 0.
+    """Words as bytes, a row for each task. functions: of each task; values: by function, the
+    integers of its inputs (tasks of the function, *shape) by name, in the order of the tasks;
+    results: whether they are words of results. Numbers of a word that no value has are 0.
     """
     plan, named = layout(network), np.array(functions)
-    columns: dict[str, dict[Entry, Array]] = {}
-    for name in values:
-        flat = {
-            key: np.asarray(x).reshape(np.sum(named == name), -1) for key, x in values[name].items()
-        }
-        columns[name] = {
-            place.entry: flat[place.entry[0]][:, place.entry[1]]
-            for place in plan.inputs[name]
-            if place.entry[0] in flat
-        }
-    return _words(network, named, tags, plan.inputs, columns, plan.input_bits)
-
-
-def packed_results(
-    network: Network, functions: Sequence[str], tags: Array, values: Sequence[Mapping[Entry, int]]
-) -> Array:
-    """Words of results as bytes, a row for each task. values: of each task, by entry."""
-    plan, named = layout(network), np.array(functions)
-    columns: dict[str, dict[Entry, Array]] = {}
-    for name in {*functions}:
-        rows = [x for x, function in zip(values, functions, strict=True) if function == name]
-        columns[name] = {
-            place.entry: np.array([x[place.entry] for x in rows]) for place in plan.results[name]
-        }
-    return _words(network, named, tags, plan.results, columns, plan.result_bits)
-
-
-def _words(
-    network: Network,
-    functions: Array,
-    tags: Array,
-    plan: Mapping[str, Sequence[WordEntry]],
-    columns: Mapping[str, Mapping[Entry, Array]],
-    bits: int,
-) -> Array:
-    packed_words = np.zeros((len(functions), -(-bits // 32) * 4), np.uint8)
-    code, tag = layout(network)[:2]
-    for name, values in columns.items():
-        rows = np.flatnonzero(functions == name)
-        places = [place for place in plan[name] if place.entry in values]
-        numbers = [np.full(len(rows), network.codes[name]), np.asarray(tags)[rows]]
-        numbers += [values[place.entry] for place in places]
-        fields = [code[::-1], tag[::-1], *[(p.width, p.offset) for p in places]]
-        part = words.packed(np.stack(numbers, axis=1), fields)
+    places_of, bits = (
+        (plan.results, plan.result_bits) if results else (plan.inputs, plan.input_bits)
+    )
+    packed_words = np.zeros((len(named), -(-bits // 32) * 4), np.uint8)
+    for name, arrays in values.items():
+        rows = np.flatnonzero(named == name)
+        places = [place for place in places_of[name] if place.entry[0] in arrays]
+        head = [np.full(len(rows), network.codes[name]), np.asarray(tags)[rows]]
+        numbers = words.gathered([place.entry for place in places], arrays)
+        fields = [plan.code[::-1], plan.tag[::-1], *[(p.width, p.offset) for p in places]]
+        part = words.packed(np.column_stack([*head, numbers]), fields)
         packed_words[rows, : part.shape[1]] = part
     return packed_words
 
 
 class Unpacked(NamedTuple):
-    """A word of results: the code of the function and the tag. values: its numbers, by entry."""
+    """The words of results of a function: their rows among all words, their tags, and the values
+    of their entries (tasks, entries).
+    """
 
-    code: int
-    tag: int
-    values: dict[Entry, int]
+    rows: Array
+    tags: Array
+    values: Array
 
 
-def unpacked(network: Network, results: Array) -> list[Unpacked]:
-    """The words of results, in the order in which they came."""
+def unpacked(network: Network, results: Array) -> dict[str, Unpacked]:
+    """The words of results by function."""
     plan = layout(network)
     head = words.unpacked(results, [(sum(plan.tag) + 1, 0)])[:, 0] & (1 << sum(plan.tag)) - 1
     codes, tags = head & (1 << network.code_bits) - 1, head >> network.code_bits
-    tasks: list[Unpacked | None] = [None] * len(results)
+    unpacked_words = {}
     for name, places in plan.results.items():
         rows = np.flatnonzero(codes == network.codes[name])
-        columns = words.unpacked(results[rows], [(p.width, p.offset) for p in places])
-        for n, row in zip(rows, columns.tolist(), strict=True):
-            numbers = dict(zip((p.entry for p in places), row, strict=True))
-            tasks[n] = Unpacked(int(codes[n]), int(tags[n]), numbers)
-    return [word for word in tasks if word is not None]
+        values = words.unpacked(results[rows], [(p.width, p.offset) for p in places])
+        unpacked_words[name] = Unpacked(rows, tags[rows], values)
+    return unpacked_words
 
 
 def moved(network: Network) -> dict[str, tuple[int, int]]:
