@@ -11,8 +11,8 @@ import featherlane as fl
 from featherlane.backends.reference import evaluate
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
-from featherlane.program.analysis.counts import of_graph
 from featherlane.program.analysis.modules import modules_of
+from featherlane.program.cost import kinds_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.passes.balance import balanced
 from featherlane.program.passes.outline import outline
@@ -41,7 +41,7 @@ def test_a_chain_becomes_a_tree(terms):
     graph = traced(lambda x: [sum(x[k] for k in range(1, terms)) - x[0]], terms)
     new = balanced(graph, D0)
     assert depth(new, D0) == int(np.ceil(np.log2(terms)))
-    assert of_graph(new)["add"] == terms - 1
+    assert kinds_of(new)["add"] == terms - 1
 
 
 def test_late_operands_come_last():
@@ -67,7 +67,7 @@ def test_results_that_others_read_stay():
         return [shared, shared + x[3] + x[4]]
 
     new = balanced(traced(function, 5), D0)
-    assert of_graph(new)["add"] == 4
+    assert kinds_of(new)["add"] == 4
     first, second = new.outputs["y"].nodes
     assert first in new.args[second]
 
@@ -89,7 +89,7 @@ def test_random_graphs_keep_their_values(seed, size):
     scale = 1 + np.abs(evaluate(graph, x)["y"]).max()
     assert_allclose(evaluate(new, x)["y"], evaluate(graph, x)["y"], rtol=0, atol=1e-9 * scale)
     assert len(new) == sum(new.live())
-    assert of_graph(new)["add"] <= of_graph(graph)["add"]
+    assert kinds_of(new)["add"] <= kinds_of(graph)["add"]
 
 
 def test_a_partial_sum_belongs_to_the_call_that_has_its_operands():
@@ -99,7 +99,7 @@ def test_a_partial_sum_belongs_to_the_call_that_has_its_operands():
 
     new = balanced(traced(function, 4), D0)
     one, two = modules_of(outline(new))
-    assert (of_graph(one.graph)["add"], of_graph(two.graph)["add"]) == (1, 1)
+    assert (kinds_of(one.graph)["add"], kinds_of(two.graph)["add"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_functions_of_robots(states, name, root, function):
     model = fl.load(name, root=root)
     graph = dynamics_graph(model, Variant(function))
     new = balanced(graph, D1)
-    assert of_graph(new)["mul"] == of_graph(graph)["mul"]
-    assert of_graph(new)["add"] <= of_graph(graph)["add"]
-    assert of_graph(new)["sign"] <= of_graph(graph)["sign"]
+    assert kinds_of(new)["mul"] == kinds_of(graph)["mul"]
+    assert kinds_of(new)["add"] <= kinds_of(graph)["add"]
+    assert kinds_of(new)["sign"] <= kinds_of(graph)["sign"]
     modules = modules_of(outline(new))
-    assert sum(module.multiplications for module in modules) == of_graph(graph)["mul"]
+    assert sum(module.multiplications for module in modules) == kinds_of(graph)["mul"]
     given = states(model, function, 5)
     expected = evaluate(graph, given)
     for name, value in evaluate(new, given).items():

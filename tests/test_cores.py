@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from featherlane.backends import control_groups, cores
+from featherlane.backends import cores
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def system(tmp_path, monkeypatch):
     """system(threads, files): a Linux where this process may use so many hardware threads, two on
     each core, and where these files are.
     """
-    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
+    monkeypatch.setattr(cores, "ROOT", tmp_path)
 
     def made(threads, files):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(threads)), raising=False)

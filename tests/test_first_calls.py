@@ -42,7 +42,7 @@ def ir():
 @pytest.fixture(scope="module")
 def image(ir):
     """Its code, made by this process alone."""
-    return pieces.joined([targets.machine_code(x, targets.host()) for x in pieces.cut(ir)])
+    return jit.joined([targets.machine_code(x, targets.host()) for x in pieces.cut(ir)])
 
 
 @pytest.fixture
@@ -96,8 +96,8 @@ def test_pieces_give_the_bits_of_the_whole(ir, image):
     assert len(cut) > 2
     assert len(cut[0]) < len(ir) / 2
     whole = targets.machine_code(ir, targets.host())
-    assert [*pieces.parted(whole)] == [whole]
-    assert pieces.joined([*pieces.parted(image)]) == image
+    assert [*jit.parted(whole)] == [whole]
+    assert jit.joined([*jit.parted(image)]) == image
     np.testing.assert_array_equal(results(image)[0], results(whole)[0])
 
 

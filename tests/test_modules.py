@@ -19,8 +19,8 @@ from featherlane.backends.reference import evaluate
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
-from featherlane.program.analysis.counts import of_graph, of_program
 from featherlane.program.analysis.modules import Submodule, classes, modules_of
+from featherlane.program.cost import kinds_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.lower import lower
 from featherlane.program.passes.inline import flat
@@ -75,7 +75,7 @@ def test_modules_do_what_the_flat_graph_does(name, root, function):
     """No operation is there twice, each module has its joint as tag, and none waits for itself."""
     graph, program = outlined(name, root, function)
     verify_program(program)
-    assert work(of_program(program)) == work(of_graph(graph))
+    assert work(program.kinds) == work(kinds_of(graph))
     assert set(program.main.op) <= {"input", "constant", "call", "result"}
     for module in modules_of(program):
         assert 0 <= module.tag.joint < tree_of(model(name, root)).nbodies
@@ -140,8 +140,8 @@ def test_a_node_belongs_to_the_call_that_computed_it_first():
     verify_program(program)
     first, second = modules_of(program)
     assert (str(first.tag), str(second.tag)) == ("Af1", "Af2")
-    assert work(of_graph(first.graph)) == {"mul": 1, "select": 2}
-    assert work(of_graph(second.graph)) == {"add": 2, "select": 2}  # with its own condition
+    assert work(kinds_of(first.graph)) == {"mul": 1, "select": 2}
+    assert work(kinds_of(second.graph)) == {"add": 2, "select": 2}  # with its own condition
     assert set(first.results) < set(second.operands)
     graph = simplify(trace(two_calls, {"x": 4}))
     x = {"x": np.random.default_rng(0).normal(size=(5, 4))}

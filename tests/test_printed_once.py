@@ -15,8 +15,6 @@ ESCAPES = {
 }  # fmt: skip
 EXCEPTIONS = {
     "backends/c/names.py: comment",  # what would end a comment
-    # LLVM IR is the same for all processors; each gets the branches that its code generator keeps
-    "backends/llvm/targets.py: _unmergeable",
 }
 
 

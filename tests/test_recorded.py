@@ -15,7 +15,7 @@ from featherlane.backends.reference import evaluate
 from featherlane.functions.table import REFERENCES, TABLE, Variant
 from featherlane.functions.tracing import _runs
 from featherlane.functions.variants import input_shapes
-from featherlane.program.analysis.counts import of_graph, slots
+from featherlane.program.cost import kinds_of, slots
 from featherlane.program.op import ARITHMETIC
 from featherlane.program.passes.fma import fuse
 from featherlane.program.passes.inline import flat
@@ -113,7 +113,7 @@ def same(graph, wanted, values):
     """
     assert graph.cost().kinds == wanted.cost().kinds
     assert graph.cost().depth == wanted.cost().depth
-    assert slots(of_graph(fuse(graph))) == slots(of_graph(fuse(wanted)))
+    assert slots(kinds_of(fuse(graph))) == slots(kinds_of(fuse(wanted)))
     found, wanted = evaluate(graph, values), evaluate(wanted, values)
     for name, x in wanted.items():
         assert_array_equal(found[name], x)

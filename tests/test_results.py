@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
-from featherlane.backends import control_groups
+from featherlane.backends import cores
 from featherlane.backends.cpu import results
 from featherlane.backends.cpu.strides import LINE, SMALL
 
@@ -300,7 +300,7 @@ def test_results_that_outlive_the_modules():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 def test_the_memory_of_a_container(tmp_path, monkeypatch):
-    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
+    monkeypatch.setattr(cores, "ROOT", tmp_path)
     monkeypatch.setattr(results, "_physical", lambda: 10**12)
     monkeypatch.setattr(results, "_address_space", lambda: results.UNKNOWN)
     assert results.memory() == 10**12

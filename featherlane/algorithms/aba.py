@@ -8,6 +8,7 @@ from typing import NamedTuple
 from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
+    ground_acceleration,
     joint_coordinates,
     joint_entries,
     link_motion,
@@ -153,11 +154,6 @@ def ground_bias(velocity: Vector) -> Bias:
 def parent_bias(w: Vector) -> Bias:
     """Returns, of a parent with angular velocity w, the bias that `carried_bias` reads."""
     return Bias(w, rigid_acceleration(w, ZERO3), ZERO6)
-
-
-def ground_acceleration(gravity: Vector, acceleration: Vector = ZERO6) -> Vector:
-    """Returns the ground's acceleration less gravity, which gives all bodies their weight."""
-    return acceleration - spatial(ZERO3, gravity)
 
 
 def aba(

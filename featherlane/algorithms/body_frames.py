@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from featherlane.algorithms.aba import ground_acceleration
 from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     add_force,
+    ground_acceleration,
     joint_entries,
     joint_state,
     link_motion,

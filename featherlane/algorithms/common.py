@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from featherlane.algorithms.turned_armature import turning_torques
-from featherlane.robot.spatial import ZERO6, Matrix, Transform, Vector
+from featherlane.robot.spatial import ZERO3, ZERO6, Matrix, Transform, Vector, spatial
 from featherlane.robot.tree import Link, Tree
 from featherlane.scalar import Scalar, sqrt
 
@@ -116,3 +116,8 @@ def resistance_secant_slope(tree: Tree, v: Scalars) -> list[Scalar]:
 
 def no_wrenches(model: Tree) -> list[Vector]:
     return [ZERO6] * model.nbodies
+
+
+def ground_acceleration(gravity: Vector, acceleration: Vector = ZERO6) -> Vector:
+    """Returns the ground's acceleration less gravity, which gives all bodies their weight."""
+    return acceleration - spatial(ZERO3, gravity)

@@ -21,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from featherlane.algorithms.aba import ground_acceleration
 from featherlane.algorithms.common import (
     Scalars,
     Wrenches,
     add_force,
+    ground_acceleration,
     joint_entries,
     joint_state,
     link_motion,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from featherlane.algorithms.common import Scalars, resistance_secant, resistance_secant_slope
 from featherlane.algorithms.forward_derivatives import forward_dynamics_and_derivatives
 from featherlane.algorithms.mminv import Rows
-from featherlane.algorithms.stops import ImplicitStop
+from featherlane.algorithms.springs import ImplicitStop
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, is_zero
 

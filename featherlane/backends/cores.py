@@ -1,5 +1,5 @@
 """The number of cores that this process may compute on: by affinity, without hyper-threads, and by
-the time quotas of its control groups.
+the time quotas of its control groups, which limit its memory, too.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from featherlane.backends import control_groups
-from featherlane.backends.control_groups import text
+ROOT = Path("/")  # the root of the system's files; tests set another one
 
 
 @cache
@@ -29,7 +28,7 @@ def _of_linux() -> int:
     except AttributeError:  # another POSIX system
         return os.cpu_count() or 1
     siblings = set()
-    system = control_groups.ROOT / "sys/devices/system/cpu"
+    system = ROOT / "sys/devices/system/cpu"
     for thread in allowed:
         path = system / f"cpu{thread}/topology/thread_siblings_list"
         siblings.add(path.read_text().strip() if path.exists() else str(thread))
@@ -38,7 +37,7 @@ def _of_linux() -> int:
 
 def _quotas() -> Iterator[int]:
     """The whole cores whose time each control group grants."""
-    for folder in control_groups.folders("cpu"):
+    for folder in control_groups("cpu"):
         for quota, period in (_quota_v2(folder), _quota_v1(folder)):
             if quota > 0 and period > 0:
                 yield quota // period
@@ -46,12 +45,12 @@ def _quotas() -> Iterator[int]:
 
 def _quota_v2(folder: Path) -> tuple[int, int]:
     """The quota and the period in microseconds, both 0 without a limit."""
-    words = text(folder / "cpu.max").split()
+    words = system_text(folder / "cpu.max").split()
     return (int(words[0]), int(words[1])) if len(words) == 2 and words[0].isdecimal() else (0, 0)
 
 
 def _quota_v1(folder: Path) -> tuple[int, int]:
-    words = [text(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
+    words = [system_text(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period")]
     return (int(words[0]), int(words[1])) if all(word.isdecimal() for word in words) else (0, 0)
 
 
@@ -96,3 +95,37 @@ def _core_masks(records: bytes) -> list[int]:
         if int.from_bytes(relation, sys.byteorder) == 0:
             masks.append(int.from_bytes(mask, sys.byteorder))
     return masks
+
+
+# Control groups of Linux
+
+
+def control_groups(controller: str) -> Iterator[Path]:
+    """The folders of the control groups of this process and their ancestors, in both versions of
+    control groups, that may have limits of a controller ("cpu", "memory").
+    """
+    for mount, group in _groups(controller):
+        yield from (mount / part for part in (group, *group.parents))
+        yield mount
+
+
+def _groups(controller: str) -> Iterator[tuple[Path, Path]]:
+    """Yields each mount of control groups and the group of this process in it. In a container the
+    group may be a path of the host, which does not exist there: then the mount itself counts.
+    """
+    for line in system_text(ROOT / "proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        group = Path(path.lstrip("/"))
+        if number == "0":
+            yield ROOT / "sys/fs/cgroup", group
+        elif controller in controllers.split(","):
+            for name in (controllers, controller):
+                yield ROOT / "sys/fs/cgroup" / name, group
+
+
+def system_text(path: Path) -> str:
+    """The contents of a file of the system, nothing if it cannot be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

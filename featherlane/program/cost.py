@@ -1,8 +1,9 @@
-"""Operations, depth and live values of a graph, in all and by stage."""
+"""Operations by kind, depth and live values of a graph, in all and by stage."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Protocol
@@ -10,7 +11,9 @@ from typing import Any, Protocol
 from featherlane.program.op import OPS
 
 FREE = {"data", "sign"}  # kinds without an instruction: they add nothing to the depth
+SLOTS = ("add", "mul", "fma", "div", "sqrt")  # the kinds of operation that take a slot
 LEAVES = {"input", "constant"}  # these are in memory: they take no register while they wait
+Kinds = Counter[str]  # operations by kind
 
 
 class Counted(Protocol):
@@ -91,3 +94,20 @@ def _most_live(graph: Counted, needed: list[bool]) -> int:
         elif graph.op[k] in LEAVES and last[k] >= 0:
             dies[last[k]] -= 1
     return most
+
+
+def kinds_of(graph: Counted) -> Kinds:
+    """The operations by kind of a graph whose nodes are all needed."""
+    return Counter(OPS[op].kind for op in graph.op)
+
+
+def times(kinds: Kinds, count: int) -> Kinds:
+    """The operations of so many graphs."""
+    return Counter({kind: count * n for kind, n in kinds.items()})
+
+
+def slots(kinds: Mapping[str, int]) -> int:
+    """Arithmetic instructions: each addition, multiplication, fused multiply-add, division and
+    square root is one.
+    """
+    return sum(kinds.get(kind, 0) for kind in SLOTS)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from featherlane.program.cost import operations
+from featherlane.program.cost import Kinds, kinds_of, operations, times
 from featherlane.program.graph import Graph, Output
 
 X, Y = "x", "y"  # the input and the output of functions
@@ -85,6 +85,14 @@ class Program:
         """
         each = zip(self.times(), self.functions, strict=True)
         return operations(self.main) + sum(n * operations(f.graph) for n, f in each)
+
+    @property
+    def kinds(self) -> Kinds:
+        """The operations by kind: functions count as often as they are called."""
+        total = kinds_of(self.main)
+        for function, count in zip(self.functions, self.times(), strict=True):
+            total += times(kinds_of(function.graph), count)
+        return total
 
     def __str__(self) -> str:
         functions = [f"f{n} {f.name}:\n{f.graph.text()}\n" for n, f in enumerate(self.functions)]

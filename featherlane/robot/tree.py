@@ -82,7 +82,7 @@ class Spring(NamedTuple):
 
 class StopLaw(NamedTuple):
     """The soft stop at one limit of a joint: a law of the depth sign (q - limit) beyond it, see
-    `algorithms.stops`.
+    `algorithms.springs`.
     """
 
     sign: float  # -1 at a lower limit, 1 at an upper one

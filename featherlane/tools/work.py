@@ -15,7 +15,7 @@ from featherlane.backends.cpu.steps.run import StepEvaluator
 from featherlane.functions.long.choose import FastestMethod
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_program
-from featherlane.program.analysis.counts import Kinds, of_graph, of_program, slots, times
+from featherlane.program.cost import Kinds, kinds_of, slots, times
 from featherlane.program.graph import Graph
 from featherlane.program.lower import lower
 
@@ -61,7 +61,7 @@ def _counted(model: Model, name: str, dtype: np.dtype) -> StateWork:
     evaluator = _evaluator(model, name, dtype)
     moved = read_and_written(model, name, dtype)
     if isinstance(evaluator, np.ufunc):
-        kinds = of_program(lower(dynamics_program(model, Variant(name)), "cpu", dtype))
+        kinds = lower(dynamics_program(model, Variant(name)), "cpu", dtype).kinds
     elif isinstance(evaluator, StepEvaluator):
         kinds = _of_calls(evaluator, evaluator.graphs)
     else:
@@ -94,5 +94,5 @@ def _of_calls(evaluator: StepEvaluator, graphs: Sequence[Graph]) -> Kinds:
     """The operations of calls: each function, with its graph, as often as it is called."""
     total: Kinds = Counter()
     for function, graph in zip(evaluator.calls.functions, graphs, strict=True):
-        total += times(of_graph(graph), len(function.results))
+        total += times(kinds_of(graph), len(function.results))
     return total

@@ -13,8 +13,15 @@ from collections.abc import Sequence
 from operator import add, sub
 from typing import Any, NamedTuple, TypeVar
 
-from featherlane.algorithms.aba import Bias, carried_bias, ground_acceleration, parent_bias
-from featherlane.algorithms.common import Scalars, Wrenches, joint_entries, joint_state, link_motion
+from featherlane.algorithms.aba import Bias, carried_bias, parent_bias
+from featherlane.algorithms.common import (
+    Scalars,
+    Wrenches,
+    ground_acceleration,
+    joint_entries,
+    joint_state,
+    link_motion,
+)
 from featherlane.algorithms.scan import path_scan, subtree_sum
 from featherlane.algorithms.scan.lists import Combine
 from featherlane.robot.parts import WORLD

@@ -18,7 +18,7 @@ from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.cpu.linked import compiled, stored
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
-from featherlane.program.analysis.counts import of_program, slots
+from featherlane.program.cost import slots
 from featherlane.program.lower import checked_dtype, lower
 from featherlane.program.program import Program
 from featherlane.program.trace import no_garbage
@@ -104,7 +104,7 @@ def compiled_kernel(key: str, dtype: np.dtype, width: int, text: str, program: P
     """Compiles the text of a lowered program, and puts its code into the cache. The code holds the
     number of its instructions, too: in later processes there is no program to count.
     """
-    text += f"\n@{SLOTS} = constant i64 {slots(of_program(program))}\n"
+    text += f"\n@{SLOTS} = constant i64 {slots(program.kinds)}\n"
     return Kernel(compiled(f"{key} {dtype}", text, NAMES), dtype, width)
 
 

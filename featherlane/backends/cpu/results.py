@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.backends import control_groups
+from featherlane.backends import cores
 from featherlane.backends.cpu import native
 from featherlane.backends.cpu.addresses import address
 from featherlane.backends.cpu.strides import LINE, SMALL
@@ -151,9 +151,9 @@ def _physical() -> int:
 
 
 def _group_limits() -> Iterator[int]:
-    for folder in control_groups.folders("memory"):
+    for folder in cores.control_groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):  # of version 2 and version 1
-            limit_text = control_groups.text(folder / name).strip()
+            limit_text = cores.system_text(folder / name).strip()
             if limit_text.isdecimal():
                 yield int(limit_text)
 

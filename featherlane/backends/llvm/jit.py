@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -32,9 +33,33 @@ def machine_code(ir: str) -> bytes:
     """
     from featherlane.backends.llvm import workers  # loads llvmlite
 
-    texts = pieces.cut(ir)
+    texts = pieces.cut(targets.with_branches(ir, targets.host()))
     report = lambda done: progress.step(f"code, {done} of {len(texts)} pieces")
-    return pieces.joined(workers.object_files(texts, report))
+    return joined(workers.object_files(texts, report))
+
+
+# Object files of one text, joined to one image
+_MAGIC = b"featherlane objects\n"
+
+
+def joined(images: list[bytes]) -> bytes:
+    """Object files as one sequence of bytes."""
+    if len(images) == 1:
+        return images[0]
+    sizes = struct.pack(f"<{len(images) + 1}Q", len(images), *map(len, images))
+    return b"".join([_MAGIC, sizes, *images])
+
+
+def parted(image: bytes) -> Iterator[bytes]:
+    """Yields the object files of `joined`."""
+    if not image.startswith(_MAGIC):
+        yield image
+        return
+    (count,) = struct.unpack_from("<Q", image, len(_MAGIC))
+    at = len(_MAGIC) + 8 * (count + 1)
+    for size in struct.unpack_from(f"<{count}Q", image, len(_MAGIC) + 8):
+        yield image[at : at + size]
+        at += size
 
 
 LIBRARIES = 16  # libraries that one session links
@@ -103,7 +128,7 @@ class MachineCode:
     def __init__(self, image: bytes, names: Sequence[str]) -> None:
         session = _Session.newest()
         builder = llvm.JITLibraryBuilder().add_current_process()
-        for part in pieces.parted(image):
+        for part in parted(image):
             builder = builder.add_object_img(part)
         for name in names:
             builder = builder.export_symbol(name)

@@ -291,7 +291,7 @@ def straight_line(
     The code is cut into basic blocks, for two reasons that show in the assembly: inputs are loaded
     again in each block that needs them instead of being spilled and reloaded, and LLVM's time for a
     block grows with the square of its length. LLVM would merge consecutive blocks, so each ends
-    with a branch on %stop, which never holds, to the label %leave.
+    with `next n`, a branch that is never taken, to the label %leave, as `targets.BRANCHES` has it.
     """
     nodes = range(len(graph)) if nodes is None else nodes
     outputs = {k for out in graph.outputs.values() for k in out.nodes}
@@ -309,10 +309,10 @@ def straight_line(
 
 
 def never(pointer: str) -> str:
-    """The line in front of straight-line code that sets %stop: whether a pointer is null, which it
-    is not.
+    """The line in front of straight-line code with the condition of its branches: that a pointer is
+    null, which it is not.
     """
-    return f"%stop = icmp eq ptr {pointer}, null"
+    return f"never {pointer}"
 
 
 class _StraightLine:
@@ -360,5 +360,4 @@ class _StraightLine:
 
     def end_block(self) -> None:
         self.count, self._block, self._loaded = 0, self._block + 1, set()
-        block = f"block{self._block}"
-        self.lines += [f"br i1 %stop, label %leave, label %{block}", f"{block}:"]
+        self.lines += [f"next {self._block}", f"block{self._block}:"]

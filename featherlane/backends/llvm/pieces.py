@@ -1,5 +1,4 @@
-"""LLVM IR cut into modules that are compiled separately, and their object files joined into one
-image.
+"""LLVM IR cut into modules that are compiled separately.
 
 LLVM compiles one function after another, and a large kernel is many functions that only read and
 write memory: its blocks. They are moved to separate modules. The cut depends on the text alone, so
@@ -9,8 +8,6 @@ that the code does not depend on which processes compile the modules, and in whi
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 # Characters of a piece at least: about 0.1 s of compilation, where a piece costs about 1 ms more to
@@ -22,7 +19,6 @@ MOVED = 1 << 12  # characters of a function that is worth moving
 _NAME = re.compile(r"@([-\w.$]+)")
 _LOCAL = ("!", "%", "attributes ")  # lines that a module needs for itself: metadata, types
 INTERNAL = "internal "
-_MAGIC = b"featherlane objects\n"
 
 
 class _Function(NamedTuple):
@@ -99,23 +95,3 @@ def _module(functions: list[_Function], shared: dict[str, str], local: list[str]
     used = {name: None for function in functions for name in sorted(function.used)}
     texts = [function._replace(linkage="hidden ").text for function in functions]
     return "\n".join([*[shared[name] for name in used], *texts, *local, ""])
-
-
-def joined(images: list[bytes]) -> bytes:
-    """Object files as one sequence of bytes."""
-    if len(images) == 1:
-        return images[0]
-    sizes = struct.pack(f"<{len(images) + 1}Q", len(images), *map(len, images))
-    return b"".join([_MAGIC, sizes, *images])
-
-
-def parted(image: bytes) -> Iterator[bytes]:
-    """Yields the object files of `joined`."""
-    if not image.startswith(_MAGIC):
-        yield image
-        return
-    (count,) = struct.unpack_from("<Q", image, len(_MAGIC))
-    at = len(_MAGIC) + 8 * (count + 1)
-    for size in struct.unpack_from(f"<{count}Q", image, len(_MAGIC) + 8):
-        yield image[at : at + size]
-        at += size

@@ -110,7 +110,7 @@ def module_for(ir: str, target: Processor, machine: llvm.TargetMachine) -> llvm.
     """Parses LLVM IR into a verified module for a target."""
     if "windows" not in target.triple:  # each function probes its stack there, by __chkstk
         ir = f'{ir}\nattributes {PROBED} = {{ "probe-stack"="inline-asm" }}\n'
-    module = llvm.parse_assembly(ir if target.x86 else _unmergeable(ir))
+    module = llvm.parse_assembly(with_branches(ir, target))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     if not target.fused:
         _emulate_fma(module)
@@ -118,27 +118,24 @@ def module_for(ir: str, target: Processor, machine: llvm.TargetMachine) -> llvm.
     return module
 
 
-# The lines of `lower.straight_line` that keep LLVM from merging basic blocks
-_STOP = re.compile(r"%stop = icmp eq ptr (%\w+), null")
-_NEXT_BLOCK = re.compile(r"br i1 %stop, label %leave, label %block(\d+)")
+# The branches between the basic blocks of `lower.straight_line`, which keep LLVM from merging them.
+# On Arm its code generator drops a branch on a condition that was tested before: the single block
+# takes seven times as long to compile and a fifth more instructions, so each condition differs
+BRANCHES = {
+    "never": "%stop = icmp eq ptr {0}, null",
+    "next": "br i1 %stop, label %leave, label %block{0}",
+}
+BRANCHES_ON_ARM = {
+    "never": "%stop.at = ptrtoint ptr {0} to i64",
+    "next": "%stop.{0} = icmp eq i64 %stop.at, {0}\nbr i1 %stop.{0}, label %leave, label %block{0}",
+}
+_BRANCH = re.compile(r"^(never|next) (\S+)$", re.MULTILINE)
 
 
-def _unmergeable(ir: str) -> str:
-    """Gives each branch between the basic blocks of straight-line code a different condition.
-
-    LLVM's code generator for Arm drops a branch on a condition that was tested before, and merges
-    the blocks: the single block takes seven times as long to compile and a fifth more
-    instructions. On x86 it keeps them apart.
-    """
-    lines: list[str] = []
-    for line in ir.split("\n"):
-        if match := _STOP.fullmatch(line):
-            lines.append(f"%stop.at = ptrtoint ptr {match[1]} to i64")
-        elif match := _NEXT_BLOCK.match(line):
-            lines.append(f"%stop.{match[1]} = icmp eq i64 %stop.at, {match[1]}")
-            line = line.replace("%stop", f"%stop.{match[1]}", 1)
-        lines.append(line)
-    return "\n".join(lines)
+def with_branches(ir: str, target: Processor) -> str:
+    """LLVM IR with a target's branches in the place of the lines `never %pointer` and `next n`."""
+    branches = BRANCHES if target.x86 else BRANCHES_ON_ARM
+    return _BRANCH.sub(lambda line: branches[line[1]].format(line[2]), ir)
 
 
 _VECTOR_FMA = re.compile(r"llvm\.fma\.v(\d+)f(\d+)")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from featherlane.program.analysis.counts import of_graph
+from featherlane.program.cost import kinds_of
 from featherlane.program.graph import Graph
 from featherlane.program.passes.isomorphism import Terms
 from featherlane.program.program import Program, Y
@@ -29,7 +29,7 @@ class Submodule(NamedTuple):
 
     @property
     def multiplications(self) -> int:
-        kinds = of_graph(self.graph)
+        kinds = kinds_of(self.graph)
         return kinds["mul"] + kinds["fma"]
 
 

@@ -56,7 +56,7 @@ def _for_records(t: Lanes, function: int, size: int, body: list[str]) -> str:
     """A function whose body runs for each record of so many words, with %record and %out."""
     lines = [
         f"define internal void {_signature(function)} noinline {{",
-        "%stop = icmp eq ptr %memory, null",
+        lower.never("%memory"),
         "repeat %n",
         f"%record = getelementptr inbounds i32, ptr %records, i64 $(mul i64 %n, {size})",
         *_offset(t, "out", "memory", "record", 0),
