@@ -15,7 +15,7 @@ from featherlane.tools import cli
 from featherlane.tools.commands import COMMANDS
 from featherlane.tools.completion import SCRIPTS
 
-FLAGS = {"--root", "--packages", "--cost", "--system", "--json", "--help"}
+FLAGS = {"--root", "--packages", "--loops", "--cost", "--system", "--json", "--help"}
 
 
 @pytest.fixture

@@ -594,8 +594,8 @@ def test_soft_bodies_are_refused_or_dropped():
     assert fl.load(mjcf(soft), loops="drop").nv > 0
 
 
-def test_loops_must_be_one_of_two():
-    with pytest.raises(ValueError, match="loops is 'ignore'; wanted 'refuse' or 'drop'"):
+def test_loops_must_be_one_of_three():
+    with pytest.raises(ValueError, match="loops is 'ignore'; wanted one of 'refuse', 'keep', 'drop'"):
         fl.load(MODELS["hinge"], loops="ignore")
 
 

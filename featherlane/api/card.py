@@ -9,8 +9,9 @@ from math import inf, isfinite
 from textwrap import wrap
 
 from featherlane.api.stable_steps import StableSteps, stable_steps
+from featherlane.robot.constraint_types import name_of
 from featherlane.robot.joints import JOINT_TYPES
-from featherlane.robot.loaders.words import WARNING
+from featherlane.robot.loaders.words import WARNING, counted
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD, Floats, Joint
 
@@ -30,7 +31,7 @@ FOLDERS = re.compile(r"""(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^/\\\s'":,;]+)+[/\\]
 GROUPS = 20  # lists of frames, or of joints of the same physics
 GROUP_LINES = 3  # of one list
 AXES = 34  # characters of a joint's axes
-FOLLOWERS = 40  # mimic joints that are listed
+FOLLOWERS = 40  # mimic joints, and loops, that are listed
 FIGURES = 72  # characters of the joint physics of a group
 PHYSICS = ("armature", "damping", "friction", "stiffness", "spring_reference")
 PHYSICS_UNITS = "armature kg m^2 or kg; damping N m s/rad or N s/m; friction N m or N"
@@ -45,7 +46,7 @@ def card(model: Robot) -> str:
     of its leader. Warnings come first among the notes, marked with "!". Shortened lists are in full
     in model.joints, model.frames and model.notes.
     """
-    parts = (_head, _joints, _followers, _physics, _frames, _notes)
+    parts = (_head, _joints, _followers, _physics, _loops, _frames, _notes)
     paragraphs = ("\n".join(part(model)) for part in parts)
     return "\n\n".join(filter(None, paragraphs))
 
@@ -198,6 +199,19 @@ def _followers(model: Robot) -> Iterator[str]:
         yield INDENT + _clean(law, WIDTH - len(INDENT))
     if len(laws) > FOLLOWERS:
         yield f"{INDENT}... and {len(laws) - FOLLOWERS} more"
+
+
+def _loops(model: Robot) -> Iterator[str]:
+    """Lists the constraints that close loops, with their rows."""
+    closures = model.loop_closures
+    if closures:
+        rows = sum(closure.constraint.rows for closure in closures)
+        yield f"loops, {counted(rows, 'row')}, which hold with constraints=model.loops"
+    for constraint, kp, kd in closures[:FOLLOWERS]:
+        gains = f", kp {kp:g}, kd {kd:g}" if kp or kd else ""
+        yield INDENT + _clean(f"{name_of(constraint)}{gains}", WIDTH - len(INDENT))
+    if len(closures) > FOLLOWERS:
+        yield f"{INDENT}... and {len(closures) - FOLLOWERS} more"
 
 
 def _physics(model: Robot) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,8 +30,11 @@ from featherlane.functions.results import (
     Impulse,
     ImpulseDerivatives,
 )
-from featherlane.robot.constraint_types import Constraint
+from featherlane.robot.constraint_types import Constraint, LoopClosure
 from featherlane.robot.constraints import Constraints, StepLevel, constraints_on
+from featherlane.robot.loops import loops_on
+
+C = TypeVar("C", bound="ConstrainedDynamics")
 
 
 class ConstrainedDynamics(Configurations):
@@ -69,10 +73,59 @@ class ConstrainedDynamics(Configurations):
               0: Pin link2 z, rows 0
             rank 1 of 1 rows at a random configuration, nv = 2
         """
-        checked = constraints_on(self, constraints, kp, kd, level)
+        return self._ranked(constraints_on(self, constraints, kp, kd, level))
+
+    def _ranked(self, checked: Constraints) -> Constraints:
+        """Returns constraints with the rank of their rows at a random configuration."""
         q = self.random_configuration(seed=0).tolist()
         J = np.array(algorithms.constraint_jacobian(self.tree, q, checked), float)
         return replace(checked, rank=int(np.linalg.matrix_rank(J)))
+
+    @cached_property
+    def loops(self) -> Constraints | None:
+        """The closed loops of the robot as constraints, which steps, rollouts and constrained
+        functions take; None for a robot without loops. They come from its file (`load`,
+        loops="keep"), or from `with_loops`. Editing keeps them.
+
+        Examples:
+            >>> arm.loops is None
+            True
+            >>> closed = arm.with_loops([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
+            >>> closed.loops.names
+            ('Coupling joint2 = -2 joint1^1',)
+        """
+        loops = loops_on(self)
+        return None if loops is None else self._ranked(loops)
+
+    def with_loops(
+        self: C,
+        constraints: Sequence[Constraint] | Constraints,
+        kp: ArrayLike = 0.0,
+        kd: ArrayLike = 0.0,
+    ) -> C:
+        """Returns the robot with these constraints as its `loops`, in the place of those that it
+        has. They hold in every state, and editing keeps them with their gains kp (1/s^2) and kd
+        (1/s), each one number, or one for each constraint. Arguments and errors are those of
+        `constraints`.
+
+        Examples:
+            >>> closed = arm.with_loops([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
+            >>> closed.renamed(joints={"joint1": "shoulder"}).loops.names
+            ('Coupling joint2 = -2 shoulder^1',)
+        """
+        checked = constraints_on(self, constraints, kp, kd)
+        closures = map(LoopClosure, checked.items, checked.kp, checked.kd)
+        return replace(self, loop_closures=tuple(closures))
+
+    def without_loops(self: C) -> C:
+        """Returns the robot without its `loops`: the tree of its joints, which moves freely.
+
+        Examples:
+            >>> closed = arm.with_loops([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
+            >>> closed.without_loops() == arm
+            True
+        """
+        return replace(self, loop_closures=())
 
     def _constrained(
         self,

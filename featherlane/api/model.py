@@ -57,7 +57,8 @@ class Model(
     (3,), m/s^2; `root`, the type of its root joint; `source`, the file; `notes`, what the loader
     merged or ignored; `ground`, the `Body` of what is fixed to the ground; `friction_velocity`,
     rad/s or m/s; `actuators`, a tuple of `JointActuator`; `named_configurations`, which
-    `configurations` returns as arrays; `fixed_joints`, their names with the frames they carry.
+    `configurations` returns as arrays; `fixed_joints`, their names with the frames they carry;
+    `loop_closures`, which `loops` returns as constraints.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
 
@@ -328,7 +329,7 @@ def load(
     gravity: Sequence[float] | None = None,
     mimic: Literal["project", "keep"] = "project",
     joint_order: loaders.JointOrder = "depth-first",
-    loops: Literal["refuse", "drop"] = "refuse",
+    loops: Literal["refuse", "keep", "drop"] = "refuse",
     lock: Mapping[str, Any] | None = None,
     xacro_args: Mapping[str, Any] | None = None,
     packages: Iterable[str | os.PathLike[str]] = (),
@@ -355,9 +356,13 @@ def load(
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). By default the root and
     gravity are then those of the file, siblings are in the order of the file, and `root` replaces
     the free joint of the robot's base. Joints that an equality constraint fixes are fixed at that
-    position, and assets on which no inertia depends may be missing. loops: "refuse" or "drop"
-    constraints that close loops, and soft bodies. `actuators` and `configurations` are the
-    actuators and keyframes of the file.
+    position, and assets on which no inertia depends may be missing. `actuators` and
+    `configurations` are the actuators and keyframes of the file.
+
+    loops: "refuse" files that close loops; "keep" them as constraints in `model.loops`, without
+    which forward dynamics, steps and rollouts then raise ValueError; or "drop" them and soft
+    bodies. Loops are MJCF's equalities connect, weld and joint, and in URDF <loop_joint>,
+    <drake:ball_constraint> and joints in <gazebo> (docs/constraints.md).
 
     srdf: an SRDF file, or its text, whose group states are added to `configurations`.
 

@@ -39,6 +39,7 @@ def _of_actuated(
 
 ROWS_OF: Size = ("rows",)  # of constraints
 ROWS_BY_V: Size = ("rows", "v")
+LOOPS_AMONG_CONSTRAINTS = "pass model.loops"
 CONSTRAINED = of_kind(
     "constrained",
     {
@@ -49,6 +50,7 @@ CONSTRAINED = of_kind(
             ("constraints", "anchors", "f_ext"),
             collect=ConstrainedForwardDynamics,
             divides=True,
+            with_loops=LOOPS_AMONG_CONSTRAINTS,
             derivatives="constrained_forward_dynamics_derivatives",
         ),
         "constrained_forward_dynamics_derivatives": DynamicsFunction(
@@ -61,6 +63,7 @@ CONSTRAINED = of_kind(
             ("constraints", "anchors", "f_ext"),
             collect=ConstrainedForwardDynamicsDerivatives,
             divides=True,
+            with_loops=LOOPS_AMONG_CONSTRAINTS,
         ),
         "impulse": DynamicsFunction(
             {**STATE, "restitution": ("constraints",)},
@@ -69,6 +72,7 @@ CONSTRAINED = of_kind(
             ("constraints",),
             collect=Impulse,
             divides=True,
+            with_loops=LOOPS_AMONG_CONSTRAINTS,
             derivatives="impulse_derivatives",
         ),
         "impulse_derivatives": DynamicsFunction(
@@ -81,6 +85,7 @@ CONSTRAINED = of_kind(
             ("constraints",),
             collect=ImpulseDerivatives,
             divides=True,
+            with_loops=LOOPS_AMONG_CONSTRAINTS,
         ),
         "constrained_inverse_dynamics": DynamicsFunction(
             {**QVA, "weights": ROWS_OF},
@@ -89,6 +94,7 @@ CONSTRAINED = of_kind(
             ("constraints", "actuation", "f_ext"),
             collect=ConstrainedInverseDynamics,
             divides=True,
+            with_loops=LOOPS_AMONG_CONSTRAINTS,
         ),
         "closing_step": DynamicsFunction(
             Q,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from featherlane.robot.constraint_types import name_of
 from featherlane.robot.constraints import Constraints, FramePair
+from featherlane.robot.loaders.words import counted, listed
+from featherlane.robot.model import Robot
 
 Shape = tuple[str | int, ...]
 INPUTS: dict[str, Shape] = {
@@ -102,3 +105,22 @@ def check_anchors(inputs: ConstraintInputs, positions: bool) -> None:
             "anchors has no effect: no constraint to the world has kp; give kp to "
             "model.constraints(...), or no anchors"
         )
+
+
+def check_loops(model: Robot, name: str, constraints: Constraints | None, instead: str) -> None:
+    """Raises ValueError for a function whose results would be wrong without the loops of a robot.
+    instead: what a user calls to have them.
+    """
+    items = [closure.constraint for closure in model.loop_closures]
+    missing = [i for i in items if constraints is None or i not in constraints.items]
+    if not missing:
+        return
+    loops, names = counted(len(items), "loop"), listed([*map(name_of, missing)])
+    if constraints is None:
+        problem = f"{name} of {model.name!r} would not keep its {loops}, {names}: {instead}"
+    else:
+        problem = (
+            f"constraints are without {names}, of the {loops} of {model.name!r}: wanted "
+            "model.loops, or model.constraints([*model.loops.items, ...])"
+        )
+    raise ValueError(f"{problem}; model.without_loops() is the robot without them")

@@ -51,6 +51,8 @@ class DynamicsFunction(NamedTuple):
     """By input, the function and its output that is the derivative by it, by entries of v."""
     on_moving_ground: bool = False  # whether the ground's motion may be a parameter
     divides: bool = False  # whether it divides by the mass matrix
+    with_loops: str = ""
+    """What a user of a robot with loops calls; "" where results do not depend on the loops."""
     lost_as_a_whole: bool = False  # whether a singular mass matrix makes all results NaN
     by_pairs: bool = False  # whether it has work for each pair of joints on one path
     methods: Mapping[str, Method] = {}

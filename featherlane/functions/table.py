@@ -84,6 +84,10 @@ def _not_shared(tree: Tree) -> str | None:
     return parallel.coupling_refusal(tree, "aba")
 
 
+DERIVATIVES_WITH_LOOPS = (
+    "call model.constrained_forward_dynamics_derivatives(q, v, tau, model.loops)"
+)
+STEPS_WITH_LOOPS = "pass constraints=model.loops"
 FUNCTIONS: dict[str, DynamicsFunction] = {
     "inverse_dynamics": DynamicsFunction(
         QVA,
@@ -120,6 +124,7 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
             "tau": ("forward_dynamics_derivatives", "da_dtau"),
         },
         divides=True,
+        with_loops="call model.constrained_forward_dynamics(q, v, tau, model.loops)",
         lost_as_a_whole=True,
         methods={
             "aba": named(Method(algorithms.aba, _not_shared)),
@@ -171,6 +176,7 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         about="The derivatives of forward dynamics by q, v and tau.",
         short="dFD",
         divides=True,
+        with_loops=DERIVATIVES_WITH_LOOPS,
         lost_as_a_whole=True,
         by_pairs=True,
     ),
@@ -184,6 +190,7 @@ FUNCTIONS: dict[str, DynamicsFunction] = {
         ),
         short="diFD",
         divides=True,
+        with_loops=DERIVATIVES_WITH_LOOPS,
         by_pairs=True,
     ),
 }
@@ -294,6 +301,7 @@ STEPS = of_kind(
         ),
     },
     divides=True,
+    with_loops=STEPS_WITH_LOOPS,
 )
 # of so many steps, which their variants tell
 ROLLOUTS = of_kind(
@@ -331,6 +339,7 @@ ROLLOUTS = of_kind(
         ),
     },
     divides=True,
+    with_loops=STEPS_WITH_LOOPS,
 )
 
 
@@ -352,7 +361,12 @@ DERIVED = of_kind(
         ),
         "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
         "forward_dynamics_hessian_product": DynamicsFunction(
-            QVT | ALONG, PRODUCT, (), ("f_ext",), divides=True
+            QVT | ALONG,
+            PRODUCT,
+            (),
+            ("f_ext",),
+            divides=True,
+            with_loops="it does not support constraints",
         ),
     },
 )

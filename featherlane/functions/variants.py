@@ -9,7 +9,7 @@ from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.errors import ModelError, did_you_mean, instead, one_of, shown
 from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actuation
 from featherlane.functions.array_like import Params
-from featherlane.functions.constraint_inputs import check_anchors
+from featherlane.functions.constraint_inputs import check_anchors, check_loops
 from featherlane.functions.dynamics_function import Sizes
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import (
@@ -134,6 +134,8 @@ def check_variant(model: Robot, variant: Variant) -> None:
 def _check_constraints(model: Robot, variant: Variant) -> None:
     """Raises ValueError or TypeError for constraints that do not go with the function."""
     name, inputs, takes = variant.name, variant.constraints, CALLED[variant.name].takes
+    if model.loop_closures and (instead := CALLED[name].with_loops):
+        check_loops(model, name, inputs and inputs.constraints, instead)
     if inputs is None:
         if CALLED[name].kind == "constrained":
             raise TypeError(f"{name} misses constraints: wanted model.constraints([...])")

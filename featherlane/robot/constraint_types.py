@@ -9,6 +9,7 @@ the remaining motions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from featherlane.robot.parts import Floats
 
@@ -101,6 +102,14 @@ class Coupling:
 
 
 Constraint = Pin | Weld | Hinge | Rod | Coupling
+
+
+class LoopClosure(NamedTuple):
+    """A constraint that closes a loop of a robot, and its gains kp (1/s^2) and kd (1/s)."""
+
+    constraint: Constraint
+    kp: float = 0.0
+    kd: float = 0.0
 
 
 def name_of(item: Constraint) -> str:

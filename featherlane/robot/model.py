@@ -20,6 +20,7 @@ import numpy as np
 from featherlane.errors import nearest, one_of, shown
 from featherlane.robot.actuators import JointActuator
 from featherlane.robot.constants import total
+from featherlane.robot.constraint_types import LoopClosure
 from featherlane.robot.joint_type import JointType
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.named_configurations import NamedConfiguration
@@ -104,6 +105,7 @@ class Robot:
     actuators: tuple[JointActuator, ...] = ()  # of the file, in its order
     named_configurations: tuple[NamedConfiguration, ...] = ()
     fixed_joints: tuple[tuple[str, str], ...] = ()  # names, and the frame that each one carries
+    loop_closures: tuple[LoopClosure, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.joints)

@@ -25,6 +25,7 @@ from featherlane.tools.options import (
     DTYPE,
     DTYPE_OF_ARRAYS,
     FUNCTION,
+    LOOPS,
     MAPPED_FUNCTION,
     PACKAGES,
     ROBOT,
@@ -58,9 +59,9 @@ def _source(robot: str) -> str:
 
 
 def _model(args: argparse.Namespace) -> Model:
-    """The robot that ROBOT, NAME:=VALUE, --packages and --root ask for."""
-    source = _source(args.robot)
-    return load(source, root=args.root, xacro_args=args.xacro_args, packages=args.packages)
+    """The robot that ROBOT, NAME:=VALUE, --packages, --loops and --root ask for."""
+    expansion = {"xacro_args": args.xacro_args, "packages": args.packages}
+    return load(_source(args.robot), root=args.root, loops=args.loops, **expansion)
 
 
 @command(
@@ -68,6 +69,7 @@ def _model(args: argparse.Namespace) -> Model:
     ROBOT._replace(settings=ROBOT.settings | {"nargs": "?"}),
     ROOT,
     PACKAGES,
+    LOOPS,
     flag("--cost", "also show the operations of each function"),
     flag("--system", "instead of a robot: this machine, and what runs calls and threads on it"),
 )
@@ -129,6 +131,7 @@ def _figure(file: str) -> Path:
     ROBOT,
     ROOT,
     PACKAGES,
+    LOOPS,
     count("--batch", "states in a call (%(default)s)", 4096),
     dtype("both", "both"),
     count("--threads", "threads of the multi-threaded column (all physical cores)"),
@@ -160,6 +163,7 @@ def bench(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     PACKAGES,
+    LOOPS,
     ANY_FUNCTION,
     dtype("float64", "both"),
     flag("--derivatives", "also compile the derivatives of these functions"),
@@ -193,6 +197,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     PACKAGES,
+    LOOPS,
     choice(
         "--target",
         "c: C99; wasm: WebAssembly; ptx: NVIDIA GPUs; gfx90a, gfx942: AMD GPUs; spirv64: SPIR-V;"
@@ -327,6 +332,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     Option("target", "the Zarr group to write", files=True, settings={"metavar": "OUT"}),
     ROOT,
     PACKAGES,
+    LOOPS,
     DTYPE_OF_ARRAYS,
     count("--chunk", "number of states in a chunk (as in IN, if that is not too large)"),
     count("--workers", "number of threads or processes (all physical cores)"),
@@ -370,6 +376,7 @@ def map_states(args: argparse.Namespace) -> Answer:
     ROBOT,
     ROOT,
     PACKAGES,
+    LOOPS,
     count("--port", "first port to try for the page (%(default)s)", 8080),
 )
 def view(args: argparse.Namespace) -> Answer:

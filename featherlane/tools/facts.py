@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from featherlane.api.model import Model, load
+from featherlane.robot.constraint_types import name_of
 from featherlane.tools.functions_of import functions_of
 
 FACTS = ("name", "source", "root", "nbodies", "nq", "nv", "mass", "ground_mass", "gravity")
@@ -43,7 +44,9 @@ def of_model(model: Model) -> dict[str, Any]:
         "velocity_limits": model.velocity_limits.tolist(),
         "effort_limits": model.effort_limits.tolist(),
     }
-    return {**facts, **limits, "joints": joints, "frames": frames, "notes": model.notes}
+    loops = [name_of(closure.constraint) for closure in model.loop_closures]
+    lists = {"joints": joints, "loops": loops, "frames": frames, "notes": model.notes}
+    return {**facts, **limits, **lists}
 
 
 def costs(model: Model) -> dict[str, dict[str, int]]:

@@ -1,4 +1,6 @@
-"""The seven functions that a robot has: those without M^-1 where joints move no mass."""
+"""The seven functions that a robot has: those without M^-1 where joints move no mass, and those
+that do not depend on loops where it has loops.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,14 @@ from featherlane.robot.model import Robot
 
 def functions_of(model: Robot) -> tuple[str, ...]:
     """Returns the names of the seven functions, without those that divide by M if it has no
-    inverse.
+    inverse, and those that need the robot's loops.
     """
-    massless = massless_joints(model)
-    return tuple(name for name, f in FUNCTIONS.items() if not (massless and f.divides))
+    massless, loops = massless_joints(model), model.loop_closures
+    return tuple(
+        name
+        for name, f in FUNCTIONS.items()
+        if not (massless and f.divides) and not (loops and f.with_loops)
+    )
 
 
 def left_out(model: Robot) -> Iterator[str]:
@@ -22,3 +28,6 @@ def left_out(model: Robot) -> Iterator[str]:
     if joints := massless_joints(model):
         names = ", ".join(model.joints[i].name for i in joints)
         yield f"left out what divides by M, which has no inverse: no mass is moved by {names}"
+    if model.loop_closures:
+        names = ", ".join(name for name, f in FUNCTIONS.items() if f.with_loops)
+        yield f"left out what needs the robot's loops as constraints: {names}"

@@ -13,6 +13,7 @@ from featherlane.api.named_variants import NAMED
 from featherlane.backends.cpu.results import size_of
 from featherlane.errors import did_you_mean, instead
 from featherlane.functions.table import FUNCTIONS, TABLE
+from featherlane.robot.loaders import LOOPS as WHAT_OF_LOOPS
 from featherlane.robot.loaders import ROOTS, bundled
 from featherlane.tools.timing import DTYPES, SHORT
 
@@ -173,6 +174,12 @@ PACKAGES = Option(
     "folder in which $(find NAME) in a xacro file looks for packages first; may be repeated",
     files=True,
     settings={"action": "append", "default": [], "metavar": "FOLDER"},
+)
+LOOPS = choice(
+    "--loops",
+    "refuse, keep or drop closed loops of the file (%(default)s)",
+    WHAT_OF_LOOPS,
+    default="refuse",
 )
 DTYPE = dtype("float64")
 JSON = flag("--json", "print one JSON object instead of text")

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from featherlane.robot.actuators import on_joints
 from featherlane.robot.loaders.words import near, quoted
+from featherlane.robot.loops import renamed_constraint
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import Mimic
 
@@ -33,6 +34,10 @@ def renamed(
         actuators=on_joints(model.actuators, joint),
         fixed_joints=tuple((name, frame[carried]) for name, carried in model.fixed_joints),
         named_configurations=tuple(c.of_joints(joint) for c in model.named_configurations),
+        loop_closures=tuple(
+            c._replace(constraint=renamed_constraint(c.constraint, joint, frame))
+            for c in model.loop_closures
+        ),
         notes=(*model.notes, *_notes({"joints": joint, "bodies": body, "frames": frame})),
     )
 

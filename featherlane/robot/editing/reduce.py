@@ -13,6 +13,7 @@ from featherlane.robot.conditioning import noted
 from featherlane.robot.constants import total
 from featherlane.robot.loaders.tree import Attachment
 from featherlane.robot.loaders.words import WARNING, quoted
+from featherlane.robot.loops import with_locked, without_rigid_loops
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import IDENTITY, WORLD, Body, Floats, Frame, Joint, Placement, joined
 from featherlane.robot.quaternions import near_unit
@@ -47,8 +48,9 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
         actuators=on_joints(model.actuators, names),
         named_configurations=tuple(c.of_joints(names) for c in model.named_configurations),
         fixed_joints=(*model.fixed_joints, *_stopped(model, locked)),
+        loop_closures=with_locked(model, _positions(model, q, locked)),
     )
-    return noted(model, smaller, *_notes(model, q, locked, grounded))
+    return without_rigid_loops(noted(model, smaller, *_notes(model, q, locked, grounded)))
 
 
 def _stopped(model: Robot, locked: frozenset[int]) -> Iterator[tuple[str, str]]:
@@ -79,6 +81,12 @@ def _locked(model: Robot, lock: Mapping[str, Any]) -> tuple[np.ndarray, frozense
         if (joint.mimic.joint if joint.mimic else joint.name) in lock
     }
     return q, frozenset(joints)
+
+
+def _positions(model: Robot, q: np.ndarray, locked: frozenset[int]) -> dict[str, float]:
+    """Returns the positions of locked joints with one coordinate."""
+    single = [i for i in locked if model.types[i].nq == 1 and not model.joints[i].mimic]
+    return {model.joints[i].name: float(q[model.first_q[i]]) for i in single}
 
 
 def _position(joint: Joint, value: Any) -> np.ndarray:

@@ -18,9 +18,19 @@ from featherlane.robot.loaders.specs import EARTH_GRAVITY
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import Floats, floats
 
-__all__ = ["EARTH_GRAVITY", "ROOTS", "JointOrder", "Root", "Source", "bundled", "load", "xml_text"]
+__all__ = [
+    "EARTH_GRAVITY",
+    "LOOPS",
+    "ROOTS",
+    "JointOrder",
+    "Root",
+    "Source",
+    "bundled",
+    "load",
+    "xml_text",
+]
 
-LOOPS = ("refuse", "drop")
+LOOPS = ("refuse", "keep", "drop")
 
 
 def load(

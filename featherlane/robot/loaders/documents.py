@@ -61,7 +61,7 @@ def _robot(document: Document, file: File, loops: str, options: dict[str, Any]) 
     if root.tag == "mujoco":
         return read_mjcf(root, document.text, file.path, loops, file.robot, options)
     _check_format(root)
-    return read_urdf(root, file.robot, options)
+    return read_urdf(root, file.robot, loops, options)
 
 
 def text_and_path(source: Source, expansion: Expansion) -> tuple[bytes, str | None]:

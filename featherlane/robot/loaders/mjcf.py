@@ -18,9 +18,12 @@ import numpy as np
 from featherlane.errors import ModelError
 from featherlane.robot.actuators import on_joints
 from featherlane.robot.constants import rotated_matrix
+from featherlane.robot.constraint_types import LoopClosure
 from featherlane.robot.loaders.assemble import assemble
+from featherlane.robot.loaders.loops import loop_frames
 from featherlane.robot.loaders.mjcf_actuators import efforts, joint_actuators, keyframes
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf, compiled
+from featherlane.robot.loaders.mjcf_loops import joint_couplings, loop_specs
 from featherlane.robot.loaders.mjcf_notes import (
     BALL,
     FREE,
@@ -37,6 +40,7 @@ from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.words import listed, quoted, unused
 from featherlane.robot.loaders.xml import Element
+from featherlane.robot.loops import without_rigid_loops
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import IDENTITY, Floats, Placement, floats, rows3
 from featherlane.robot.rotations import xyzw_rotation
@@ -65,6 +69,8 @@ class _Parts:
     frames: list[FrameSpec] = field(default_factory=list)
     at: list[tuple[str, Placement]] = field(default_factory=list)
     """For each MJCF body the link that it is part of, and its placement on it."""
+    sites: dict[int, tuple[str, str, Placement]] = field(default_factory=dict)
+    """For each site with a name that of its frame, its link, and its placement on it."""
 
     def __post_init__(self) -> None:
         self.taken: set[str | None] = set(self.robot.bodies)
@@ -82,15 +88,18 @@ def read_mjcf(
 ) -> Robot:
     """Makes the Model of an MJCF text, or of the file at `path`.
 
-    loops: "refuse" or "drop" constraints that close loops. options: root, gravity, mimic and
-    joint_order of `assemble`; None stands for the root and gravity of the file. Raises ModelError
-    with MuJoCo's complaint or one of this module.
+    loops: "refuse", "keep" or "drop", for constraints that close loops. options: root, gravity,
+    mimic and joint_order of `assemble`; None stands for the root and gravity of the file. Raises
+    ModelError with MuJoCo's complaint or one of this module.
     """
     root = options["root"]
     robot = compiled(document, text, path, every=root not in (None, "fixed"))
+    robot = replace(robot, keeps_loops=loops == "keep")
     check_loops(robot, loops)
     parts = _parts(robot)
-    _hold(parts, held_joints(robot, options["mimic"] == "project"))
+    held = held_joints(robot, options["mimic"] == "project")
+    _hold(parts, held)
+    closures = _loops(parts) if robot.keeps_loops else []
     file_root = _file_root(robot)
     if root is not None and not (root == file_root == "free"):
         _put_root(parts, root)
@@ -103,11 +112,15 @@ def read_mjcf(
         notes=notes(robot),
         **{**options, "root": None, "gravity": options["gravity"] or _gravity(robot)},
     )
-    return replace(
+    if robot.keeps_loops:
+        closures += joint_couplings(robot, model, held)
+    read = replace(
         model,
         root=file_root if root is None else described(root),
+        loop_closures=tuple(closures),
         **_of_moving_joints(robot, model),
     )
+    return without_rigid_loops(read)
 
 
 def _of_moving_joints(robot: CompiledMjcf, model: Robot) -> dict[str, Any]:
@@ -161,6 +174,16 @@ def _parts(robot: CompiledMjcf) -> _Parts:
     for i in range(robot.m.nsite):
         _site(parts, i)
     return parts
+
+
+def _loops(parts: _Parts) -> list[LoopClosure]:
+    """Adds the frames of loops, and returns their constraints."""
+    robot = parts.robot
+    bodies = {b: (robot.bodies[b], *at) for b, at in enumerate(parts.at)}
+    bodies[0] = (WORLD_LINK, *parts.at[0])
+    frames, closures = loop_frames(loop_specs(robot, bodies, parts.sites), parts.taken)
+    parts.frames += frames
+    return closures
 
 
 def _body(parts: _Parts, b: int, coupled: dict[int, Any], figures: _Actuated) -> None:
@@ -261,6 +284,7 @@ def _site(parts: _Parts, i: int) -> None:
     name = unused(site if site not in parts.taken else f"{site}/site", parts.taken)
     place = body_place * _placement(m.site_quat[i], m.site_pos[i])
     parts.frames.append(FrameSpec(name, link, place, f"{robot.source}: site {quoted(site)}"))
+    parts.sites[i] = name, link, place
 
 
 def _rotation(wxyz: Any) -> np.ndarray:

@@ -43,6 +43,7 @@ class CompiledMjcf:
     lines: dict[int, str]  # ", line 12" of bodies
     warnings: tuple[str, ...]  # MuJoCo's
     unread: str = ""  # its complaint about assets that have stand-ins
+    keeps_loops: bool = False  # whether equalities become loops of the model
 
     def where(self, b: int) -> str:
         """Returns a body's place and name for messages."""

@@ -23,6 +23,7 @@ from featherlane.robot.loaders.words import WARNING, counted, listed
 from featherlane.robot.parts import Mimic
 
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq
+SOFT = "flex"
 IGNORED = {  # objects without a part in the equation of motion without contacts, and their counts
     "geom": "ngeom",
     "contact pair": "npair",
@@ -86,21 +87,40 @@ def check_loops(robot: CompiledMjcf, loops: str) -> None:
     """Raises ModelError for constraints and bodies that a tree of rigid bodies cannot have, unless
     they are dropped.
     """
-    if loops == "drop" or not (closing := _closing(robot)):
+    if loops == "drop" or not (loose := _loose(robot)):
         return
+    soft_only = all(name.startswith(SOFT) for name in loose)
+    keep = "" if soft_only else 'loops="keep" to have constraints in model.loops, or with '
     raise ModelError(
-        f"{robot.source}: bodies are closed into loops or soft: "
-        f"{listed(closing)}; only trees of rigid bodies are supported; load with "
+        f"{robot.source}: bodies are closed into loops or soft: {listed(loose)}; load with {keep}"
         'loops="drop" to leave these out'
     )
 
 
-def _closing(robot: CompiledMjcf) -> list[str]:
-    """Describes what closes loops or holds joints: 'weld grip (hand, cup)', and soft bodies."""
-    soft = [f"flex {robot.name('flex', i)}" for i in range(getattr(robot.m, "nflex", 0))]
-    held = _held_alone(robot)
-    others = [i for i in _holding(robot) if i not in held.values()]
-    return [_described(robot, i) for i in [*_equalities(robot, *CLOSING), *others]] + soft
+def _loose(robot: CompiledMjcf) -> list[str]:
+    """Describes what closes loops or holds joints, unless it is kept: 'weld grip (hand, cup)'; and
+    soft bodies.
+    """
+    soft = [f"{SOFT} {robot.name('flex', i)}" for i in range(getattr(robot.m, "nflex", 0))]
+    loops = [] if robot.keeps_loops else [*closing(robot), *_held_again(robot)]
+    return [equality_in_words(robot, i) for i in loops] + soft
+
+
+def closing(robot: CompiledMjcf) -> list[int]:
+    """Returns the equalities that close loops of bodies."""
+    return _equalities(robot, *CLOSING)
+
+
+def _held_again(robot: CompiledMjcf) -> list[int]:
+    """Returns the equalities that hold a joint which follows another, or is held already."""
+    held = _held_alone(robot).values()
+    return [i for i in _holding(robot) if i not in held]
+
+
+def coupling(robot: CompiledMjcf) -> list[int]:
+    """Returns the equalities of joints that make no mimic joint and no fixed one."""
+    applied = {*_coupled(robot).values(), *_held_alone(robot).values()}
+    return [i for i in _equalities(robot, "JOINT") if i not in applied]
 
 
 def _held_alone(robot: CompiledMjcf) -> dict[int, int]:
@@ -141,7 +161,7 @@ def _holding(robot: CompiledMjcf) -> list[int]:
     ]
 
 
-def _described(robot: CompiledMjcf, i: int) -> str:
+def equality_in_words(robot: CompiledMjcf, i: int) -> str:
     m = robot.m
     kind, name = _kind(robot, i).lower(), robot.name("equality", i)
     objects = {"joint": "joint", "tendon": "tendon"}.get(kind, "body")
@@ -241,7 +261,8 @@ def _actuators(robot: CompiledMjcf, on_joints: bool) -> list[str]:
 def _other_equalities(robot: CompiledMjcf) -> list[str]:
     others = [k for k in _all_kinds(robot) if k not in CLOSING and not k.startswith("FLEX")]
     applied = {*_coupled(robot).values(), *_holding(robot)}
-    return [_described(robot, i) for i in _equalities(robot, *others) if i not in applied]
+    applied |= {*coupling(robot)} if robot.keeps_loops else set()
+    return [equality_in_words(robot, i) for i in _equalities(robot, *others) if i not in applied]
 
 
 def _chains(robot: CompiledMjcf) -> list[str]:
@@ -282,7 +303,7 @@ def _disabled(robot: CompiledMjcf) -> list[str]:
 NamesOf = Callable[[CompiledMjcf], list[str]]
 
 WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
-    "loop closures and soft bodies are dropped, as asked": _closing,
+    "loop closures and soft bodies are dropped, as asked": _loose,
     "springs of ball and free joints are not applied": _springs,
     "springs are applied without the terms of higher order in q": _curved_springs,
     "damping is applied without the terms of higher order in v": _curved_damping,
@@ -304,12 +325,15 @@ WARNINGS: dict[str, NamesOf] = {  # where the motion differs from MuJoCo's
 REMARKS: dict[str, NamesOf] = {
     "switched off by the file": _disabled,
     "equalities of joints, which MuJoCo keeps softly, are exact": lambda r: [
-        _described(r, i) for i in _coupled(r).values()
+        equality_in_words(r, i) for i in _coupled(r).values()
     ],
+    "loops, which MuJoCo keeps softly, are exact (solref, solimp, torquescale are not read)": (
+        lambda r: [equality_in_words(r, i) for i in [*closing(r), *coupling(r)] if r.keeps_loops]
+    ),
     "joints that equalities hold are fixed there (rad, m), with their followers": _held,
     "assets without a part in dynamics are not read": lambda r: [r.unread] * bool(r.unread),
     "inactive equalities are ignored": lambda r: [
-        _described(r, i) for i in _equalities(r, *_all_kinds(r), active=False)
+        equality_in_words(r, i) for i in _equalities(r, *_all_kinds(r), active=False)
     ],
     "friction, in MuJoCo a constraint, is a smooth function of v": _friction,
     "armature and damping of actuators are counted with their joints": lambda r: _actuators(

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from featherlane.robot.constants import norm, rotated_matrix
+from featherlane.robot.constraint_types import LoopClosure
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.assemble import assemble
-from featherlane.robot.loaders.specs import INF, JointSpec, LinkSpec
+from featherlane.robot.loaders.loops import check_links, loop_frames, refuse
+from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
+from featherlane.robot.loaders.urdf_loops import closes_loop, loop_specs
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
+from featherlane.robot.loops import without_rigid_loops
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import IDENTITY, Floats, Mimic, Placement, floats, rows3
 from featherlane.robot.rotations import rpy_rotation, xyzw_rotation
@@ -53,11 +57,13 @@ class Remarks:
     normals: list[str] = field(default_factory=list)
     fixed_mimic: list[str] = field(default_factory=list)
     unexpanded: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
 
     def notes(self) -> Iterator[str]:
         lists = (
             (f"{WARNING}lower limit above upper limit", self.crossed),
             (f"{WARNING}names of a xacro file that is not expanded", self.unexpanded),
+            (f"{WARNING}loop closures are dropped, as asked", self.dropped),
             ("mimic of fixed joints, ignored", self.fixed_mimic),
             ("no <limit>, taken as unlimited", self.unlimited),
             ("lower limit equal to the upper one, taken as unlimited", self.equal),
@@ -72,21 +78,45 @@ class Remarks:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused by assemble
-def read_urdf(robot: Element, fallback_name: str, options: Mapping[str, Any]) -> Robot:
+def read_urdf(robot: Element, fallback_name: str, loops: str, options: Mapping[str, Any]) -> Robot:
     """Makes the Model of a <robot> element; a ModelError names the line and element at fault.
 
-    options: root, gravity, mimic and joint_order of `assemble`.
+    loops: "refuse", "keep" or "drop" them. options: root, gravity, mimic and joint_order of
+    `assemble`.
     """
     remarks = Remarks()
-    remarks.count(robot)
+    remarks.ignored.update(
+        e.tag for e in robot.children() if e.tag not in READ["robot"] and not closes_loop(e)
+    )
     links = [_link(e, remarks) for e in robot.children() if e.tag == "link"]
     joints = [_joint(e, remarks) for e in robot.children() if e.tag == "joint"]
     if options["joint_order"] != "file":
         joints.sort(key=lambda joint: joint.name)
     names = [link.name for link in links] + [joint.name for joint in joints]
     remarks.unexpanded += filter(unexpanded, names)
+    frames, closures = _loops(robot, links, joints, loops, remarks)
     name, notes = robot.node.get("name") or fallback_name, remarks.notes()
-    return assemble(name, links, joints, source=robot.source, notes=notes, **options)
+    tree = assemble(name, links, joints, frames, source=robot.source, notes=notes, **options)
+    return without_rigid_loops(replace(tree, loop_closures=tuple(closures)))
+
+
+def _loops(
+    robot: Element,
+    links: Sequence[LinkSpec],
+    joints: Sequence[JointSpec],
+    loops: str,
+    remarks: Remarks,
+) -> tuple[list[FrameSpec], list[LoopClosure]]:
+    """Returns the frames and the constraints of loops, if they are kept."""
+    specs = [*loop_specs(robot, joints)]
+    names = {link.name for link in links}
+    check_links(specs, names)
+    if loops == "refuse":
+        refuse(specs)
+    if loops == "drop":
+        remarks.dropped += [spec.name for spec in specs]
+        return [], []
+    return loop_frames(specs, {*names})
 
 
 # Links
