@@ -238,6 +238,23 @@ def test_another_root():
     assert_allclose(force, before.force, rtol=1e-7, atol=1e-7)
 
 
+def test_a_frame_named_by_its_joint_stays_where_it_is():
+    free = fl.load(urdf(), root="free").with_loops([fl.Pin("jcoupler", "jend")])
+    assert free.loops.items == (fl.Pin("coupler", "end"),)
+    change = fl.editing.rerooting(free, "end")
+    q, _, _ = states(free)
+    there = change.model.constraint_error(change.to(q).q, change.model.loops)
+    assert_allclose(there, free.constraint_error(q, free.loops), atol=1e-12)
+
+
+def test_robots_that_are_attached_bring_their_loops():
+    whole = fl.attach(four_bar(), four_bar(), "end", prefix="second_")
+    assert whole.loops.names == (
+        "Hinge loop/coupler to loop/rocker",
+        "Hinge second_loop/coupler to second_loop/rocker",
+    )
+
+
 def test_locked_joints():
     """The same as the whole robot with the joint held by a coupling; a loop made rigid goes."""
     model = four_bar(WELDED)

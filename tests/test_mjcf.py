@@ -595,7 +595,7 @@ def test_soft_bodies_are_refused_or_dropped():
 
 
 def test_loops_must_be_one_of_three():
-    with pytest.raises(ValueError, match="loops is 'ignore'; wanted one of 'refuse', 'keep', 'drop'"):
+    with pytest.raises(ValueError, match="loops is 'ignore'; wanted one of 'refuse', 'keep'"):
         fl.load(MODELS["hinge"], loops="ignore")
 
 

@@ -30,9 +30,9 @@ from featherlane.functions.results import (
     Impulse,
     ImpulseDerivatives,
 )
-from featherlane.robot.constraint_types import Constraint, LoopClosure
+from featherlane.robot.constraint_types import Constraint
 from featherlane.robot.constraints import Constraints, StepLevel, constraints_on
-from featherlane.robot.loops import loops_on
+from featherlane.robot.loops import loop_closures, loops_on
 
 C = TypeVar("C", bound="ConstrainedDynamics")
 
@@ -114,8 +114,7 @@ class ConstrainedDynamics(Configurations):
             ('Coupling joint2 = -2 shoulder^1',)
         """
         checked = constraints_on(self, constraints, kp, kd)
-        closures = map(LoopClosure, checked.items, checked.kp, checked.kd)
-        return replace(self, loop_closures=tuple(closures))
+        return replace(self, loop_closures=loop_closures(self, checked))
 
     def without_loops(self: C) -> C:
         """Returns the robot without its `loops`: the tree of its joints, which moves freely.

@@ -33,18 +33,35 @@ def loops_on(robot: Robot) -> Constraints | None:
     return constraints_on(robot, items, kp, kd)
 
 
+def loop_closures(robot: Robot, constraints: Constraints) -> tuple[LoopClosure, ...]:
+    """Returns constraints of a robot as its loops. Names of joints become those of the frames that
+    they carry, which stay where they are when the joints are reversed.
+    """
+    carried = {
+        joint.name: body.name for joint, body in zip(robot.joints, robot.bodies, strict=True)
+    }
+    carried |= dict(robot.fixed_joints)
+    frames = {name: name for name in robot.frame_names}
+    frames = {name: x for name, x in carried.items() if x in frames} | frames
+    joints = {name: name for name in robot.joint_names}
+    items = (renamed_constraint(item, joints, frames) for item in constraints.items)
+    return tuple(map(LoopClosure, items, constraints.kp, constraints.kd))
+
+
 # Edits
 
 
 def renamed_constraint(
     item: Constraint, joints: Mapping[str, str], frames: Mapping[str, str]
 ) -> Constraint:
-    """Returns a constraint of the same robot with other names."""
+    """Returns a constraint of the same robot with other names. Frames that are not among those
+    given, as of fixed joints, keep their names.
+    """
     if isinstance(item, Coupling):
         leader = None if item.leader is None else joints[item.leader]
         return replace(item, joint=joints[item.joint], leader=leader)
-    moved = replace(item, frame=frames[item.frame])
-    return replace(moved, to=frames[item.to]) if item.to else moved
+    moved = replace(item, frame=frames.get(item.frame, item.frame))
+    return replace(moved, to=frames.get(item.to, item.to)) if item.to else moved
 
 
 class LinearJoint(NamedTuple):

@@ -56,6 +56,7 @@ def attached(robot: M, tool: Robot, at: str, prefix: str = "") -> M:
         actuators=(*robot.actuators, *part.actuators),
         named_configurations=_configurations(robot, part),
         fixed_joints=(*robot.fixed_joints, *part.fixed_joints),
+        loop_closures=(*robot.loop_closures, *part.loop_closures),
     )
     return noted(robot, whole, f"{tool.name} attached at {at}", *tool.notes, *part.notes)
 

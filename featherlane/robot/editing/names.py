@@ -35,7 +35,7 @@ def renamed(
         fixed_joints=tuple((name, frame[carried]) for name, carried in model.fixed_joints),
         named_configurations=tuple(c.of_joints(joint) for c in model.named_configurations),
         loop_closures=tuple(
-            c._replace(constraint=renamed_constraint(c.constraint, joint, frame))
+            c._replace(constraint=renamed_constraint(c.constraint, joint, {**joint, **frame}))
             for c in model.loop_closures
         ),
         notes=(*model.notes, *_notes({"joints": joint, "bodies": body, "frames": frame})),
