@@ -80,7 +80,7 @@ def edited():
 
 
 def robots():
-    yield from (fl.load(name) for name in fl.bundled())
+    yield from (fl.load(name, loops="keep") for name in fl.bundled())
     yield fl.load("panda", root="free")
     yield from (fl.load(urdf()), built(), *random_robots(), *edited())
     if find_spec("mujoco"):

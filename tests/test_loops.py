@@ -2,12 +2,14 @@
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import featherlane as fl
+from featherlane.robot.loaders import xml_text
 from featherlane.tools.cli import main
 
 LINK = (
@@ -296,3 +298,34 @@ def test_loops_stay_closed_over_steps():
     errors = np.abs(model.constraint_error(path.q, model.loops)).max()
     assert np.abs(path.v).max() > 1
     assert errors < 1e-3
+
+
+def test_the_bundled_gripper_moves_as_with_mimic_joints():
+    """Its fingers are parallelograms, so that all its joints turn by the same angle."""
+    model = fl.load("robotiq_2f_85", loops="keep")
+    text = xml_text("robotiq_2f_85")[0].decode()
+    text = re.sub("<loop_joint.*?</loop_joint>", "", text, flags=re.DOTALL)
+    signs = {"left_finger_tip": -1, "left_inner_knuckle": 1}
+    signs |= {"right_finger_tip": 1, "right_inner_knuckle": -1}
+    for joint, sign in signs.items():
+        law = f'<mimic joint="robotiq_85_left_knuckle_joint" multiplier="{sign}"/></joint>'
+        text = re.sub(
+            f'(?s)(robotiq_85_{joint}_joint" type.*?)</joint>', rf"\1{law}", text, count=1
+        )
+    mimic = fl.load(text)
+    assert (model.nv, mimic.nv) == (5, 1)
+    knuckle = model.first_v[model.joint_names.index("robotiq_85_left_knuckle_joint")]
+    turns = np.array(
+        [signs.get(n[11:-6], 1) for n in np.array(model.joint_names)[[*model.independent]]]
+    )
+    angles, speeds, torques = np.random.default_rng(0).normal(size=(3, 10, 1)) * [
+        [[0.3]],
+        [[2]],
+        [[0.1]],
+    ]
+    tau = np.zeros((10, 5))
+    tau[:, [knuckle]] = torques
+    a, _ = model.constrained_forward_dynamics(angles * turns, speeds * turns, tau, model.loops)
+    expected = mimic.forward_dynamics(angles, speeds, torques)
+    assert_allclose(a, expected * turns, rtol=1e-6)
+    assert_allclose(model.constraint_error(angles * turns, model.loops), 0, atol=1e-15)

@@ -29,6 +29,7 @@ FORMS = ("path", "path", "text", "bytes")
 OPTIONS = (
     *({}, {}, {"root": "free"}, {"root": "free-split"}, {"root": "planar"}, {"mimic": "keep"}),
     *({"joint_order": "breadth-first"}, {"joint_order": "file"}, {"loops": "drop"}),
+    *({"loops": "keep"}, {"loops": "keep", "root": "free"}),
     *({"loops": "drop", "root": "fixed"}, {"root": "spherical", "mimic": "keep"}),
 )
 PRINTED = r"QH\d+ |WARNING: Must provide extension"  # by Qhull and MuJoCo, past our loader
