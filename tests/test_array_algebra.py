@@ -202,6 +202,66 @@ def test_derivatives_of_solutions(assume):
     assert np.abs(second - slopes).max() < 1e-7 * np.abs(second).max()
 
 
+SYSTEMS = {  # functions of A (3, 3), b (3) and c
+    "general": lambda A, b, c: np.linalg.solve(A, b),
+    "positive": lambda A, b, c: fl.solve(A + A.T + 9 * np.eye(3), b, assume="positive"),
+    "inverse": lambda A, b, c: np.linalg.inv(A) @ b,
+    "several right sides": lambda A, b, c: np.linalg.solve(A, np.stack([b, c * b], axis=1)),
+    "triangular": lambda A, b, c: np.linalg.solve(np.triu(A), b) + A[0, 1] * b[1],
+    "its products used again": lambda A, b, c: (
+        lambda x: x + np.stack([A[0, 1] * x[1], A[1, 2] * x[2], b[2] / A[2, 2]])
+    )(np.linalg.solve(np.triu(A), b)),
+    "blocks": lambda A, b, c: np.linalg.solve(
+        np.where(np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]]) > 0, A, 0.0), b
+    ),
+    "constant matrix": lambda A, b, c: np.linalg.solve(np.arange(9.0).reshape(3, 3) + np.eye(3), b),
+    "constant right side": lambda A, b, c: np.linalg.solve(A, np.array([0.0, 1.0, 0.0])),
+    "one input": lambda A, b, c: np.linalg.solve(np.eye(3) + c * np.ones((3, 3)), c * b),
+    "one after the other": lambda A, b, c: np.linalg.solve(
+        A.T, np.linalg.solve(A, c * np.linalg.solve(A.T, b))
+    ),
+    "a matrix of a solution": lambda A, b, c: (
+        lambda x: np.linalg.solve(A + np.outer(x, b), x + c)
+    )(np.linalg.solve(A, b)),
+    "the identity": lambda A, b, c: np.linalg.solve(np.eye(3), b) * c,
+    "a compiled function": lambda A, b, c: COMPILED(A, c * b),
+}
+COMPILED = fl.compile(lambda A, b: np.linalg.solve(A, b), {"A": (3, 3), "b": 3})
+
+
+def without_systems(graph):
+    return graph.replaced(systems=[])
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_implicit_derivatives_are_those_of_the_operations(name):
+    """First ones in both modes, and second ones, of graphs with and without records of systems."""
+    graph = fl.trace(
+        lambda A, b, c: np.sum(np.sin(SYSTEMS[name](A, b, c))), {"A": (3, 3), "b": 3, "c": ()}
+    )
+    values = {"A": matrices(3, "random", 1)[0], "b": np.array([0.3, -0.7, 1.1]), "c": 0.4}
+    for derivative in (
+        lambda g: fl.jacobian(g, mode="forward"),
+        lambda g: fl.jacobian(g, mode="reverse"),
+        fl.hessian,
+        lambda g: fl.jacobian(fl.jacobian(g, mode="forward"), mode="reverse"),
+    ):
+        implicit = reference.evaluate(derivative(graph), values)
+        direct = reference.evaluate(derivative(without_systems(graph)), values)
+        for output, wanted in direct.items():
+            error = np.abs(implicit[output] - wanted).max()
+            assert error <= 1e-10 * max(1.0, np.abs(wanted).max()), output
+
+
+def test_implicit_derivatives_take_fewer_operations():
+    for assume, share in (("general", 0.25), ("positive", 0.45)):
+        graph = fl.trace(lambda A, b, a=assume: fl.solve(A, b, assume=a), {"A": (6, 6), "b": 6})
+        assert len(graph.systems) == 1
+        for mode in ("forward", "reverse"):
+            direct = fl.jacobian(without_systems(graph), mode=mode).cost().operations
+            assert fl.jacobian(graph, mode=mode).cost().operations < share * direct
+
+
 def test_wrong_systems_are_named():
     with pytest.raises(ValueError, match=r"assume is 'positiv': .*did you mean 'positive'"):
         fl.solve(np.eye(2), np.ones(2), assume="positiv")

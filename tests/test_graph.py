@@ -176,10 +176,8 @@ def test_a_branch_on_a_scalar_is_refused(branch):
         (lambda x: x + "1", TypeError, "combined with str '1'"),
         (lambda x: x * 1j, TypeError, "combined with complex"),
         (lambda x: np.complex128(1j) * x, TypeError, "combined with complex"),
-        (lambda x: x**1.4, TypeError, r"write np\.exp\(p \* np\.log\(x\)\)"),
         (lambda x: x**math.inf, TypeError, "raised to inf"),
-        (lambda x: 2**x, TypeError, r"write np\.exp\(x \* np\.log\(2\)\)"),
-        (lambda x: x ** "a", TypeError, "wanted a whole number"),
+        (lambda x: x ** "a", TypeError, "combined with str 'a': wanted a number"),
     ],
 )
 def test_wrong_functions_are_refused(function, error, message):

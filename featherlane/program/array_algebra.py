@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.program.derivatives.implicit import solved
 from featherlane.program.linear_systems import (
     Elimination,
     Rows,
@@ -71,9 +72,17 @@ def solve(a: Any, b: Any, assume: str = "general") -> Any:
     A, B = (np.broadcast_to(x, lead + x.shape[-2:]) for x in (A, B))
     result = np.empty(B.shape, object)
     for state in np.ndindex(lead):
-        system = ASSUMED[assume].eliminate(A[state].tolist())
-        result[state] = np.array([system.solve(x) for x in B[state].T.tolist()], object).T
+        rows = _symmetric(A[state].tolist()) if assume == "positive" else A[state].tolist()
+        elimination = ASSUMED[assume].eliminate(rows)
+        columns = [solved(rows, elimination, x) for x in B[state].T.tolist()]
+        result[state] = np.array(columns, object).T
     return result[..., 0] if right.ndim == 1 else result
+
+
+def _symmetric(rows: Rows) -> Rows:
+    """Returns the matrix with the entries of its lower triangle in both."""
+    n = range(len(rows))
+    return [[rows[max(i, j)][min(i, j)] for j in n] for i in n]
 
 
 def inv(a: Any) -> Any:

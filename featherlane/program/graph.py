@@ -30,7 +30,8 @@ class Graph:
     the number of a constant, the (name, position) of an input entry, the number of the function of
     a call, or the number of a result among those of its call. tag[k] says where in the algorithm
     the node was first computed. The results of a call are the nodes after it. facts[k], for some
-    nodes, are bounds that the algorithm states (`scalar.within`); copies may leave them out.
+    nodes, are bounds that the algorithm states (`scalar.within`), and `systems` are the linear
+    systems that it solves (`derivatives.implicit`); copies may leave both out.
 
     Examples:
         >>> graph = fl.trace(lambda x: x @ x, {"x": 3})
@@ -50,6 +51,7 @@ class Graph:
         self.inputs: dict[str, tuple[int, ...]] = {}
         self.outputs: dict[str, Output] = {}
         self.facts: dict[int, tuple[float, float]] = {}
+        self.systems: list[Any] = []
         self.current_tag: Any = None
 
     def __len__(self) -> int:
@@ -365,12 +367,13 @@ class Graph:
 
     def replaced(self, **columns: Any) -> Graph:
         """Returns a graph of these nodes with other columns: `op`, `args`, `value`, `tag`,
-        `inputs`, `outputs`, `facts`. Facts are not true of other operations and operands.
+        `inputs`, `outputs`, `facts`, `systems`. Facts and systems are not true of other operations
+        and operands.
         """
         new = Graph()
         if columns.keys() & {"op", "args"}:
-            columns.setdefault("facts", {})
-        for name in ("op", "args", "value", "tag", "inputs", "outputs", "facts"):
+            columns = {"facts": {}, "systems": []} | columns
+        for name in ("op", "args", "value", "tag", "inputs", "outputs", "facts", "systems"):
             setattr(new, name, columns.get(name, getattr(self, name)))
         return new
 

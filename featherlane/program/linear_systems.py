@@ -71,6 +71,18 @@ class Elimination(NamedTuple):
             x[k] = _minus_dot(x[k], self.upper[k][1:], x[k + 1 :]) * self.reciprocals[k]
         return x
 
+    def solve_transposed(self, b: Sequence[Node]) -> list[Node]:
+        """Returns A^-T b."""
+        x = list(b)
+        for k, reciprocal in enumerate(self.reciprocals):
+            column = [row[k - j] for j, row in enumerate(self.upper[:k])]
+            x[k] = _minus_dot(x[k], column, x[:k]) * reciprocal
+        for k in reversed(range(len(x))):
+            x[k] = _minus_dot(x[k], self.multiples[k], x[k + 1 :])
+            for i, exchange in reversed([*enumerate(self.exchanges[k], k + 1)]):
+                x[k], x[i] = _exchanged(exchange, x[k], x[i])
+        return x
+
     def determinant(self) -> Node:
         product = reduce(mul, [row[0] for row in self.upper])
         for exchange in [x for exchanges in self.exchanges for x in exchanges]:

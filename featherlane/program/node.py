@@ -146,6 +146,8 @@ class Node:
             return NotImplemented
         if not isinstance(exponent, REAL):
             return self._power(Node(self.graph, self.lift(exponent)))
+        if not np.isfinite(exponent):
+            raise refused(f"a traced scalar was raised to {exponent!r}: wanted a finite number")
         if not (2.0 * exponent).is_integer():
             return self._root(float(exponent))
         if exponent < 0:

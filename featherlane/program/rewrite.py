@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from featherlane.program.graph import Graph, Output
@@ -41,6 +42,7 @@ def copied(graph: Graph, into: Graph, inputs: Mapping[Any, int], tagged: bool = 
         else:
             node_map.append(entered(graph, into, k, [node_map[a] for a in graph.args[k]]))
     into.current_tag = tag
+    into.systems += [system.renumbered(node_map.__getitem__) for system in graph.systems]
     return node_map
 
 
@@ -108,4 +110,21 @@ def simplify(graph: Graph, order: Iterable[int] | None = None) -> Graph:
     }
     columns["facts"] = {node_map[k]: x for k, x in graph.facts.items() if node_map[k] >= 0}
     outputs = placed(graph.outputs, node_map)
-    return graph.replaced(args=args, inputs=dict(graph.inputs), outputs=outputs, **columns)
+    new = graph.replaced(args=args, inputs=dict(graph.inputs), outputs=outputs, **columns)
+    new.systems = [*_live_systems(graph, new, node_map)]
+    return new
+
+
+def _live_systems(graph: Graph, new: Graph, node_map: Sequence[int]) -> Iterator[Any]:
+    """The linear systems of a graph whose nodes are all live, but for numbers."""
+
+    def renumbered(k: int) -> int:
+        if node_map[k] < 0 and (number := graph.number(k)) is not None:
+            return new.constant(number)
+        if node_map[k] < 0:
+            raise LookupError(k)
+        return node_map[k]
+
+    for system in graph.systems:
+        with suppress(LookupError):
+            yield system.renumbered(renumbered)

@@ -5,6 +5,7 @@ which is its own transpose: so the same rule pushes a tangent forward and pulls 
 (Griewank and Walther, Evaluating Derivatives, 2nd edition, 2008, chapter 3). Many tangents or
 adjoints travel in one sweep, by their number, and those that are zero are not there. `round`,
 exponents, signs, conditions and the k of `quarter` are piecewise constant: nothing passes them.
+Solutions of linear systems have their derivatives as a whole (`implicit`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from collections.abc import Sequence
 
 from featherlane.errors import did_you_mean, one_of
+from featherlane.program.derivatives.implicit import LinearSystems
 from featherlane.program.derivatives.rules import Linear, piecewise_constant
 from featherlane.program.graph import Graph, Output
 from featherlane.program.op import OPS
@@ -59,21 +61,25 @@ def _tangent(g: Graph, k: int, tangents: Sweep) -> dict[int, int]:
 
 def _forward(g: Graph, seeds: Sweep) -> Sweep:
     """The tangents of all nodes from the seeds of the inputs."""
-    tangents = seeds
+    tangents, systems = seeds, LinearSystems(g)
     for k in range(len(seeds)):
-        if g.args[k]:
-            g.current_tag = g.tag[k]
+        g.current_tag = g.tag[k]
+        for a, number, t in systems.tangents(k, tangents):
+            _accumulate(g, tangents[a], number, t)
+        if g.args[k] and k not in systems.solutions:
             tangents[k] = _tangent(g, k, tangents)
     return tangents
 
 
 def _reverse(g: Graph, seeds: Sweep, active: Sequence[int]) -> Sweep:
     """The adjoints of all active nodes from the seeds of the outputs."""
-    adjoints = seeds
+    adjoints, systems = seeds, LinearSystems(g)
     for k in range(len(seeds) - 1, -1, -1):
-        if not (adjoints[k] and active[k] and g.args[k]):
-            continue
         g.current_tag = g.tag[k]
+        for a, number, t in systems.adjoints(k, adjoints, active):
+            _accumulate(g, adjoints[a], number, t)
+        if not (adjoints[k] and active[k] and g.args[k]) or k in systems.solutions:
+            continue
         for passes, a in zip(_maps(g, k), g.args[k], strict=True):
             if passes and active[a]:
                 for number, t in adjoints[k].items():
