@@ -21,6 +21,7 @@ from featherlane.backends.cpu import addresses
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.llvm import jit, pieces, targets, workers
 from featherlane.functions import kernels as variant_kernels
+from featherlane.functions import sequences
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_program
 from featherlane.program import trace
@@ -404,21 +405,39 @@ def test_a_prompt_on_a_terminal_shows_a_line(off, monkeypatch):
 # Functions compiled before they are called
 
 
-@pytest.mark.parametrize("name", ["forward_dynamics_derivatives", "inverse_dynamics"])
-def test_kernels_of_one_and_of_many_states_are_made_of_one_trace(name, monkeypatch):
-    traces = []
+@pytest.fixture
+def traces(monkeypatch):
+    """A list that has an entry more for each trace of an algorithm."""
+    entries = []
 
     class Counted(trace.Tracing):
         def __init__(self, *arguments):
-            traces.append(name)
+            entries.append("traced")
             super().__init__(*arguments)
 
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     monkeypatch.setattr(trace, "Tracing", Counted)
+    return entries
+
+
+@pytest.mark.parametrize("name", ["forward_dynamics_derivatives", "inverse_dynamics"])
+def test_kernels_of_one_and_of_many_states_are_made_of_one_trace(name, traces):
     model = fl.load("double_pendulum").with_gravity((0, 0, -3.5))
     for shape in ((2,), (3, 2), (2,), (5, 2)):
         getattr(model, name)(*np.ones((3, *shape)))
-        assert traces == [name]
+        assert len(traces) == 1
+
+
+def test_the_pieces_of_a_plan_are_traced_once_for_both_dtypes(traces, monkeypatch):
+    monkeypatch.setattr(sequences, "FLAT", 0)
+    model = fl.load("double_pendulum").with_gravity((0, 0, -3.5))
+    state = np.ones((3, 5, model.nv))
+    model.linearize_step(*state, 0.01, integrator="rk4")
+    before = len(traces)
+    assert before > 2
+    for x in (state.astype(np.float32), state[:, 0], state[:, 0].astype(np.float32)):
+        model.linearize_step(*x, 0.01, integrator="rk4")
+    assert len(traces) == before
 
 
 def test_functions_are_compiled_before_they_are_called(monkeypatch):

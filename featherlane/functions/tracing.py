@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import product
@@ -30,6 +30,7 @@ from featherlane.robot.tree_of import build_tree, tree_of
 
 INERTIAL = {*BODY_PARAMETERS, "armature"}  # parameters that may make M indefinite
 LARGEST_FLAT = 30_000  # operations of a graph whose code is fetched as fast as it computes
+STORED = 100_000  # nodes of a model's latest programs: some 20 MB
 
 
 def _traceable(
@@ -137,17 +138,31 @@ def dynamics_program(model: Robot, variant: Variant) -> Program:
     """The program of a variant: a flat graph, or, if that is large, one with calls of functions for
     repeated columns. Of several algorithms, the one with the fewest operations, as a flat graph.
 
-    The model stores the last two programs of one algorithm: kernels for batches and for one state,
-    or for both dtypes, share them.
+    The model stores its latest programs of one algorithm, which kernels for batches and for one
+    state and those of both dtypes share.
     """
     if len(_runs(model, variant)) > 1:
         return Program(dynamics_graph(model, variant))
     stored = model.__dict__.get("_programs", {})  # a cache outside would keep the model alive
     if variant not in stored:
         program = _program_of_columns(model, variant)
-        stored = dict([*stored.items()][-1:]) | {variant: program}
-        model.__dict__["_programs"] = stored
+        model.__dict__["_programs"] = stored = _latest(stored, variant, program)
     return stored[variant]
+
+
+def _latest(
+    stored: Mapping[Variant, Program], variant: Variant, program: Program
+) -> dict[Variant, Program]:
+    """Adds a program to those of a model, and drops the oldest ones above STORED nodes in all. Two
+    stay in any case; a plan has up to ten small ones.
+    """
+    latest, nodes = {variant: program}, sum(map(len, program.graphs))
+    for name, other in reversed(stored.items()):
+        nodes += sum(map(len, other.graphs))
+        if len(latest) >= 2 and nodes > STORED:
+            break
+        latest = {name: other, **latest}
+    return latest
 
 
 def _program_of_columns(model: Robot, variant: Variant) -> Program:
