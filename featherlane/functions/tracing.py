@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import product
@@ -151,7 +151,7 @@ def dynamics_program(model: Robot, variant: Variant) -> Program:
 
 
 def _latest(
-    stored: Mapping[Variant, Program], variant: Variant, program: Program
+    stored: dict[Variant, Program], variant: Variant, program: Program
 ) -> dict[Variant, Program]:
     """Adds a program to those of a model, and drops the oldest ones above STORED nodes in all. Two
     stay in any case; a plan has up to ten small ones.
