@@ -63,6 +63,19 @@ def test_feedback_laws(small):
     compare(small, variant, np.float64)
 
 
+def test_laws_that_remember_and_hold(small):
+    """Branches at the steps of an evaluation, forwards and backwards."""
+
+    def law(q, v, t, goal, sum):
+        return sum + goal - v * t, {"sum": sum - v}
+
+    sizes = {"references": {"goal": small.nv}, "memory": {"sum": small.nv}}
+    policy = small.policy(law, **sizes, hold=3)
+    rollout = Variant("rollout_with", integrator="semi_implicit", steps=8, every=4, policy=policy)
+    compare(small, rollout, np.float64)
+    compare_derivative(small, Operation(small, rollout).adjoints(("v", "goal", "sum", "dt")))
+
+
 @dtypes
 def test_gradients_of_rollouts(small, dtype):
     compare(small, Variant("rollout_gradient", integrator="semi_implicit", steps=3), dtype)
@@ -104,16 +117,21 @@ def test_functions_without_their_barriers_are_found_out(small):
         gpu_emulator.run(kernels._replace(texts=texts), inputs, np.float32)
 
 
-@pytest.mark.parametrize("mode", ["tangents", "adjoints"])
-def test_derivatives_of_rollouts_by_all_arrays(small, mode):
-    """What frameworks call: plans with rows of temporaries, backwards through time."""
-    rollout = Operation(small, Variant("rollout", integrator="euler", steps=4, every=2))
-    derivative = function_of(getattr(rollout, mode)(("q", "v", "tau")))
+def compare_derivative(model, op):
+    """The emulated kernels of a derivative against the CPU's."""
+    derivative = function_of(op)
     kernels = derivative.gpu.kernels("lanes", "f", np.dtype(np.float64))
     rng = np.random.default_rng(7)
     inputs = {x: rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}
-    inputs |= {"q": small.random_configuration(BATCH), "dt": np.full(BATCH, 0.01)}
+    inputs |= {"q": model.random_configuration(BATCH), "dt": np.full(BATCH, 0.01)}
     found = gpu_emulator.run(kernels, inputs, np.float64)
     wanted = derivative(*(inputs[x] for x in derivative.inputs))
     for x, y in zip(found.values(), wanted, strict=True):
         same_bits(x, y)
+
+
+@pytest.mark.parametrize("mode", ["tangents", "adjoints"])
+def test_derivatives_of_rollouts_by_all_arrays(small, mode):
+    """What frameworks call: plans with rows of temporaries, backwards through time."""
+    rollout = Operation(small, Variant("rollout", integrator="euler", steps=4, every=2))
+    compare_derivative(small, getattr(rollout, mode)(("q", "v", "tau")))

@@ -176,6 +176,23 @@ def test_rollouts(model, wrapped):
         wrapped.rollout(q, v, tau[0, 0], 0.01)
 
 
+def test_rollouts_of_feedback_laws(model, wrapped):
+    q, v, _ = states(model, 3)
+    law = model.policy(
+        lambda q, v, t, gain, goal: gain * (goal - v), {"gain": ()}, references={"goal": model.nv}
+    )
+    goal = np.random.default_rng(1).normal(size=(3, 4, model.nv))
+    run = lambda gain, goal, v: wrapped.rollout_with(
+        law, q, v, 0.01, 4, parameters={"gain": gain}, references={"goal": goal}
+    )
+    wanted = model.rollout_with(
+        law, q, v, 0.01, 4, parameters={"gain": 0.3}, references={"goal": goal}
+    )
+    for x, y in zip(jax.jit(run)(0.3, goal, v), wanted, strict=True):
+        assert np.array_equal(x, y)
+    check_grads(run, (0.3, goal, v), 1)
+
+
 def test_actuators_of_the_file(model):
     pytest.importorskip("mujoco")
     motor = fl.load(

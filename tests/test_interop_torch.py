@@ -119,6 +119,33 @@ def test_rollouts(model, wrapped):
         torch.autograd.gradgradcheck(wrapped.rollout, (q, v, tau, dt))
 
 
+def test_rollouts_of_laws_that_remember(model, wrapped):
+    q, v, _ = states(model, 3, grad=True)
+
+    def law(q, v, t, gain, goal, sum):
+        return gain * (goal - v) + sum * t, {"sum": 0.9 * sum - v}
+
+    shapes = {"references": {"goal": model.nv}, "memory": {"sum": model.nv}}
+    policy = model.policy(law, {"gain": ()}, **shapes, hold=2)
+    gain = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    goal, start = controls(model, 3), controls(model, 3)[:, 0].detach().requires_grad_()
+
+    def run(q, v, gain, goal, start):
+        given = {"parameters": {"gain": gain}, "references": {"goal": goal}}
+        return wrapped.rollout_with(policy, q, v, 0.01, 4, **given, memory={"sum": start})
+
+    moved = run(q, v, gain, goal, start)
+    plain = [x.detach().numpy() for x in (q, v, gain, goal, start)]
+    given = {"parameters": {"gain": plain[2]}, "references": {"goal": plain[3]}}
+    wanted = model.rollout_with(policy, *plain[:2], 0.01, 4, **given, memory={"sum": plain[4]})
+    assert moved._fields == wanted._fields
+    for x, y in zip(moved, wanted, strict=True):
+        assert np.array_equal(x.detach(), y)
+    assert torch.autograd.gradcheck(run, (q, v, gain, goal, start), check_forward_ad=True)
+    with pytest.raises(TypeError, match=r"references has none: wanted goal"):
+        wrapped.rollout_with(policy, q, v, 0.01, 4, parameters={"gain": gain})
+
+
 def test_actuators_in_rollouts(model, wrapped):
     q, v, _ = states(model)
     hinges = [model.joints[i].name for i in model.independent if model.types[i].nv == 1]

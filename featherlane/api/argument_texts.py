@@ -32,7 +32,7 @@ ARGUMENTS = {
     "every": "whole number of steps between kept states, a divisor of all steps",
     "steps": "whole number of steps, 1 or more",
     "by_wrenches": "True: B also has six columns for each wrench of f_ext",
-    "policy": "feedback law, from `policy`, evaluated once per step",
+    "policy": "feedback law, from `policy`, evaluated at the beginning of steps",
     "constraints": "from `constraints`. n constraints with their rows",
     "active": "(..., n), without units, 1 or 0. Which constraints hold in a state; None: all",
     "anchors": "(..., n, 7), m and quaternion [x, y, z, w]. Placements in the world",
@@ -87,6 +87,8 @@ OF_METHODS = {
         "gv",
     ): "(..., T + 1, nv), per rad/s or m/s. The gradients with respect to v",
     ("rollout_with", "parameters"): "{name: array}, the parameters of the policy",
+    ("rollout_with", "references"): "{name: (..., steps, ...)}, a row for each step",
+    ("rollout_with", "memory"): "{name: array}, at the first step; None: zeros",
     (
         "inverse_kinematics",
         "targets",
@@ -109,8 +111,11 @@ OF_METHODS = {
     (
         "policy",
         "function",
-    ): "function (q, v, t, **parameters) that returns the controls (nu,)",
-    ("policy", "parameters"): "{name: shape} of further arrays",
+    ): "function (q, v, t, **arrays) that returns the controls (nu,), or (controls, memory)",
+    ("policy", "parameters"): "{name: shape} of arrays that are the same in all steps",
+    ("policy", "references"): "{name: shape} of arrays with a row for each step",
+    ("policy", "memory"): "{name: shape} of arrays that the law returns anew",
+    ("policy", "hold"): "whole number of steps over which the controls hold",
     ("clip", "q"): "(..., nq), rad or m. The configurations that are moved into the limits",
     (
         "constraints",

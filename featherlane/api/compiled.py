@@ -16,13 +16,14 @@ from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
 from featherlane.functions.kernels import RobotKernels
 from featherlane.functions.shape_hints import shape_hint
-from featherlane.functions.table import CALLED, Variant
+from featherlane.functions.table import Variant
 from featherlane.functions.variants import (
     check_variant,
     in_order,
     input_names,
     input_shapes,
     output_shapes,
+    results_type,
     variant_of,
     with_defaults,
 )
@@ -71,7 +72,7 @@ class Compiled(model.Robot):
             input_shapes(self, variant),
             output_shapes(self, variant),
             RobotKernels(self, variant, width),
-            CALLED[variant.name].collect,
+            results_type(variant),
             partial(shape_hint, self, variant.actuation),
             (Compiled._function, (self, variant, width)),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from featherlane.api.diverged import warn_if_diverged
 from featherlane.api.time_steps import TimeSteps, checked_time_steps
 from featherlane.errors import shown
 from featherlane.functions.actuation import Actuated
-from featherlane.functions.arguments import check_every, is_count, rows
+from featherlane.functions.arguments import check_every, counted, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches, WrenchFrame
-from featherlane.functions.policy import Policy
+from featherlane.functions.policy import Policy, checked_policy
 from featherlane.functions.results import PolicyTrajectory, RolloutGradient, Trajectory
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.functions.variants import actuation_of
@@ -22,7 +23,10 @@ from featherlane.program.trace import check_function
 from featherlane.robot.constraints import Constraints
 
 Shape = int | Sequence[int]
-TAKEN = ("q", "v", "t", "dt", "count", "tau", "f_ext")
+TAKEN = (  # names of the inputs and outputs of rollouts, and of the law
+    *("q", "v", "t", "dt", "tau", "f_ext", "active", "anchors"),
+    *("count", "controls", "q_kept", "v_kept", "diverged"),
+)
 
 
 def _states(trajectory: Any, steps: int) -> tuple[Any, Any]:
@@ -38,6 +42,23 @@ def _states(trajectory: Any, steps: int) -> tuple[Any, Any]:
             "state, as rollout gives without every="
         )
     return q, v
+
+
+def _names_of_arrays(groups: Sequence[Mapping[str, Shape]]) -> list[str]:
+    """Returns the names of a policy's parameters, references and memory. Raises ValueError for
+    names that are taken.
+    """
+    *_, memory = groups
+    names, taken = list[str](), {f"{x}_{when}" for x in memory for when in ("next", "end")}
+    for what, shapes in zip(("parameters", "references", "memory"), groups, strict=True):
+        for name in shapes:
+            if not name.isidentifier() or iskeyword(name) or name.startswith("_") or name in TAKEN:
+                raise ValueError(f"{what} has {name!r}: wanted a name other than {TAKEN}")
+            if name in taken:
+                raise ValueError(f"{what} has {name!r}, which has another meaning: rename it")
+            names.append(name)
+            taken.add(name)
+    return names
 
 
 class Rollouts(TimeSteps):
@@ -93,6 +114,8 @@ class Rollouts(TimeSteps):
         f_ext: Wrenches = None,
         *,
         parameters: Mapping[str, ArrayLike] | None = None,
+        references: Mapping[str, ArrayLike] | None = None,
+        memory: Mapping[str, ArrayLike] | None = None,
         integrator: Integrator = DEFAULT_INTEGRATOR,
         every: int = 1,
         f_ext_frame: WrenchFrame = "body",
@@ -107,23 +130,26 @@ class Rollouts(TimeSteps):
         """Returns the states of a rollout, as `rollout` does, whose controls a feedback law
         computes, and these controls, tau (..., steps, nu), in N m or N without `actuation`.
 
-        policy: from `policy`. parameters: its arrays by name, with leading dimensions that
-        broadcast: one set for all rollouts, or one for each. Raises TypeError for a policy that
-        does not come from `policy`, ValueError for steps below 1.
+        policy: from `policy`. parameters, references, memory: its arrays by name, with leading
+        dimensions that broadcast: one set for all rollouts, or one for each. References have a row
+        for each step, (..., steps, n). Memory is what the law reads at the first step, by default
+        zeros; the result also has each memory after the last step, by its name. Raises TypeError
+        for a policy that does not come from `policy`, ValueError for steps below 1.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t, gain: -gain * q - 0.1 * v, {"gain": 2})
             >>> arm.rollout_with(law, q, v, dt, 50, parameters={"gain": [1.0, 0.5]}).tau.shape
             (50, 2)
+            >>> law = arm.policy(lambda q, v, t, q_d: 9 * (q_d - q) - v, references={"q_d": 2})
+            >>> path = np.linspace(q, [0.5, 0.2], 50)
+            >>> arm.rollout_with(law, q, v, dt, 50, references={"q_d": path}).q.shape
+            (51, 2)
         """
-        if not isinstance(policy, Policy):
-            raise TypeError(f"policy is {type(policy).__name__}: wanted one from model.policy(...)")
-        if not is_count(steps):
-            raise ValueError(f"steps is {steps!r}: wanted a whole number, 1 or more")
-        values = policy.in_order(parameters or {})
+        steps = counted("steps", steps)
+        values = checked_policy(policy).in_order(parameters, references, memory)
         inputs = q0, v0, checked_time_steps(dt, q0, v0), *values
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options = {"policy": policy, "steps": int(steps), "every": check_every(every, int(steps))}
+        options = {"policy": policy, "steps": steps, "every": check_every(every, steps)}
         moved = self._in_time(
             "rollout_with", inputs, integrator, actuation, held, *others, **options
         )
@@ -177,26 +203,36 @@ class Rollouts(TimeSteps):
         function: Callable[..., Any],
         parameters: Mapping[str, Shape] | None = None,
         *,
+        references: Mapping[str, Shape] | None = None,
+        memory: Mapping[str, Shape] | None = None,
+        hold: int = 1,
         actuation: Actuated = None,
     ) -> Policy:
-        """Traces a feedback law u = function(q, v, t, **parameters) for `rollout_with`; t is the
-        time since the rollout began. The law is evaluated once per step, at its beginning: u is
-        constant over the step (zero-order hold), also over the stages of "rk4" and "midpoint".
-        parameters: the shapes of further arrays by name. Raises ValueError if the law does not
-        return nu scalars.
+        """Traces a feedback law u = function(q, v, t, **arrays) for `rollout_with`; t is the time
+        since the rollout began. The law is evaluated at the beginning of each step, or of each
+        `hold`-th one, and u is constant until the next evaluation (zero-order hold), also over the
+        stages of "rk4" and "midpoint".
+
+        parameters, references, memory: the shapes of further arrays by name. Parameters are the
+        same in all steps; of references, the law gets the row of its step. A law with memory
+        returns (u, {name: new value}), and gets these values at its next evaluation. Raises
+        ValueError or TypeError if it does not, and ValueError if u is not nu scalars.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t: -q - 0.1 * v)
             >>> law.shape
             (2,)
+            >>> def integral(q, v, t, goal, sum):
+            ...     return 5 * (goal - q) - v + 0.1 * sum, {"sum": sum + goal - q}
+            >>> law = arm.policy(integral, {"goal": 2}, memory={"sum": 2}, hold=5)
+            >>> arm.rollout_with(law, q, v, dt, 50, parameters={"goal": q}).sum.shape
+            (2,)
         """
-        shapes = dict(parameters or {})
-        for name in shapes:
-            if not name.isidentifier() or name in TAKEN:
-                raise ValueError(f"parameters has {name!r}: wanted a name other than {TAKEN}")
+        groups = tuple(dict(shapes or {}) for shapes in (parameters, references, memory))
+        names = _names_of_arrays(groups)
         state = {"q": self.nq, "v": self.nv, "t": ()}
-        check_function(function, [*state], [*shapes])
-        policy = Policy.traced(function, state, shapes)
+        check_function(function, [*state], names)
+        policy = Policy.traced(function, state, groups, counted("hold", hold))
         actuation = actuation_of(self, actuation)
         controls = actuation.controls if actuation else self.nv
         if policy.shape != (controls,):

@@ -11,6 +11,7 @@ from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
 from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.gpu import OnGPU, Source, source_of
+from featherlane.functions.kernels import variant_kernel
 from featherlane.functions.operations import TANGENTS, Operation
 from featherlane.functions.rollout_derivatives import Sum, derivative_plan
 from featherlane.functions.tracing import dynamics_graph
@@ -57,6 +58,8 @@ def _rollout_kernel(op: Operation, key: str, dtype: np.dtype) -> Kernel:
 def _piece_kernel(piece: Operation | Sum, dtype: np.dtype) -> Kernel:
     if isinstance(piece, Sum):
         return compile_program(piece.program, piece.key, dtype)
+    if not piece.steps:
+        return variant_kernel(piece.model, piece.variant, dtype)
     kernel = function_of(piece).kernel(dtype)
     assert kernel is not None, "steps of robots of any length have kernels"
     return kernel

@@ -12,7 +12,7 @@ from featherlane.errors import instead, keyword_instead
 from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.constraint_inputs import constraints_in
-from featherlane.functions.table import BY_NAME, Variant
+from featherlane.functions.table import CALLED, Variant
 from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
@@ -90,15 +90,15 @@ class Operation(NamedTuple):
 
 
 def bound(
-    name: str, args: Sequence[Any], named: Mapping[str, Any]
+    name: str, args: Sequence[Any], named: Mapping[str, Any], more: Sequence[Any] = ()
 ) -> tuple[Variant, tuple[Any, ...]]:
     """The variant that a call asks for, and its arrays in the order of the variant's inputs.
 
-    The arguments are those of the model's method: the arrays of `BY_NAME[name]`, f_ext,
+    The arguments are those of the model's method: the arrays of `CALLED[name]`, f_ext,
     f_ext_frame, params, frame, reference, wrt and whatever else a Variant has, by position or by
-    name. The steps of a rollout are the rows of tau.
+    name. The steps of a rollout are the rows of tau. more: the arrays of a policy.
     """
-    entry = BY_NAME[name]
+    entry = CALLED[name]
     order = [*entry.inputs, *entry.takes]
     if len(args) > len(order):
         raise TypeError(f"{name} got {len(args)} arguments, wanted {', '.join(order)}")
@@ -108,14 +108,14 @@ def bound(
             raise TypeError(f"{name} got an unknown {word!r}{instead(word, missing)}")
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(entry.inputs)}")
     arguments |= steps_of(name, arguments)
-    arrays = [arguments.pop(x) for x in entry.inputs]
+    arrays = [*(arguments.pop(x) for x in entry.inputs), *more]
     params, f_ext = arguments.pop("params", None) or {}, arguments.pop("f_ext", None)
     axes, method = arguments.pop("f_ext_frame", "body"), arguments.pop("method", None)
     if "reference" in entry.takes:
         arguments.setdefault("reference", "body")
     if "constraints" in entry.takes:
-        held, more = constraints_in(arguments)
-        arrays += more
+        held, with_them = constraints_in(arguments)
+        arrays += with_them
         arguments |= {"constraints": held} if held else {}
     if unknown := [x for x in arguments if x not in Variant._fields]:
         raise TypeError(

@@ -162,6 +162,24 @@ class PolicyTrajectory(NamedTuple):
         return first_not_finite(self.q, self.v)
 
 
+@cache
+def policy_trajectory(memory: tuple[str, ...]) -> type[tuple]:
+    """Returns the named tuple of a rollout whose policy has memory of these names: its fields are
+    those of `PolicyTrajectory`, and the memory after the last step.
+    """
+    if not memory:
+        return PolicyTrajectory
+    base: Any = namedtuple("PolicyTrajectory", (*PolicyTrajectory._fields, *memory))  # type: ignore[misc]
+    reduce = lambda self: (policy_trajectory_of, (memory, tuple(self)))
+    body = {"__slots__": (), "__reduce__": reduce, "diverged": PolicyTrajectory.diverged}
+    return type("PolicyTrajectory", (base,), body)
+
+
+def policy_trajectory_of(memory: tuple[str, ...], values: Iterable[Any]) -> Any:
+    """Returns such a named tuple, built anew from a pickle."""
+    return policy_trajectory(memory)(*values)
+
+
 class RolloutGradient(NamedTuple):
     """The gradients with respect to the first state of a rollout, each (..., nv), and to all
     controls (..., T, nu).

@@ -1,6 +1,6 @@
 """Derivatives of rollouts as plans: those of a step, by the plain entries of all inputs, one after
 another in one call. Forwards the states are computed again beside the directions; backwards all
-states are computed again first.
+states are computed again first. A feedback law has derivatives of its own, around those of a step.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from featherlane.functions.operations import ADJOINTS, Operation
-from featherlane.functions.steps import one_step
+from featherlane.functions.steps import control_law, one_step
 from featherlane.program.array import trace
 from featherlane.program.plan import (
     ArrayRow,
     Clear,
     Copy,
+    Every,
     KernelRun,
     Loop,
     Plan,
@@ -54,93 +55,256 @@ FIRST = ArrayRow("zero")  # in a loop of one round
 
 def derivative_plan(op: Operation) -> Planned:
     """Returns the plan of the first derivative of a rollout, and what its runs call."""
-    return _backwards(op) if op.steps[0].mode == ADJOINTS else _forwards(op)
+    return (_Backwards if op.steps[0].mode == ADJOINTS else _Forwards)(op).planned()
 
 
-def _step(op: Operation) -> Operation:
-    """Returns the step that a rollout repeats."""
-    return op._replace(variant=one_step(op.variant, "step"), steps=())
-
-
-def _run(number: int, op: Operation, arrays: dict[str, Use], row: ArrayRow) -> KernelRun:
-    """Returns a run of an operation, on the arrays of its inputs and outputs but for those of
-    `arrays`.
+class _Differentiated:
+    """What both plans share: the step and the feedback law of a rollout, and the pieces that runs
+    call. moving: the inputs by which the rollout is differentiated.
     """
-    arrays = {**{name: Use(name, row) for name in BY_STEP}, **arrays}
-    return KernelRun(number, tuple(arrays.get(x, Use(x)) for x in [*op.inputs, *op.outputs]))
+
+    def __init__(self, op: Operation) -> None:
+        self.op, self.p, self.moving = op, op.prefix, op.steps[0].wrt
+        self.policy, self.every = op.variant.policy, op.variant.every
+        self.step = op._replace(variant=one_step(op.variant, "step"), steps=())
+        self.law = op._replace(variant=control_law(op.variant), steps=()) if self.policy else None
+        self.memory = self.policy.memory_names if self.policy else ()
+        self.rows = (*BY_STEP, *(dict(self.policy.references) if self.policy else ()))
+        self.pieces: dict[Operation | Sum, int] = {}
+        self.temporaries: dict[str, Shape] = {}
+
+    def temporary(self, name: str, shape: Shape) -> Use:
+        """Returns a temporary, whose name has a space, so that no array of the user has it."""
+        self.temporaries[name] = shape
+        return Use(name)
+
+    def wrt(self, piece: Operation, *first: str) -> list[str]:
+        """Returns the inputs by which a piece is differentiated: some first, then those of the
+        user's that it reads.
+        """
+        more = [x for x in self.moving if x in piece.inputs and x not in first]
+        return [*first, *more]
+
+    def run(self, piece: Operation | Sum, arrays: dict[str, Use], row: ArrayRow) -> KernelRun:
+        """Returns a run of an operation, on the arrays of its inputs and outputs but for those of
+        `arrays`.
+        """
+        assert isinstance(piece, Operation)
+        arrays = {**{name: Use(name, row) for name in self.rows}, **arrays}
+        uses = tuple(arrays.get(x, Use(x)) for x in [*piece.inputs, *piece.outputs])
+        return KernelRun(self.number(piece), uses)
+
+    def add(self, terms: Sequence[Use], more: Sequence[Use], to: Sequence[Use]) -> KernelRun:
+        """Returns a run that adds arrays to as many others, of which none is a result."""
+        shapes = tuple(self.temporaries[use.array] for use in to)
+        return KernelRun(self.number(Sum(shapes)), (*terms, *more, *to))
+
+    def number(self, piece: Operation | Sum) -> int:
+        """Returns the number of a piece."""
+        return self.pieces.setdefault(piece, len(self.pieces))
+
+    def by_kept(self, body: Sequence[PlanStep], kept: Sequence[PlanStep]) -> Loop:
+        """Returns a loop over the steps, number "n", and after each state that is kept, number
+        "m".
+        """
+        inner = Loop("i", self.every, tuple(body), total="n", outer="m")
+        return Loop("m", self.op.variant.steps // self.every, (inner, *kept))
+
+    def held(self, row: ArrayRow, body: Sequence[PlanStep]) -> list[PlanStep]:
+        """Returns what happens where the law is evaluated, before the step of a row."""
+        assert self.policy is not None
+        hold = self.policy.hold
+        return [*body] if hold == 1 else [Every(row, hold, tuple(body))]
+
+    def plan(self, steps: Sequence[PlanStep]) -> Planned:
+        """Returns the plan of these steps."""
+        plan = Plan(self.op.inputs, self.op.outputs, steps, self.temporaries)
+        return plan, [*self.pieces]
 
 
-def _by_kept(op: Operation, body: Sequence[PlanStep], kept: Sequence[PlanStep]) -> Loop:
-    """Returns a loop over the steps, number "n", and after each state that is kept, number "m"."""
-    every = op.variant.every
-    inner = Loop("i", every, tuple(body), total="n", outer="m")
-    return Loop("m", op.variant.steps // every, (inner, *kept))
+class _Forwards(_Differentiated):
+    """The state, and the memory of a law, beside their directions, step by step."""
+
+    def planned(self) -> Planned:
+        """Returns the plan."""
+        n = ArrayRow("n")
+        kept = [f"{self.p}{x}" for x in STATE]
+        states = [*STATE, *kept]
+        memory = [*self.memory, *(f"{self.p}{x}" for x in self.memory)]
+        self.now, self.then = dict[str, Use](), dict[str, Use]()
+        for x in [*states, *memory]:
+            shape = self.op.inputs[x.removeprefix(self.p)]
+            self.now[x] = self.temporary(f"{x} now", shape)
+            self.then[f"{x}_next"] = self.temporary(f"{x} then", shape)
+        begin = [
+            Copy(Use(x), use) if x in self.op.inputs else Clear(use) for x, use in self.now.items()
+        ]
+        evaluated = self._law(memory, n) if self.law else []
+        forces = ("tau",) if self.law else ()
+        along = self.step.tangents(self.wrt(self.step, *STATE, *forces))
+        arrays = {**{f"{self.p}{x}": Use(f"{self.p}{x}", n) for x in BY_STEP}, **self.now}
+        arrays |= {**self.then, **self._controls()}
+        body = [*evaluated, self.run(self.step, arrays, n), self.run(along, arrays, n)]
+        keep = lambda row: [Copy(self.now[x], Use(f"{x}_kept", row)) for x in kept]
+        loop = self.by_kept([*body, *self._renewed(states)], keep(ArrayRow("m", 1, 1)))
+        end = [Copy(self.now[f"{self.p}{x}"], Use(f"{self.p}{x}_end")) for x in self.memory]
+        if self.law:
+            begin.append(Clear(Use("count now")))
+        return self.plan([*begin, Loop("zero", 1, tuple(keep(FIRST))), loop, *end])
+
+    def _renewed(self, names: Sequence[str]) -> list[PlanStep]:
+        return [Copy(self.then[f"{x}_next"], self.now[x]) for x in names]
+
+    def _controls(self) -> dict[str, Use]:
+        """Returns the arrays of the controls that a law computed, and their direction."""
+        if self.law is None:
+            return {}
+        shape = self.law.outputs["controls"]
+        names = ("tau", f"{self.p}tau")
+        return {x: self.temporary(f"{x} held", shape) for x in names}
+
+    def _law(self, memory: Sequence[str], n: ArrayRow) -> list[PlanStep]:
+        """Returns the evaluation of the law and of its direction, and the row of the latter."""
+        assert self.law is not None
+        along = self.law.tangents(self.wrt(self.law, *STATE, *self.memory))
+        controls, count = self._controls(), self.temporary("count now", ())
+        arrays = {f"{self.p}{x}": Use(f"{self.p}{x}", n) for x in self.rows}
+        arrays |= {**self.now, **self.then, "count": count}
+        arrays |= {"count_next": self.temporary("count then", ()), "controls": controls["tau"]}
+        arrays[f"{self.p}count_next"] = self.temporary(f"{self.p}count then", ())
+        arrays[f"{self.p}controls"] = direction = controls[f"{self.p}tau"]
+        body = [self.run(self.law, arrays, n), self.run(along, arrays, n)]
+        after = [*self._renewed(memory), Copy(arrays["count_next"], count)]
+        row = Copy(direction, Use(f"{self.p}controls", n))
+        return [*self.held(n, [*body, *after]), row]
 
 
-def _forwards(op: Operation) -> Planned:
-    """Plans the state and its direction, step by step."""
-    step, p, wrt = _step(op), op.prefix, op.steps[0].wrt
-    along = step.tangents([*STATE, *[x for x in wrt if x not in STATE]])
-    moving = [f"{p}{x}" for x in STATE]
-    temporaries: dict[str, Shape] = {}
-    begin, after = list[PlanStep](), list[PlanStep]()
-    now, then = dict[str, Use](), dict[str, Use]()
-    for x in (*STATE, *moving):
-        now[x], then[f"{x}_next"] = Use(f"{x}_now"), Use(f"{x}_then")
-        temporaries |= dict.fromkeys((f"{x}_now", f"{x}_then"), along.inputs[x])
-        begin.append(Copy(Use(x), now[x]) if x in op.inputs else Clear(now[x]))
-        after.append(Copy(then[f"{x}_next"], now[x]))
-    n = ArrayRow("n")
-    arrays = {**now, **then, **{f"{p}{x}": Use(f"{p}{x}", n) for x in BY_STEP}}
-    runs = [_run(0, step, arrays, n), _run(1, along, arrays, n)]
-    keep = lambda row: [Copy(now[x], Use(f"{x}_kept", row)) for x in moving]
-    loop = _by_kept(op, [*runs, *after], keep(ArrayRow("m", 1, 1)))
-    steps = [*begin, Loop("zero", 1, tuple(keep(FIRST))), loop]
-    return Plan(op.inputs, op.outputs, steps, temporaries), [step, along]
-
-
-def _again(op: Operation, path: dict[str, str]) -> Loop:
-    """Returns a loop that leaves all states in rows of temporaries, which have the first ones."""
-    row = ArrayRow("k")
-    states = {x: Use(path[x], row) for x in STATE}
-    states |= {f"{x}_next": Use(path[x], ArrayRow("k", 1, 1)) for x in STATE}
-    return Loop("k", op.variant.steps, (_run(0, _step(op), states, row),))
-
-
-def _backwards(op: Operation) -> Planned:
-    """Plans all states again; then, from the last step to the first one, the gradients by the state
+class _Backwards(_Differentiated):
+    """All states again; then, from the last step to the first one, the gradients by the state
     before a step from those by the state after it. Gradients by inputs that all steps share add up.
-    """
-    step, p, last = _step(op), op.prefix, op.variant.steps
-    others = [x for x in op.steps[0].wrt if x not in STATE]
-    summed = [x for x in others if x not in BY_STEP]
-    back = step.adjoints([*STATE, *others])
-    total, before, more = (
-        {x: Use(f"{x}_{which}") for x in (*STATE, *summed)} for which in ("total", "before", "more")
-    )
-    path = {x: f"{x}_path" for x in STATE}
-    shapes = {x: step.inputs[x] for x in total}
-    temporaries = {path[x]: (last + 1, *shapes[x]) for x in STATE}
-    temporaries |= {each[x].array: shapes[x] for each in (total, before, more) for x in each}
-    kept = lambda x, row: Use(f"{p}{x}_kept", row)
 
-    count = last // op.variant.every
-    first = [Copy(Use(x), Use(path[x], FIRST)) for x in STATE]
-    first += [Copy(kept(x, ArrayRow("zero", 1, count)), total[x]) for x in STATE]
-    row = ArrayRow("n", -1, last - 1)
-    arrays = {x: Use(path[x], row) for x in STATE}
-    arrays |= {f"{p}{x}": Use(f"{p}{x}", row) for x in BY_STEP}
-    arrays |= {f"{p}{x}": use for x, use in before.items()}
-    arrays |= {f"{p}{x}_next": total[x] for x in STATE}
-    body: list[PlanStep] = [_run(1, back, arrays, row), *[Copy(before[x], total[x]) for x in STATE]]
-    pieces: list[Operation | Sum] = [step, back, Sum(tuple(shapes[x] for x in STATE))]
-    if summed:
-        pieces.append(Sum(tuple(shapes[x] for x in summed)))
-        terms = (each[x] for each in (total, before, more) for x in summed)
-        body += [KernelRun(3, tuple(terms)), *[Copy(more[x], total[x]) for x in summed]]
-    of_kept = [kept(x, ArrayRow("m", -1, count - 1)) for x in STATE]
-    both = KernelRun(2, (*[before[x] for x in STATE], *of_kept, *[total[x] for x in STATE]))
-    steps: list[PlanStep] = [Clear(total[x]) for x in summed]
-    steps += [Loop("zero", 1, tuple(first)), _again(op, path), _by_kept(op, body, [both])]
-    steps += [Copy(total[x], Use(f"{p}{x}")) for x in op.steps[0].wrt if x in total]
-    return Plan(op.inputs, op.outputs, steps, temporaries), pieces
+    path: the states, and the memory of a law, in rows; total: the gradients of all later steps;
+    before: those of one step; more: sums, until they are copied.
+    """
+
+    def planned(self) -> Planned:
+        """Returns the plan."""
+        self.last = self.op.variant.steps
+        states = {x: self.op.inputs[x] for x in (*STATE, *self.memory)}
+        shared = [x for x in self.moving if x not in self.rows and x not in states]
+        shapes = {**states, **{x: self.op.inputs[x] for x in shared}}
+        self.path = {x: self._path(x, shape) for x, shape in states.items()}
+        if self.law:
+            shapes["tau"] = self.law.outputs["controls"]
+            self.path |= {"tau": self._path("tau", shapes["tau"]), "count": self._path("count", ())}
+        self.total, self.before, self.more = (
+            {x: self.temporary(f"{x} {which}", shape) for x, shape in shapes.items()}
+            for which in ("total", "before", "more")
+        )
+        begin: list[PlanStep] = [Clear(self.total[x]) for x in shared]
+        begin += self._zeros() if self.law else []
+        row = ArrayRow("n", -1, self.last - 1)
+        loop = self.by_kept(self._step(row) + self._law(row), [self._kept()])
+        end = [Copy(self.total[x], Use(f"{self.p}{x}")) for x in self.moving if x in self.total]
+        first = Loop("zero", 1, tuple(self._ends()))
+        return self.plan([*begin, first, self._again(), loop, *end])
+
+    def _path(self, name: str, shape: Shape) -> Use:
+        """Returns a temporary with a row for each state, and those that a law is ahead."""
+        rows = self.last + (self.policy.hold if self.policy else 1)
+        return self.temporary(f"{name} path", (rows, *shape))
+
+    def _rows(self, row: ArrayRow) -> dict[str, Use]:
+        """Returns the row of each path."""
+        return {x: Use(use.array, row) for x, use in self.path.items()}
+
+    def _zeros(self) -> list[PlanStep]:
+        """Returns the steps that clear the sum of gradients by controls that hold, the count of
+        steps at the first one, and the gradients by what the law has none of.
+        """
+        assert self.policy is not None
+        zeros = {"count": (), **{x: y for x, y in self.policy.references if x in self.moving}}
+        self.zero = {x: self.temporary(f"{x} zero", shape) for x, shape in zeros.items()}
+        return [*map(Clear, (self.total["tau"], self.path["count"], *self.zero.values()))]
+
+    def _ends(self) -> list[PlanStep]:
+        """Returns the copies of the first state, and of the gradients by the last one."""
+        last = ArrayRow("zero", 1, self.last // self.every)
+        rows = self._rows(FIRST)
+        copies: list[PlanStep] = [Copy(Use(x), rows[x]) for x in (*STATE, *self.memory)]
+        copies += [Copy(Use(f"{self.p}{x}_kept", last), self.total[x]) for x in STATE]
+        return copies + [Copy(Use(f"{self.p}{x}_end"), self.total[x]) for x in self.memory]
+
+    def _kept(self) -> KernelRun:
+        """Returns the sum of the gradients by a state, and by the same state where it is kept."""
+        row = ArrayRow("m", -1, self.last // self.every - 1)
+        kept = [Use(f"{self.p}{x}_kept", row) for x in STATE]
+        return self.add([self.before[x] for x in STATE], kept, [self.total[x] for x in STATE])
+
+    def _again(self) -> Loop:
+        """Returns a loop that leaves all states in the rows of paths, which have the first ones."""
+        row, body = ArrayRow("k"), list[PlanStep]()
+        rows, following = self._rows(row), self._rows(ArrayRow("k", 1, 1))
+        if self.law and self.policy:
+            ahead = self._rows(ArrayRow("k", 1, self.policy.hold))
+            held = self.temporary("controls held", self.law.outputs["controls"])
+            arrays = {**rows, **{f"{x}_next": ahead[x] for x in (*self.memory, "count")}}
+            run = self.run(self.law, {**arrays, "controls": held}, row)
+            body += [*self.held(row, [run]), Copy(held, rows["tau"])]
+        states = {**rows, **{f"{x}_next": following[x] for x in STATE}}
+        return Loop("k", self.last, (*body, self.run(self.step, states, row)))
+
+    def _step(self, row: ArrayRow) -> list[PlanStep]:
+        """Returns the gradients of a step, from those of the state after it."""
+        forces = ("tau",) if self.law else ()
+        wrt = self.wrt(self.step, *STATE, *forces)
+        arrays = self._rows(row) | {f"{self.p}{x}": Use(f"{self.p}{x}", row) for x in self.rows}
+        arrays |= {f"{self.p}{x}": self.before[x] for x in wrt if x in self.before}
+        arrays |= {f"{self.p}{x}_next": self.total[x] for x in STATE}
+        run = self.run(self.step.adjoints(wrt), arrays, row)
+        copies = [Copy(self.before[x], self.total[x]) for x in STATE]
+        return [run, *copies, *self._summed([x for x in wrt[len(STATE) :] if x in self.before])]
+
+    def _summed(self, names: Sequence[str]) -> list[PlanStep]:
+        """Returns the steps that add the gradients of a step to those of all later ones."""
+        if not names:
+            return []
+        total, before, more = (
+            [each[x] for x in names] for each in (self.total, self.before, self.more)
+        )
+        return [self.add(total, before, more), *[Copy(*x) for x in zip(more, total, strict=True)]]
+
+    def _law(self, row: ArrayRow) -> list[PlanStep]:
+        """Returns the gradients of the law, from those of the controls of all steps that it gave,
+        and of its new memory.
+        """
+        if self.law is None:
+            return []
+        p, total, more = self.p, self.total, self.more
+        of_controls: list[PlanStep] = [
+            self.add([total["tau"]], [Use(f"{p}controls", row)], [more["tau"]]),
+            Copy(more["tau"], total["tau"]),
+        ]
+        clear = [Copy(use, Use(f"{p}{x}", row)) for x, use in self.zero.items() if x != "count"]
+        return [*of_controls, *clear, *self.held(row, self._evaluation(row))]
+
+    def _evaluation(self, row: ArrayRow) -> list[PlanStep]:
+        """Returns the gradients of an evaluation of the law, added to those of the step."""
+        assert self.law is not None
+        p, total, before, more = self.p, self.total, self.before, self.more
+        wrt = self.wrt(self.law, *STATE, *self.memory)
+        arrays = self._rows(row) | {f"{p}{x}": Use(f"{p}{x}", row) for x in self.rows}
+        arrays |= {f"{p}{x}": before[x] for x in wrt if x in before}
+        arrays |= {f"{p}{x}": more[x] for x in STATE}
+        arrays |= {f"{p}{x}_next": total[x] for x in self.memory}
+        arrays |= {f"{p}controls": total["tau"], f"{p}count_next": self.zero["count"]}
+        state = [[each[x] for x in STATE] for each in (before, more, total)]
+        shared = [x for x in wrt if x in before and x not in (*STATE, *self.memory)]
+        return [
+            self.run(self.law.adjoints(wrt), arrays, row),
+            self.add(*state),
+            *[Copy(total[x], before[x]) for x in STATE],
+            *[Copy(before[x], total[x]) for x in self.memory],
+            *self._summed(shared),
+            Clear(total["tau"]),
+        ]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
 from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.functions.matrix_sensitivities import MatrixSensitivities
-from featherlane.functions.step_functions import entry_of
-from featherlane.functions.steps import COMPOSED, calls_of, one_step
+from featherlane.functions.steps import COMPOSED, calls_of, control_law, one_step
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
-from featherlane.functions.variants import input_names, input_shapes, output_shapes
+from featherlane.functions.variants import (
+    input_names,
+    input_shapes,
+    output_shapes,
+    output_sizes,
+)
 from featherlane.program.plan import (
     ArrayRow,
     Clear,
     Copy,
+    Every,
     KernelRun,
     Loop,
     Matrices,
@@ -94,47 +103,91 @@ def _uses(variant: Variant, arrays: dict[str, Use], row: ArrayRow | None = None)
         arrays = {"f_ext": Use("f_ext", row), **arrays}
     if variant.constraints is not None:
         arrays = {"active": Use("active", row), **arrays}
-    names = [*input_names(variant), *entry_of(variant).outputs]
+    names = [*input_names(variant), *output_sizes(variant)]
     return tuple(arrays.get(name, Use(name)) for name in names)
 
 
 STATE = ("q", "v")
 
 
-def _rollout(model: Robot, variant: Variant) -> Planned:
-    """Plans a rollout. Each step reads the row of the state before it and writes the row of the
-    state after it; or, where only some states are kept, the steps between work on temporaries.
+class _Share(NamedTuple):
+    """The part of a rollout's plan that the states have, or the feedback law. arrays: those of a
+    step by its inputs and outputs; before, after: in the loop over steps, around each step.
     """
-    step = one_step(variant, "step" if variant.policy is None else "policy_step")
-    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
-    shapes, temporaries = output_shapes(model, step), dict[str, Shape]()
-    first: list[PlanStep] = [Copy(Use(x), Use(f"{x}_kept", ArrayRow("zero"))) for x in STATE]
-    begin: list[PlanStep] = [Loop("zero", 1, tuple(first))]
-    every, count = variant.every, "k" if variant.every == 1 else "n"
-    arrays = {"tau": Use("tau", ArrayRow(count)), "controls": Use("controls", ArrayRow(count))}
-    after: list[PlanStep] = []
-    if variant.policy is not None:
-        begin.append(Clear(Use("count")))
-        after.append(Copy(Use("count_next"), Use("count")))
-        temporaries |= {"count": (), "count_next": ()}
+
+    arrays: dict[str, Use]
+    temporaries: Mapping[str, Shape] = MappingProxyType({})
+    begin: tuple[PlanStep, ...] = ()
+    before: tuple[PlanStep, ...] = ()
+    after: tuple[PlanStep, ...] = ()
+    end: tuple[PlanStep, ...] = ()
+
+
+def _rollout(model: Robot, variant: Variant) -> Planned:
+    """Plans a rollout: a loop over the steps, of which some begin with the feedback law."""
+    step, every = one_step(variant, "step"), variant.every
+    if variant.policy is not None and variant.policy.hold == 1:
+        step = step._replace(name="policy_step", policy=variant.policy)
+    row = ArrayRow("k" if every == 1 else "n")
+    states, law = _of_states(model, variant), _of_law(model, variant, row)
+    uses = _uses(step, {"tau": Use("tau", row), **law.arrays, **states.arrays}, row)
+    body = (*law.before, KernelRun(0, uses), *law.after, *states.after)
     if every == 1:
-        for x in STATE:
-            arrays |= {
-                x: Use(f"{x}_kept", ArrayRow("k")),
-                f"{x}_next": Use(f"{x}_kept", ArrayRow("k", 1, 1)),
-            }
-        body = KernelRun(0, _uses(step, arrays, ArrayRow("k"))), *after
-        return Plan(inputs, outputs, [*begin, Loop("k", variant.steps, body)], temporaries), [step]
-    for x in STATE:
-        arrays |= {x: Use(f"{x}_now"), f"{x}_next": Use(f"{x}_then")}
-        begin.append(Copy(Use(x), Use(f"{x}_now")))
-        after.append(Copy(Use(f"{x}_then"), Use(f"{x}_now")))
-        temporaries |= {f"{x}_{when}": shapes[f"{x}_next"] for when in ("now", "then")}
-    run = KernelRun(0, _uses(step, arrays, ArrayRow("n")))
-    keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", ArrayRow("k", 1, 1))) for x in STATE]
-    inner = Loop("i", every, (run, *after), total="n", outer="k")
-    outer = Loop("k", variant.steps // every, (inner, *keep))
-    return Plan(inputs, outputs, [*begin, outer], temporaries), [step]
+        loop = Loop("k", variant.steps, body)
+    else:
+        keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", ArrayRow("k", 1, 1))) for x in STATE]
+        inner = Loop("i", every, body, total="n", outer="k")
+        loop = Loop("k", variant.steps // every, (inner, *keep))
+    steps = [*states.begin, *law.begin, loop, *law.end]
+    arrays = input_shapes(model, variant), output_shapes(model, variant)
+    plan = Plan(*arrays, steps, {**states.temporaries, **law.temporaries})
+    return plan, [step, *([control_law(variant)] if law.before else [])]
+
+
+def _of_states(model: Robot, variant: Variant) -> _Share:
+    """Each step reads the row of the state before it and writes the row of the state after it; or,
+    where only some states are kept, the steps between work on temporaries.
+    """
+    first = [Copy(Use(x), Use(f"{x}_kept", ArrayRow("zero"))) for x in STATE]
+    begin: list[PlanStep] = [Loop("zero", 1, tuple(first))]
+    if variant.every == 1:
+        arrays = {x: Use(f"{x}_kept", ArrayRow("k")) for x in STATE}
+        arrays |= {f"{x}_next": Use(f"{x}_kept", ArrayRow("k", 1, 1)) for x in STATE}
+        return _Share(arrays, begin=tuple(begin))
+    shapes = input_shapes(model, variant)
+    temporaries = {f"{x}_{when}": shapes[x] for when in ("now", "then") for x in STATE}
+    arrays = {x: Use(f"{x}_now") for x in STATE} | {f"{x}_next": Use(f"{x}_then") for x in STATE}
+    begin += [Copy(Use(x), arrays[x]) for x in STATE]
+    after = [Copy(arrays[f"{x}_next"], arrays[x]) for x in STATE]
+    return _Share(arrays, temporaries, tuple(begin), after=tuple(after))
+
+
+def _of_law(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
+    """The feedback law is part of each step; or, where its controls hold over several steps, has a
+    kernel of its own, which runs before some of them.
+    """
+    policy = variant.policy
+    if policy is None:
+        return _Share({})
+    law, memory, controls = control_law(variant), policy.memory_names, Use("controls", row)
+    shapes = output_shapes(model, law)
+    renewed = {x: (Use(f"{x} now"), Use(f"{x} then")) for x in ("count", *memory)}
+    arrays = {x: Use(x, row) for x, _ in policy.references} | {"controls": controls}
+    for x, (now, then) in renewed.items():
+        arrays |= {x: now, f"{x}_next": then}
+    temporaries = {use.array: shapes[f"{x}_next"] for x, uses in renewed.items() for use in uses}
+    begin: list[PlanStep] = [Clear(renewed["count"][0])]
+    begin += [Copy(Use(x), renewed[x][0]) for x in memory]
+    renew = [Copy(then, now) for now, then in renewed.values()]
+    end = tuple(Copy(renewed[x][0], Use(f"{x}_end")) for x in memory)
+    if policy.hold == 1:
+        return _Share(arrays, temporaries, tuple(begin), after=tuple(renew), end=end)
+    held = Use("held controls")
+    temporaries[held.array] = shapes["controls"]
+    arrays |= _of_states(model, variant).arrays | {"controls": held}
+    evaluation = Every(row, policy.hold, (KernelRun(1, _uses(law, arrays)), *renew))
+    before = (evaluation, Copy(held, controls))
+    return _Share({"tau": controls}, temporaries, tuple(begin), before, end=end)
 
 
 def _rollout_gradient(model: Robot, variant: Variant) -> Planned:

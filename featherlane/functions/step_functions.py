@@ -178,8 +178,13 @@ STEP_FUNCTIONS |= {
         IN_TIME,
     ),
 }
+# and the arrays of a policy
+EVALUATED: Sizes = {"controls": ("u",), "count_next": ()}
+STEP_FUNCTIONS["control_law"] = DynamicsFunction(
+    {**STATE, **DT, "count": ()}, EVALUATED, (), ("actuation",)
+)
 STEP_FUNCTIONS["policy_step"] = DynamicsFunction(
-    {**STATE, **DT, "count": ()}, {**NEXT, "count_next": (), "controls": ("u",)}, (), IN_TIME
+    {**STATE, **DT, "count": ()}, {**NEXT, **EVALUATED}, (), IN_TIME
 )
 ALL_FUNCTIONS = {**CALLED, **STEP_FUNCTIONS}
 

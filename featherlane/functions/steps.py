@@ -297,7 +297,12 @@ def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) ->
 
 def one_step(variant: Variant, name: str) -> Variant:
     """Returns the function of this name that a rollout repeats."""
-    return variant._replace(name=name, steps=0, every=1)
+    return variant._replace(name=name, steps=0, every=1, policy=None)
+
+
+def control_law(variant: Variant) -> Variant:
+    """Returns the function that evaluates the feedback law of a rollout."""
+    return Variant("control_law", actuation=variant.actuation, policy=variant.policy)
 
 
 def _at(arrays: Arrays, k: int, *names: str) -> Arrays:
@@ -319,30 +324,46 @@ def rollout(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> A
     return kept
 
 
-def policy_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
-    """Returns the end of a step with the controls of a feedback law, and these."""
-    policy = variant.policy
+def law_controls(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the controls of a feedback law and its new memory, and the steps until its next
+    evaluation.
+    """
+    policy, count = variant.policy, arrays["count"]
     assert policy is not None
-    parameters = {name: arrays[name] for name, _ in policy.parameters}
-    count, state = arrays["count"], {name: arrays[name] for name in ("q", "v")}
-    tau = call(policy.graph, **state, t=count * arrays["dt"], **parameters)["tau"]
-    step = graphs(variant._replace(name="step", policy=None))
-    more = {name: arrays[name] for name in step.inputs if name != "tau"}
-    return {**call(step, **more, tau=tau), "count_next": count + 1.0, "controls": tau}
+    read = {name: arrays[name] for name in policy.graph.inputs if name != "t"}
+    results = call(policy.graph, **read, t=count * arrays["dt"])
+    return {"controls": results.pop("tau"), "count_next": count + policy.hold, **results}
+
+
+def policy_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the end of a step with the controls of a feedback law, and what the law gives."""
+    evaluated = law_controls(model, variant, arrays, graphs)
+    step = graphs(one_step(variant, "step"))
+    values = {**arrays, "tau": evaluated["controls"]}
+    return {**call(step, **{name: values[name] for name in step.inputs}), **evaluated}
 
 
 def rollout_with(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the states that are kept of a rollout with a feedback law, on traced scalars."""
-    step, values = graphs(one_step(variant, "policy_step")), {**arrays, "count": 0.0}
+    policy = variant.policy
+    assert policy is not None
+    step, law = graphs(one_step(variant, "step")), graphs(control_law(variant))
+    states, references = ("q", "v", "count", *policy.memory_names), dict(policy.references)
+    values: Arrays = {**arrays, "count": 0.0}
     kept: Arrays = {"q_kept": [arrays["q"]], "v_kept": [arrays["v"]], "controls": []}
     for k in range(variant.steps):
-        results = call(step, **_at(values, k))
-        values |= {name: results[f"{name}_next"] for name in ("q", "v", "count")}
-        kept["controls"].append(results["controls"])
+        results: Arrays = {}
+        now = _at(values, k, *references)
+        if k % policy.hold == 0:
+            results = dict(call(law, **{name: now[name] for name in law.inputs}))
+            now["tau"] = values["tau"] = results.pop("controls")
+        kept["controls"].append(values["tau"])
+        results |= call(step, **{name: now[name] for name in step.inputs})
+        values |= {x: results[f"{x}_next"] for x in states if f"{x}_next" in results}
         if (k + 1) % variant.every == 0:
             kept["q_kept"].append(values["q"])
             kept["v_kept"].append(values["v"])
-    return kept
+    return kept | {f"{name}_end": values[name] for name in policy.memory_names}
 
 
 def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
@@ -367,6 +388,7 @@ DERIVE_STEPS = {
     "step_forces_and_derivatives": force_slopes,
     "step_jvp": along,
     "step_vjp": backwards,
+    "control_law": law_controls,
     "policy_step": policy_step,
     "rollout": rollout,
     "rollout_with": rollout_with,

@@ -11,6 +11,7 @@ from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actu
 from featherlane.functions.array_like import Params
 from featherlane.functions.constraint_inputs import check_anchors, check_loops
 from featherlane.functions.dynamics_function import Sizes
+from featherlane.functions.results import policy_trajectory
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import (
     CALLED,
@@ -176,8 +177,14 @@ def _check_time(model: Robot, variant: Variant) -> None:
         options = f"steps={variant.steps}, every={variant.every}"
         wanted = "steps from 1 on for rollouts, a multiple of every; none for others"
         raise ValueError(f"{name} got {options}: wanted {wanted}")
-    if (variant.policy is not None) != (name in ("rollout_with", "policy_step")):
+    if (variant.policy is not None) != (name == "rollout_with"):
         raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
+    others = {"active", "anchors", *variant.parameters}
+    if variant.policy and (shared := others.intersection(variant.policy.names)):
+        raise ValueError(
+            f"the policy has an array {min(shared)!r}, which is another input of the rollout: "
+            "rename it in the policy"
+        )
 
 
 def _check_method(model: Robot, variant: Variant, method: str) -> None:
@@ -199,7 +206,7 @@ def input_sizes(variant: Variant) -> Sizes:
     if variant.actuation is None:  # controls are joint forces
         sizes = {k: tuple("v" if n == "u" else n for n in size) for k, size in sizes.items()}
     if variant.policy is not None:
-        sizes |= dict(variant.policy.parameters)
+        sizes |= variant.policy.sizes(variant.steps > 0)
     if variant.constraints is not None:
         held = variant.constraints.sizes
         if variant.steps and "active" in held:
@@ -221,8 +228,24 @@ def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
     return shapes(model, input_sizes(variant), variant)
 
 
+def output_sizes(variant: Variant) -> Sizes:
+    """The outputs of a variant in order: the function's own, the memory of a policy."""
+    sizes = entry_of(variant).outputs
+    if variant.policy is None:
+        return sizes
+    when = "end" if variant.steps else "next"
+    return sizes | {f"{name}_{when}": shape for name, shape in variant.policy.memory}
+
+
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, entry_of(variant).outputs, variant)
+    return shapes(model, output_sizes(variant), variant)
+
+
+def results_type(variant: Variant) -> type[tuple] | None:
+    """The named tuple of a variant's results, if there are several."""
+    if variant.policy is not None:
+        return policy_trajectory(variant.policy.memory_names)
+    return CALLED[variant.name].collect
 
 
 def variant_key(model: Robot, variant: Variant) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from featherlane.functions.actuation import Actuation, Actuator
 from featherlane.functions.operations import DerivativeStep, Operation
+from featherlane.functions.policy import Policy
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import check_variant
 
@@ -20,9 +21,11 @@ READ: dict[str, Callable[[str], Any]] = {  # options of a variant that are not t
     "steps": int,
     "every": int,
     "actuation": lambda text: Actuation(tuple(map(_actuator, words(text)))),
+    "policy": lambda text: _policies[text],
 }
 # For as long as the process lives: a compiled graph holds no more of a model than its text
 _models: dict[str, Any] = {}
+_policies: dict[str, Policy] = {}
 
 
 def text_of_model(model: Any) -> str:
@@ -43,6 +46,10 @@ def text_of(model: str, variant: Variant) -> str:
 
 
 def _option_text(x: Any) -> str:
+    if isinstance(x, Policy):
+        text = sha256(repr(x).encode()).hexdigest()[:16]
+        _policies.setdefault(text, x)
+        return text
     if isinstance(x, Actuation):
         return ",".join(":".join(map(str, _numbers(a))) for a in x.actuators)
     return ",".join(x) if isinstance(x, tuple) else str(x)

@@ -11,7 +11,9 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.errors import no_attribute
+from featherlane.functions.arguments import counted
 from featherlane.functions.operations import bound
+from featherlane.functions.policy import Policy, checked_policy
 from featherlane.functions.results import (
     ConstrainedForwardDynamics,
     ConstrainedForwardDynamicsDerivatives,
@@ -25,12 +27,13 @@ from featherlane.functions.results import (
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
     LinearStep,
+    PolicyTrajectory,
     ReducedStep,
     Step,
     Trajectory,
 )
 from featherlane.functions.table import BY_NAME, Variant
-from featherlane.functions.variants import actuation_of
+from featherlane.functions.variants import actuation_of, results_type
 
 Array = TypeVar("Array")  # of the framework
 Run = Callable[[Variant, Sequence[Any]], Sequence[Any]]
@@ -124,6 +127,27 @@ class WrappedModel(Generic[Array]):
     def __repr__(self) -> str:
         return f"<{self.model!r} for another framework>"
 
+    def rollout_with(
+        self,
+        policy: Policy,
+        q0: Any,
+        v0: Any,
+        dt: Any,
+        steps: int,
+        f_ext: Any = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        references: Mapping[str, Any] | None = None,
+        memory: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> PolicyTrajectory[Array]:
+        """Returns the states and controls of a rollout with a feedback law, as the model's method
+        does, with first derivatives with respect to all arrays of the law too.
+        """
+        values = checked_policy(policy).in_order(parameters, references, memory)
+        options |= {"policy": policy, "steps": counted("steps", steps), "f_ext": f_ext}
+        return _evaluated(self, *bound("rollout_with", (q0, v0, dt), options, values))
+
     if not TYPE_CHECKING:  # type checkers would take any name for a function
 
         def __getattr__(self, name: str) -> Any:  # what __init__ has not set
@@ -135,12 +159,15 @@ class WrappedModel(Generic[Array]):
 
 
 def _call(wrapped: WrappedModel[Any], name: str, /, *args: Any, **named: Any) -> Any:
-    variant, arrays = bound(name, args, named)
+    return _evaluated(wrapped, *bound(name, args, named))
+
+
+def _evaluated(wrapped: WrappedModel[Any], variant: Variant, arrays: Sequence[Any]) -> Any:
     variant = variant._replace(actuation=actuation_of(wrapped.model, variant.actuation))
     results = wrapped._run(variant, arrays)
     if len(results) == 1:
         return results[0]
-    collect = BY_NAME[name].collect
+    collect = results_type(variant)
     return tuple(results) if collect is None else collect(*results)
 
 

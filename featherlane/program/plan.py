@@ -121,7 +121,15 @@ class Loop(NamedTuple):
     outer: str = ""
 
 
-PlanStep = KernelRun | Copy | Clear | Matrices | Loop
+class Every(NamedTuple):
+    """A body that runs where a row's number is a multiple of `steps`."""
+
+    row: ArrayRow
+    steps: int
+    body: tuple[PlanStep, ...]
+
+
+PlanStep = KernelRun | Copy | Clear | Matrices | Loop | Every
 
 
 @dataclass(frozen=True)
@@ -151,7 +159,7 @@ class Plan:
         return sum(map(math.prod, self.temporaries.values()))
 
     def times(self) -> Iterator[tuple[KernelRun, int]]:
-        """Yields each run of a kernel, and how often it happens."""
+        """Yields each run of a kernel, and how often it happens, at most."""
         yield from _times(self.steps, 1)
 
 
@@ -168,3 +176,5 @@ def _times(steps: Sequence[PlanStep], times: int) -> Iterator[tuple[KernelRun, i
             yield step, times
         elif isinstance(step, Loop):
             yield from _times(step.body, times * step.times)
+        elif isinstance(step, Every):
+            yield from _times(step.body, -(-times // step.steps))

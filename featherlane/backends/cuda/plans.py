@@ -18,16 +18,18 @@ from featherlane.backends.cuda import matrices
 from featherlane.backends.cuda.kernel import KernelFrame
 from featherlane.backends.cuda.kernel_body import TOGETHER, KernelBody, Slots, Thread
 from featherlane.backends.cuda.kernel_stage import SHARED, KernelStage, Key, Launch, Shape
-from featherlane.backends.cuda.ptx import HEADER, WARP, Text, function
+from featherlane.backends.cuda.ptx import HEADER, WARP, Text, divided, function
 from featherlane.backends.cuda.rows import GlobalRows, Warp
 from featherlane.backends.cuda.stages import GpuKernels, arrays_of, longest, stages_of
 from featherlane.program.graph import Graph, Output
 from featherlane.program.plan import (
+    ArrayRow,
     Clear,
     Composite,
     Copy,
     CopyRows,
     Diagonal,
+    Every,
     KernelRun,
     Loop,
     Matrices,
@@ -270,6 +272,8 @@ class _Steps:
     def _step(self, step: PlanStep) -> None:
         if isinstance(step, Loop):
             self._loop(step)
+        elif isinstance(step, Every):
+            self._every(step)
         elif isinstance(step, KernelRun):
             self._run(self.pieces[step.kernel], [*map(self._place, step.uses)])
         elif isinstance(step, Copy):
@@ -291,15 +295,27 @@ class _Steps:
             for step in loop.body:
                 self._step(step)
 
+    def _every(self, step: Every) -> None:
+        t, done = self.text, self.text.label()
+        _, rest = divided(t, self._number(step.row), step.steps)
+        t.do(f"@{t.set('p', 'setp.ne.u32', rest, 0)} bra.uni {done}")
+        for inner in step.body:
+            self._step(inner)
+        t.lines.append(f"{done}:")
+
+    def _number(self, row: ArrayRow) -> str:
+        """The number of a row."""
+        times = self.text.set("r", "mul.lo.u32", self.counters[row.counter], row.slope % (1 << 32))
+        return self.text.set("r", "add.u32", times, row.offset)
+
     def _place(self, use: Use) -> ArrayAddress:
         """The address of a used array, or of the row of it that loop counters choose."""
         whole = self.places[use.array]
         if use.row is None:
             return whole
-        t, shape, (counter, slope, offset) = self.text, whole.shape[1:], use.row
+        t, shape = self.text, whole.shape[1:]
         each = math.prod(shape) * (self.kernel.row if whole.stride is None else t.dtype.itemsize)
-        row = t.set("r", "mul.lo.u32", self.counters[counter], slope % (1 << 32))
-        row = t.set("r", "add.u32", row, offset)
+        row = self._number(use.row)
         return ArrayAddress(t.set("w", "mad.wide.u32", row, each, whole.base), whole.stride, shape)
 
     def _run(self, piece: Program | Composite, places: Sequence[ArrayAddress]) -> None:

@@ -23,10 +23,12 @@ from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.lower import Lanes
 from featherlane.backends.llvm.macros import expanded
 from featherlane.program.plan import (
+    ArrayRow,
     Clear,
     Copy,
     CopyRows,
     Diagonal,
+    Every,
     KernelRun,
     Loop,
     Matrices,
@@ -149,6 +151,11 @@ lines:
 """
 
 
+def _row_number(row: ArrayRow, name: str) -> list[str]:
+    """Lines that set %name.k to the number of a row."""
+    return [f"%{name}.k = add i64 $(mul i64 %{row.counter}, {row.slope}), {row.offset}"]
+
+
 class _Lines:
     """The lines of @loop, with macros. Names: %base.n and %step.n of the user's array n, the bytes
     from state to state; %core.n.i its other strides; %memory the workspace of a block.
@@ -226,10 +233,7 @@ class _Lines:
         """Lines that set %name to the address of an array, or its row, of the block's first
         state.
         """
-        row = []
-        if use.row is not None:
-            counter, slope, offset = use.row
-            row = [f"%{name}.k = add i64 $(mul i64 %{counter}, {slope}), {offset}"]
+        row = [] if use.row is None else _row_number(use.row, name)
         if use.array not in self.user:
             place = self.offsets[use.array]
             if use.row is None:
@@ -257,6 +261,8 @@ class _Lines:
             head = f"each %{step.counter} 0 {step.times}"
             return [head, *(total if step.total else []), *body, f"again %{step.counter}"]
         self.calls += 1
+        if isinstance(step, Every):
+            return self._every(step, f"e{self.calls}")
         if isinstance(step, Matrices):
             return self._matrices(step)
         if isinstance(step, Clear):
@@ -268,6 +274,18 @@ class _Lines:
             )
             return [*to, memset]
         return self._run(step) if isinstance(step, KernelRun) else self._copy(step)
+
+    def _every(self, step: Every, name: str) -> list[str]:
+        """A branch around the body."""
+        return [
+            *_row_number(step.row, name),
+            f"%{name}.rest = urem i64 %{name}.k, {step.steps}",
+            f"when eq i64 %{name}.rest, 0: {name}.do, {name}.done",
+            f"{name}.do:",
+            *[line for inner in step.body for line in self._step(inner)],
+            f"br label %{name}.done",
+            f"{name}.done:",
+        ]
 
     def _record(self, strides: Sequence[str]) -> str:
         """A list of strides, which a call fills once."""
