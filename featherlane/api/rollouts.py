@@ -140,7 +140,7 @@ class Rollouts(TimeSteps):
             >>> law = arm.policy(lambda q, v, t, gain: -gain * q - 0.1 * v, {"gain": 2})
             >>> arm.rollout_with(law, q, v, dt, 50, parameters={"gain": [1.0, 0.5]}).tau.shape
             (50, 2)
-            >>> law = arm.policy(lambda q, v, t, q_d: 9 * (q_d - q) - v, references={"q_d": 2})
+            >>> law = arm.policy(lambda q, v, t, q_d: 0.1 * (q_d - q), references={"q_d": 2})
             >>> path = np.linspace(q, [0.5, 0.2], 50)
             >>> arm.rollout_with(law, q, v, dt, 50, references={"q_d": path}).q.shape
             (51, 2)
@@ -223,7 +223,7 @@ class Rollouts(TimeSteps):
             >>> law.shape
             (2,)
             >>> def integral(q, v, t, goal, sum):
-            ...     return 5 * (goal - q) - v + 0.1 * sum, {"sum": sum + goal - q}
+            ...     return 0.1 * (goal - q + 0.1 * sum), {"sum": sum + goal - q}
             >>> law = arm.policy(integral, {"goal": 2}, memory={"sum": 2}, hold=5)
             >>> arm.rollout_with(law, q, v, dt, 50, parameters={"goal": q}).sum.shape
             (2,)

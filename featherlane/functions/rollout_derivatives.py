@@ -59,8 +59,8 @@ def derivative_plan(op: Operation) -> Planned:
 
 
 class _Differentiated:
-    """What both plans share: the step and the feedback law of a rollout, and the pieces that runs
-    call. moving: the inputs by which the rollout is differentiated.
+    """A derivative of a rollout, forwards or backwards: the step and the feedback law that it
+    differentiates, and the pieces that its runs call.
     """
 
     def __init__(self, op: Operation) -> None:
