@@ -178,6 +178,8 @@ STEP_FUNCTIONS |= {
         IN_TIME,
     ),
 }
+
+
 # and the arrays of a policy
 EVALUATED: Sizes = {"controls": ("u",), "count_next": ()}
 STEP_FUNCTIONS["control_law"] = DynamicsFunction(
