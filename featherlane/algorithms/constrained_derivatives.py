@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches
 from featherlane.algorithms.constrained import residuals
 from featherlane.algorithms.constraint_slopes import ResidualSlopes, add_entry, residual_slopes
 from featherlane.algorithms.constraints import (
     Constrained,
-    Row,
     RowGroup,
     constrained_at,
     flat,
@@ -26,7 +25,7 @@ from featherlane.algorithms.constraints import (
     item_masks,
     user_forces,
 )
-from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system, sparse_dot
+from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system
 from featherlane.algorithms.derivatives import Fixed, TreeMotion, assembled, loads, motion
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import (
@@ -34,11 +33,13 @@ from featherlane.algorithms.forward_derivatives import (
     by_free_roots,
     mass_matrix_of_pairs,
 )
-from featherlane.algorithms.kkt_inverse import SparseColumn, kkt_inverse
+from featherlane.algorithms.kkt_columns import SparseColumn
+from featherlane.algorithms.kkt_inverse import KKTInverse, kkt_inverse
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.sparse_rows import Row, sparse, sparse_dot
 from featherlane.robot.constraints import Constraints, FramePair
-from featherlane.robot.spatial import Vector, cross, split, transpose
+from featherlane.robot.spatial import Vector, cross, split
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, is_zero
 
@@ -136,7 +137,37 @@ def solved(
     return Solved(a, f, groups, system, m)
 
 
-def differentiated(
+class Linearised(NamedTuple):
+    """The solution, and the equations of its derivatives: their inverse, and their columns."""
+
+    a: list[Scalar]
+    force: list[Scalar]
+    inverse: KKTInverse
+    by_q: list[SparseColumn]
+    by_v: list[SparseColumn]
+
+    def differentiated(self, wanted: tuple[bool, bool] = (True, True)) -> Differentiated:
+        """Returns the acceleration and the forces with the derivatives of both; wanted: whether
+        those of each are computed by q and v.
+        """
+        da_dq, df_dq = self.inverse.matrices(self.by_q, wanted)
+        da_dv, df_dv = self.inverse.matrices(self.by_v, wanted)
+        df_dtau = [[-row.get(r, 0.0) for row in self.inverse.B] for r in range(len(self.force))]
+        P = self.inverse.P
+        return Differentiated(self.a, self.force, da_dq, da_dv, P, df_dq, df_dv, df_dtau)
+
+    def of_accelerations(self) -> tuple[list[Scalar], Rows, Rows, Rows]:
+        """Returns the acceleration, and its derivatives by q, v and tau."""
+        slopes = self.differentiated((True, False))
+        return slopes.a, slopes.da_dq, slopes.da_dv, slopes.da_dtau
+
+    def of_forces(self) -> tuple[list[Scalar], Rows, Rows, Rows]:
+        """Returns the forces, and their derivatives by q, v and tau."""
+        slopes = self.differentiated((False, True))
+        return slopes.force, slopes.df_dq, slopes.df_dv, slopes.df_dtau
+
+
+def linearised(
     model: Tree,
     level: Level,
     state: tuple[Scalars, Scalars, Scalars],
@@ -144,8 +175,8 @@ def differentiated(
     f_ext: Wrenches | None,
     fixed: Fixed,
     shifts: Shifts | None = None,
-) -> Differentiated:
-    """Returns accelerations, forces and their derivatives by q, qd and tau, the state.
+) -> Linearised:
+    """Returns the solution at q, qd and tau, and the equations of its derivatives.
 
     shifts(a): what else the diagonals of X by q and by v have.
     """
@@ -165,21 +196,12 @@ def differentiated(
             X[k][k] = X[k][k] + x
     rotations = force_rotations(constrained, f, model.nv)
     by_q = columns_of(columns_less(X_q, slopes.H, known_q), slopes.by_q, known_q, still_q)
+    by_q = [c._replace(f=by_q_of_f) for c, by_q_of_f in zip(by_q, rotations, strict=True)]
     by_v = columns_of(columns_less(X_v, {}, known_v), slopes_v, known_v, still_v)
-    by_q = [
-        column._replace(y=in_axes(groups, column.y), f=by_q_of_f)
-        for column, by_q_of_f in zip(by_q, rotations, strict=True)
-    ]
-    by_v = [column._replace(y=in_axes(groups, column.y)) for column in by_v]
-    matrices = kkt_inverse(system, groups)
-    da_dq, df_dq = matrices.matrices(by_q)
-    da_dv, df_dv = matrices.matrices(by_v)
-    df_dtau = [[-x for x in row] for row in transpose(matrices.B)]
-    forces = user_forces(groups, f)
-    return Differentiated(a, forces, da_dq, da_dv, matrices.P, df_dq, df_dv, df_dtau)
+    return Linearised(a, user_forces(groups, f), kkt_inverse(system, groups), by_q, by_v)
 
 
-def constrained_forward_dynamics_derivatives(
+def linearised_forward_dynamics(
     model: Tree,
     q: Scalars,
     qd: Scalars,
@@ -189,10 +211,19 @@ def constrained_forward_dynamics_derivatives(
     anchors: Sequence[Scalars] | None = None,
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
-) -> Differentiated:
-    """Returns the acceleration, the forces, and their derivatives in the tangent space of q."""
+) -> Linearised:
+    """Returns the solution at q, qd and tau, and the equations of its derivatives."""
     level, masks = AccelerationLevel(constraints, anchors), item_masks(constraints, active)
-    return differentiated(model, level, (q, qd, tau), masks, f_ext, fixed)
+    return linearised(model, level, (q, qd, tau), masks, f_ext, fixed)
+
+
+def constrained_forward_dynamics_derivatives(
+    model: Tree, *state: Any, **options: Any
+) -> Differentiated:
+    """Returns the acceleration, the forces, and their derivatives in the tangent space of q. The
+    arguments are those of `linearised_forward_dynamics`.
+    """
+    return linearised_forward_dynamics(model, *state, **options).differentiated()
 
 
 def all_slopes(
@@ -247,7 +278,7 @@ def plus_times_known(J: Sequence[Row], A: Sequence[Row], known: Columns) -> dict
 
 
 def _entry_of_known(row: Row, slopes: Row, k: int, c: Sequence[Scalar]) -> Scalar:
-    return slopes.get(k, 0.0) + sparse_dot(row, {i: x for i, x in enumerate(c) if not is_zero(x)})
+    return slopes.get(k, 0.0) + sparse_dot(row, sparse(c))
 
 
 def columns_of(
@@ -259,21 +290,8 @@ def columns_of(
     columns = []
     for k, x in enumerate(X):
         y = still[k] if k in still else {r: row[k] for r, row in enumerate(A) if k in row}
-        added = {i: c for i, c in enumerate(known.get(k, ())) if not is_zero(c)}
-        columns.append(SparseColumn(x, y, added, {}))
+        columns.append(SparseColumn(x, y, sparse(known.get(k, ())), {}))
     return columns
-
-
-def in_axes(groups: Sequence[Sequence[RowGroup]], column: Row) -> Row:
-    """Returns a column of rows of constraints in the axes of `to`."""
-    result, start = dict(column), 0
-    for group in flat(groups):
-        places = range(start, start + len(group.rows))
-        if group.to_axes is not None and any(r in column for r in places):
-            in_to = group.to_axes.to_parent([column.get(r, 0.0) for r in places])
-            result.update(zip(places, in_to, strict=True))
-        start += len(group.rows)
-    return result
 
 
 def force_rotations(constrained: Sequence[Constrained], f: Scalars, n: int) -> list[Row]:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.configurations import integrate
 from featherlane.algorithms.constraints import (
-    Row,
     constrained_at,
     constraint_error,
     groups_of,
     item_masks,
     rows_in_axes,
 )
-from featherlane.algorithms.delassus import RHO, STILL, regularised, sparse_dot, with_diagonal
+from featherlane.algorithms.delassus import RHO, STILL, regularised, with_diagonal
 from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.sparse_rows import Row, sparse_dot
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar

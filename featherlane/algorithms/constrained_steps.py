@@ -16,17 +16,16 @@ from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.constrained import residuals
 from featherlane.algorithms.constrained_derivatives import (
     AccelerationLevel,
-    Differentiated,
     Level,
+    Linearised,
     Shifts,
-    differentiated,
+    linearised,
     plus_times_known,
 )
 from featherlane.algorithms.constraint_slopes import ResidualSlopes
 from featherlane.algorithms.constraints import (
     Constrained,
     Gains,
-    Row,
     constrained_at,
     groups_of,
     item_masks,
@@ -39,6 +38,7 @@ from featherlane.algorithms.forward_derivatives import Columns
 from featherlane.algorithms.implicit_damping import ImplicitTerms, with_implicit_damping
 from featherlane.algorithms.mminv import mass_matrix
 from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.sparse_rows import Row
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
@@ -114,10 +114,10 @@ def constrained_step_and_derivatives(
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
     shifts: Shifts | None = None,
-) -> Differentiated:
+) -> Linearised:
     """Returns the acceleration and forces of a semi-implicit step, and their derivatives."""
     level, masks = level_of_step(constraints, dt, anchors), item_masks(constraints, active)
-    return differentiated(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
+    return linearised(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
 
 
 def damped_constrained_step(
@@ -147,7 +147,7 @@ def damped_constrained_step_and_derivatives(
     dt: Scalar,
     servo_damping: Scalars = (),
     **options: Any,
-) -> Differentiated:
+) -> Linearised:
     """Returns the acceleration and forces of a damped step, and their derivatives."""
     terms = ImplicitTerms.at(tree, q, v, servo_damping)
     state = q, v, terms.left(tau, v, dt), dt

@@ -16,13 +16,13 @@ from featherlane.algorithms.constraints import (
     Constrained,
     Gains,
     PairState,
-    Row,
     components,
     hinge_axis,
     polynomial,
     rod_state,
 )
 from featherlane.algorithms.relative import MotionChange, change_by_q, change_by_v
+from featherlane.algorithms.sparse_rows import Row
 from featherlane.robot.constraints import TRIPLE, CoupledJoints, FramePair
 from featherlane.robot.spatial import ZERO3, ZERO6, Vector, crf, cross, dot, spatial, split
 from featherlane.scalar import Scalar, is_zero

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.relative import FrameChain, RelativeMotion, chain, relative_motion
+from featherlane.algorithms.sparse_rows import Row
 from featherlane.robot.constraints import (
     TRIPLE,
     Constraints,
@@ -35,7 +36,6 @@ from featherlane.robot.spatial import (
 from featherlane.robot.tree import BodyFrame, Tree
 from featherlane.scalar import Scalar, is_zero, maximum, sqrt
 
-Row = dict[int, Scalar]  # entries of J by entries of v
 LEAST = 1e-12  # of the square of a length or of a cosine that is divided by
 
 

@@ -14,9 +14,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.constraints import Row, RowGroup, flat
+from featherlane.algorithms.constraints import RowGroup, flat
 from featherlane.algorithms.factor import MassFactor
-from featherlane.algorithms.mminv import Rows, square
+from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.sparse_rows import (
+    Row,
+    combined,
+    sparse,
+    sparse_dot,
+    symmetric_product,
+)
 from featherlane.robot.spatial import dot
 from featherlane.scalar import Scalar, maximum
 
@@ -33,14 +40,6 @@ def rows_inward(factored: MassFactor, rows: Sequence[Row], masks: Scalars | None
     if masks is None:
         return Y
     return [{k: m * x for k, x in row.items()} for row, m in zip(Y, masks, strict=True)]
-
-
-def sparse_dot(a: Row, b: Row) -> Scalar:
-    """Returns the sum of products of entries that both rows have."""
-    total: Scalar = 0.0
-    for k in sorted(a.keys() & b.keys()):
-        total = total + a[k] * b[k]
-    return total
 
 
 def delassus(factored: MassFactor, Y: Sequence[Row]) -> tuple[Rows, list[Row]]:
@@ -97,33 +96,52 @@ class RegularisedDelassus(NamedTuple):
         first = self.solve(b)
         return self.iterated(first, self.iterated(first, first))
 
-    def inverse(self) -> Rows:
-        """Returns the rows of C^-1, below its unit diagonal."""
-        K: Rows = []
+    def inverse_factor(self) -> tuple[list[Row], list[Scalar]]:
+        """Returns the rows of T and the entries of E with S^-1 = T^T diag(E) T, after three
+        proximal iterations.
+
+        These are K^T G K with K = C^-1, Q = K R K^T and the symmetric G = Einv + Einv Q Einv +
+        Einv Q Einv Q Einv = F^T E F. Where rows are redundant Einv is large and Q small, and no
+        product of both loses more digits than a solution by substitution.
+        """
+        K = self._inverse()
+        F, E = factor_inward(self._iterations(K))
+        return [combined({**row, i: 1.0}, K) for i, row in enumerate(F)], E
+
+    def _inverse(self) -> list[Row]:
+        """Returns the rows of K."""
+        K: list[Row] = []
         for i, row in enumerate(self.C):
-            K.append([
-                -sum((row[t] * K[t][j] for t in range(j + 1, i)), start=row[j]) for j in range(i)
-            ])  # fmt: skip
+            product = combined(sparse(row), K)
+            K.append({**{j: -x for j, x in product.items()}, i: 1.0})
         return K
 
-    def iterations(self, K: Rows) -> Rows:
-        """Returns the symmetric G = E + E Q E + E Q E Q E with E = Einv and Q = K R K^T, of
-        K = C^-1: K^T G K b are three proximal iterations.
-        """
-        m = len(self.R)
-        whole = [[*row, 1.0] for row in K]
-        Q = square(m)
-        for i in range(m):
-            for j in range(i + 1):
-                products = [whole[i][t] * self.R[t] * whole[j][t] for t in range(j + 1)]
-                Q[i][j] = Q[j][i] = sum(products[1:], start=products[0])
+    def _iterations(self, K: list[Row]) -> Rows:
+        """Returns G."""
+        scaled = [{t: x * self.R[t] for t, x in row.items()} for row in K]
+        Q = symmetric_product(scaled, K)
         QE = [[x * e for x, e in zip(row, self.Einv, strict=True)] for row in Q]
-        G = square(m, self.Einv)
-        for i in range(m):
+        G = symmetric_product([*map(sparse, QE)], [*map(sparse, Q)])
+        for i, e in enumerate(self.Einv):
             for j in range(i + 1):
-                more = Q[i][j] + dot(QE[i], Q[j])
-                G[i][j] = G[j][i] = G[i][j] + self.Einv[i] * more * self.Einv[j]
+                more = e * (Q[i][j] + G[i][j]) * self.Einv[j]
+                G[i][j] = G[j][i] = more if j < i else more + e
         return G
+
+
+def factor_inward(G: Rows) -> tuple[list[Row], list[Scalar]]:
+    """Returns the rows of F, without its unit diagonal, and the entries of E with G = F^T diag(E)
+    F, as `factor` does for mass matrices. The lower half of G is read.
+    """
+    A = [list(row) for row in G]
+    F: list[Row] = [{} for _ in G]
+    for k in reversed(range(len(A))):
+        inverse = 1.0 / A[k][k]
+        F[k] = {j: A[k][j] * inverse for j in range(k)}
+        for i in range(k):
+            for j in range(i + 1):
+                A[i][j] = A[i][j] - F[k][i] * A[k][j]
+    return F, [row[k] for k, row in enumerate(A)]
 
 
 def regularised(

@@ -17,13 +17,11 @@ from featherlane.algorithms.constrained_derivatives import (
     columns_less,
     columns_of,
     force_rotations,
-    in_axes,
     masked_rows,
 )
 from featherlane.algorithms.constraints import (
     NO_GAINS,
     Constrained,
-    Row,
     RowGroup,
     constraint_at,
     item_masks,
@@ -35,8 +33,9 @@ from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import mass_matrix_of_pairs
 from featherlane.algorithms.kkt_inverse import kkt_inverse
 from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.sparse_rows import Row
 from featherlane.robot.constraints import Constraints
-from featherlane.robot.spatial import ZERO3, transpose
+from featherlane.robot.spatial import ZERO3
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
@@ -60,20 +59,17 @@ def impulse_derivatives(
     slopes = all_slopes(constrained, f, system)
     X, _ = assembled(still, m, loads(still, m, jump, no_wrenches(model), None))
     by_v = _approach_rows(groups, system, restitution)
-    matrices, n = kkt_inverse(system, groups), model.nv
-    by_q = columns_of(columns_less(X, slopes.H, {}), slopes.by_q, {}, {})
+    inverse, n = kkt_inverse(system, groups), model.nv
+    columns = columns_of(columns_less(X, slopes.H, {}), slopes.by_q, {}, {})
     rotations = force_rotations(constrained, f, n)
-    dv_dq, df_dq = matrices.matrices(
-        [
-            column._replace(y=in_axes(groups, column.y), f=by_q_of_f)
-            for column, by_q_of_f in zip(by_q, rotations, strict=True)
-        ]
+    dv_dq, df_dq = inverse.matrices(
+        [c._replace(f=of_forces) for c, of_forces in zip(columns, rotations, strict=True)],
+        (True, True),
     )
     nothing: list[Row] = [{} for _ in range(n)]
     columns = columns_of(nothing, by_v, {}, {})
-    moves = [matrices.column(c._replace(y=in_axes(groups, c.y), a={k: 1.0}))
-             for k, c in enumerate(columns)]  # fmt: skip
-    dv_dv, df_dv = ([list(row) for row in transpose(part)] for part in zip(*moves, strict=True))
+    columns = [c._replace(a={k: 1.0}) for k, c in enumerate(columns)]
+    dv_dv, df_dv = inverse.matrices(columns, (True, True))
     v_next = [v + d for v, d in zip(qd, jump, strict=True)]
     return v_next, user_forces(groups, f), dv_dq, dv_dv, df_dq, df_dv
 

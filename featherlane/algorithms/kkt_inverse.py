@@ -1,9 +1,12 @@
 """The inverse of the equations that dynamics with constraints solve, the KKT matrix:
 
     M da - J^T df = -X,    J da = -A
-    da = -P X - B A,       df = B^T X - S^-1 A
 
-with S = J M^-1 J^T, U = M^-1 J^T, P = M^-1 - U S^-1 U^T and B = U S^-1.
+With M = L^T D L, W = L^-1, Y = J W and S^-1 = T^T E T it is sparse in z = L^-T X, which has entries
+only where X has them and at their ancestors:
+
+    N = D^-1 - V^T E V,  V = T Y D^-1,  C = V^T E T,  B = W C
+    da = -W N z - B A,   df = C^T z - S^-1 A,   P = W N W^T
 """
 
 from __future__ import annotations
@@ -12,70 +15,48 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.constraints import Row, RowGroup, user_forces
+from featherlane.algorithms.constraints import RowGroup, flat, user_forces
 from featherlane.algorithms.delassus import ConstrainedSystem
-from featherlane.algorithms.mminv import Rows, square
-from featherlane.robot.spatial import dot, matmul, transpose
+from featherlane.algorithms.kkt_columns import (
+    ColumnSolver,
+    Response,
+    Rotations,
+    SparseColumn,
+    held_entries,
+    whole_groups,
+)
+from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.sparse_rows import (
+    Row,
+    columns,
+    combined,
+    dense,
+    sparse,
+    sparse_dot,
+    symmetric_product,
+)
 from featherlane.scalar import Scalar, repeat
 
 
-class SparseColumn(NamedTuple):
-    """A column of X and one of A, and what is added to the columns of da and df that they give. All
-    have few entries; those of rows are in the axes of `to`.
-    """
-
-    x: Row
-    y: Row
-    a: Row
-    f: Row
-
-    @property
-    def places(self) -> tuple[tuple[int, ...], ...]:
-        """The rows of its entries, part by part."""
-        return tuple(tuple(sorted(part)) for part in self)
-
-    def pack(self) -> list[Scalar]:
-        """Returns its entries in one list."""
-        return [part[k] for part in self for k in sorted(part)]
-
-    @staticmethod
-    def unpack(places: Sequence[Sequence[int]], packed: Scalars) -> SparseColumn:
-        """Returns the column whose entries are in these places."""
-        entries = iter(packed)
-        return SparseColumn(*[{k: next(entries) for k in part} for part in places])
-
-
 class KKTInverse(NamedTuple):
-    """The matrices of da = -P X - B A and df = B^T X - S^-1 A; rows of B are entries of v, rows of
-    constraints are in the axes of `to`.
-    """
+    """The inverse of a system, with constraints in the axes of `to`."""
 
+    system: ConstrainedSystem
+    rotations: Rotations
+    scaled: list[Row]  # W D^-1
+    Q: list[Row]  # N W^T
+    C: list[Row]
     P: Rows
-    B: Rows
-    Sinv: Rows
+    B: list[Row]
+    minus_Sinv: Rows
 
-    def column(self, c: SparseColumn) -> tuple[list[Scalar], list[Scalar]]:
-        """Returns a column of da and one of df."""
-        da = [
-            c.a.get(i, 0.0)
-            - sum((row[k] * b for k, b in c.x.items()), start=0.0)
-            - sum((self.B[i][r] * b for r, b in c.y.items()), start=0.0)
-            for i, row in enumerate(self.P)
-        ]
-        df = [
-            c.f.get(r, 0.0)
-            + sum((self.B[k][r] * b for k, b in c.x.items()), start=0.0)
-            - sum((row[s] * b for s, b in c.y.items()), start=0.0)
-            for r, row in enumerate(self.Sinv)
-        ]
-        return da, df
-
-    def matrices(self, columns: Sequence[SparseColumn]) -> tuple[Rows, Rows]:
+    def matrices(
+        self, columns: Sequence[SparseColumn], wanted: tuple[bool, bool]
+    ) -> tuple[Rows, Rows]:
         """Returns da and df for many columns; those with entries in the same places are repeats of
-        one function.
+        one function. wanted: which of the two are computed; the other one has no rows.
         """
-        n, m = len(self.P), len(self.Sinv)
-        packed = [x for M in self for row in M for x in row]
+        n, m = (len(M) * x for M, x in zip((self.P, self.minus_Sinv), wanted, strict=True))
         alike: dict[tuple[tuple[int, ...], ...], list[int]] = {}
         for k, column in enumerate(columns):
             alike.setdefault(column.places, []).append(k)
@@ -83,67 +64,69 @@ class KKTInverse(NamedTuple):
         for places, numbers in alike.items():
 
             def solve(
-                shared: Scalars, b: Scalars, places: Sequence[Sequence[int]] = places
+                solver: ColumnSolver,
+                packed: Scalars,
+                places: Sequence[Sequence[int]] = places,
             ) -> list[Scalar]:
-                first, second = _unpacked(shared, n, m).column(SparseColumn.unpack(places, b))
-                return [*first, *second]
+                a, f = solver.solve(SparseColumn.unpack(places, packed))
+                return [*(a.get(i, 0.0) for i in range(n)), *(f.get(r, 0.0) for r in range(m))]
 
-            solved = repeat(solve, packed, [columns[k].pack() for k in numbers])
+            solver = self.solver(columns[numbers[0]])
+            solved = repeat(solve, solver, [columns[k].pack() for k in numbers])
             for k, both in zip(numbers, solved, strict=True):
                 for row, x in zip((*da, *df), both, strict=True):
                     row[k] = x
         return da, df
 
-
-def _unpacked(packed: Scalars, n: int, m: int) -> KKTInverse:
-    """Returns the matrices from one list."""
-    entries, at = list(packed), 0
-    matrices = []
-    for rows, columns in ((n, n), (n, m), (m, m)):
-        matrices.append([entries[at + i * columns : at + (i + 1) * columns] for i in range(rows)])
-        at += rows * columns
-    return KKTInverse(*matrices)
+    def solver(self, column: SparseColumn) -> ColumnSolver:
+        """Returns what columns with entries where this one has them need."""
+        n, m, L = len(self.P), len(self.system.Y), self.system.mass.L
+        z = sorted({*column.x}.union(*(L[k] for k in column.x)))
+        YD, WD, B = columns(self.system.scaled, n), columns(self.scaled, n), columns(self.B, m)
+        moved = {k: whole_groups(self.rotations, YD[k]) for k in z}
+        rows = whole_groups(self.rotations, column.y)
+        held = held_entries(moved, rows)
+        rows = rows.union(*(moved[k] for k in held))
+        by_z = {k: Response(WD[k], {}) if k in held else Response(self.Q[k], self.C[k]) for k in z}
+        by_A = {
+            r: Response(B[r], {s: row[r] for s, row in enumerate(self.minus_Sinv)})
+            for r in sorted(rows)
+        }
+        inward = {i: L[i] for i in reversed(z) if L[i]}
+        return ColumnSolver(inward, {k: YD[k] for k in sorted(held)}, self.rotations, by_z, by_A)
 
 
 def kkt_inverse(system: ConstrainedSystem, groups: Sequence[Sequence[RowGroup]]) -> KKTInverse:
-    """Returns the matrices of a system after three proximal iterations.
-
-    With S + R = C E^-1 C^T, K = C^-1, Z = K U^T and Q = K R K^T, these invert S by K^T G K with
-    G = E + E Q E + E Q E Q E. Where rows are redundant, E is large and Z small, and no product of
-    both loses more digits than a solution by substitution.
-    """
-    n, m, S = len(system.mass.Dinv), len(system.Y), system.S
-    K = S.inverse()
-    G = S.iterations(K)
-    U = [system.mass.outward([row.get(k, 0.0) for k in range(n)]) for row in system.Y]
-    Z = [
-        [sum((K[r][s] * U[s][k] for s in range(r)), start=U[r][k]) for k in range(n)]
-        for r in range(m)
-    ]
-    GZ = matmul(G, Z)
-    P = system.mass.inverted().inverse()
-    for i in range(n):
-        for j in range(i + 1):
-            products = dot((Z[r][i] for r in range(m)), (GZ[r][j] for r in range(m)))
-            P[i][j] = P[j][i] = P[i][j] - products
-    B = [
-        [sum((K[s][r] * GZ[s][k] for s in range(r + 1, m)), start=GZ[r][k]) for r in range(m)]
-        for k in range(n)
-    ]
-    in_axes = lambda rows: [user_forces(groups, row) for row in rows]
-    return KKTInverse(P, in_axes(B), in_axes(transpose(in_axes(_between(K, G)))))
+    """Returns the inverse of a system after three proximal iterations."""
+    W, Dinv = system.mass.inverted().W, system.mass.Dinv
+    T, E = system.S.inverse_factor()
+    n, m = len(W), len(T)
+    V = [combined(row, system.scaled) for row in T]
+    EV = columns([{k: e * x for k, x in row.items()} for row, e in zip(V, E, strict=True)], n)
+    T_to = [sparse(user_forces(groups, dense(row, m))) for row in T]
+    minus_ET = [{s: -e * x for s, x in row.items()} for row, e in zip(T_to, E, strict=True)]
+    N = [[-x for x in row] for row in symmetric_product(EV, columns(V, n))]
+    for k, row in enumerate(N):
+        row[k] = row[k] + Dinv[k]
+    Q = [sparse(sparse_dot(sparse(row), of_joint) for of_joint in W) for row in N]
+    C = [combined(column, T_to) for column in EV]
+    return KKTInverse(
+        system,
+        rotations_of(groups),
+        [{k: w * Dinv[k] for k, w in row.items()} for row in W],
+        Q,
+        C,
+        symmetric_product(W, columns(Q, n)),
+        [combined(row, C) for row in W],
+        symmetric_product(columns(minus_ET, m), columns(T_to, m)),
+    )
 
 
-def _between(K: Rows, G: Sequence[Sequence[Scalar]]) -> Rows:
-    """Returns K^T G K for a symmetric G and a K whose rows end before their unit diagonal."""
-    m = len(G)
-    GK = [
-        [sum((G[r][t] * K[t][c] for t in range(c + 1, m)), start=G[r][c]) for c in range(m)]
-        for r in range(m)
-    ]
-    result = square(m)
-    for i in range(m):
-        for j in range(i + 1):
-            product = sum((K[t][i] * GK[t][j] for t in range(i + 1, m)), start=GK[i][j])
-            result[i][j] = result[j][i] = product
-    return result
+def rotations_of(groups: Sequence[Sequence[RowGroup]]) -> Rotations:
+    """Returns the rotations to the axes of `to` of groups that are not in these axes."""
+    rotations, first = Rotations(), 0
+    for group in flat(groups):
+        if group.to_axes is not None:
+            rotations[first] = group.to_axes
+        first += len(group.rows)
+    return rotations

@@ -72,21 +72,31 @@ _FORCE_SLOPES: Sizes = dict.fromkeys(("dforce_dq", "dforce_dv", "dforce_dtau"), 
 
 
 def _held(
-    name: str, inputs: Sizes, values: Algorithm, derivatives: Algorithm
+    name: str, inputs: Sizes, values: Algorithm, linearised: Algorithm
 ) -> dict[str, DynamicsFunction]:
     """Returns accelerations with constraints, and forces, each without and with derivatives, of
-    algorithms that give both.
+    algorithms that give both, or the equations of both.
     """
     rows = {
-        "": ({"a": V}, without_fixed(values), (0,)),
-        "_and_derivatives": ({"a": V, **SLOPES}, derivatives, (0, 2, 3, 4)),
-        "_forces": (_FORCES, without_fixed(values), (1,)),
-        "_forces_and_derivatives": ({**_FORCES, **_FORCE_SLOPES}, derivatives, (1, 5, 6, 7)),
+        "": ({"a": V}, chosen(without_fixed(values), (0,))),
+        "_and_derivatives": ({"a": V, **SLOPES}, _part(linearised, "of_accelerations")),
+        "_forces": (_FORCES, chosen(without_fixed(values), (1,))),
+        "_forces_and_derivatives": ({**_FORCES, **_FORCE_SLOPES}, _part(linearised, "of_forces")),
     }
     return {
-        f"{name}{ending}": DynamicsFunction(inputs, outputs, (chosen(both, places),), _HELD)
-        for ending, (outputs, both, places) in rows.items()
+        f"{name}{ending}": DynamicsFunction(inputs, outputs, (algorithm,), _HELD)
+        for ending, (outputs, algorithm) in rows.items()
     }
+
+
+def _part(linearised: Algorithm, name: str) -> Algorithm:
+    """Returns an algorithm that gives one part of the derivatives of constrained dynamics."""
+
+    def run(tree: Tree, *inputs: Any, **options: Any) -> tuple[Any, ...]:
+        return getattr(linearised(tree, *inputs, **options), name)()
+
+    run.__name__ = linearised.__name__
+    return run
 
 
 _of_steps = partial(late, "featherlane.algorithms.constrained_steps")
@@ -94,7 +104,7 @@ CONSTRAINED_STEPS = _held(
     "constrained_acceleration",
     QVT,
     algorithms.constrained_forward_dynamics,
-    algorithms.constrained_forward_dynamics_derivatives,
+    late("featherlane.algorithms.constrained_derivatives", "linearised_forward_dynamics"),
 )
 for _name in ("constrained_step", "damped_constrained_step"):
     _both = _of_steps(_name), _of_steps(f"{_name}_and_derivatives")
