@@ -1,8 +1,10 @@
 """States of constrained robots, and algorithms on arrays of states as scalars: no compiler."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
+import textbook
 
 import featherlane as fl
 from featherlane.robot.parts import WORLD, Frame, Placement
@@ -39,6 +41,15 @@ def with_frames(model, *frames):
     """The robot with frames (name, body, R, p)."""
     more = tuple(Frame(name, body, Placement.of(R, p)) for name, body, R, p in frames)
     return replace(model, frames=model.frames + more)
+
+
+@cache
+def in_contact():
+    """A robot on a free root with a point on the ground, and a rod between two of its bodies."""
+    frames = [("foot", 2, np.eye(3), [0.1, 0.05, 0.2]), ("hand", 1, np.eye(3), [0.0, 0.2, 0.1])]
+    model = with_frames(textbook.tree(("free", "revolute", "prismatic"), seed=4), *frames)
+    rod = fl.Rod("hand", model.frame_names[0], 0.3)
+    return model, model.constraints([fl.Pin("foot"), rod], kp=[0, 30], kd=9)
 
 
 def random_placement(rng):

@@ -3,16 +3,19 @@ runs the lowered program operation by operation.
 """
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import product
 
 import gpu_emulator
 import numpy as np
 import pytest
 import textbook
+from constrained_states import in_contact
 from repetition import repeated
 from test_backend import DTYPES, same_bits
 
 from featherlane.backends import reference
+from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.table import DEFAULT_INTEGRATOR, FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_program
 from featherlane.program.lower import lower
@@ -22,33 +25,34 @@ BATCH = 37  # a warp of a GPU and five states, and parts of all vectors
 
 def on_cpu(width):
     """In vectors of so many lanes; None: the widest of the processor."""
-    return lambda model, name, inputs: model.function(name, width=width)(*inputs.values())
+    return lambda make, inputs: make(width=width)(*inputs.values())
 
 
-def one_by_one(model, name, inputs):
+def one_by_one(make, inputs):
     """Each state by the kernel for one state."""
-    function = model.function(name)
+    function = make()
     rows = [function(*(x[k] for x in inputs.values())) for k in range(BATCH)]
     if not isinstance(rows[0], tuple):
         return np.stack(rows)
     return tuple(map(np.stack, zip(*rows, strict=True)))
 
 
-def in_threads(model, name, inputs):
-    return model.function(name)(*inputs.values(), threads=3)
+def in_threads(make, inputs):
+    return make()(*inputs.values(), threads=3)
 
 
 def on_gpu(mapping):
     """The kernels of a mapping, by the emulator."""
 
-    def run(model, name, inputs):
+    def run(make, inputs):
         dtype = next(iter(inputs.values())).dtype
-        kernels = model.function(name).gpu.kernels(mapping, "f", dtype)
+        kernels = make().gpu.kernels(mapping, "f", dtype)
         return tuple(gpu_emulator.run(kernels, inputs, dtype).values())
 
     return run
 
 
+# By name: from a function that makes the function to call, and from inputs, to results
 BACKENDS = {
     "cpu": on_cpu(None),
     "cpu, 1 lane": on_cpu(1),
@@ -77,26 +81,58 @@ def model_of(robot):
     return textbook.tree(ROBOTS[robot], seed=4, physics=True)
 
 
-@cache
-def interpreted(robot, name, dtype):
+def by_interpreter(model, variant, dtype):
     """Random inputs of a function, and what the interpreter gives."""
-    model = model_of(robot)
-    program = lower(dynamics_program(model, Variant(name)), "cpu", dtype)
+    program = lower(dynamics_program(model, variant), "cpu", dtype)
     rng = np.random.default_rng(2)
     inputs = {x: rng.normal(size=(BATCH, *shape)) for x, shape in program.inputs.items()}
     inputs["q"] = model.random_configuration(BATCH, seed=rng)
+    if "active" in inputs:
+        inputs["active"] = rng.integers(0, 2, size=inputs["active"].shape)
     inputs = {x: y.astype(dtype) for x, y in inputs.items()}
     return inputs, [*reference.evaluate(program, inputs, dtype).values()]
+
+
+@cache
+def interpreted(robot, name, dtype):
+    return by_interpreter(model_of(robot), Variant(name), dtype)
+
+
+def check_bits(found, wanted):
+    found = found if isinstance(found, tuple) else (found,)
+    for x, y in zip(found, wanted, strict=True):
+        same_bits(x, np.broadcast_to(y, x.shape))
 
 
 @pytest.mark.parametrize("name", repeated([*FUNCTIONS][1:] + [*FUNCTIONS][:1], 2))
 @pytest.mark.parametrize(("robot", "backend", "dtype"), repeated(CASES, 2 * len(BACKENDS)))
 def test_bits_of_the_interpreter(robot, backend, name, dtype):
     inputs, wanted = interpreted(robot, name, dtype)
-    found = BACKENDS[backend](model_of(robot), name, inputs)
-    found = found if isinstance(found, tuple) else (found,)
-    for x, y in zip(found, wanted, strict=True):
-        same_bits(x, np.broadcast_to(y, x.shape))
+    make = partial(model_of(robot).function, name)
+    check_bits(BACKENDS[backend](make, inputs), wanted)
+
+
+@cache
+def interpreted_in_contact(name, dtype):
+    model, c = in_contact()
+    return by_interpreter(model, Variant(name, constraints=ConstraintInputs(c, True)), dtype)
+
+
+HELD = ("constrained_forward_dynamics", "constrained_forward_dynamics_derivatives")
+HELD_CASES = [
+    *[(HELD[0], x, F64) for x in BACKENDS],
+    *[(HELD[1], "cpu", F64), (HELD[1], "cuda, lanes", F64), (HELD[0], "cpu", F32)],
+]
+HELD_CASES += [x for x in product(HELD, BACKENDS, DTYPES) if x not in HELD_CASES]
+
+
+@pytest.mark.parametrize(("name", "backend", "dtype"), repeated(HELD_CASES, len(BACKENDS) + 3))
+def test_bits_with_constraints(name, backend, dtype):
+    """Masks of all kinds in one batch."""
+    model, c = in_contact()
+    inputs, wanted = interpreted_in_contact(name, dtype)
+    make = partial(model.function, name, constraints=c, active=True)
+    check_bits(BACKENDS[backend](make, inputs), wanted)
 
 
 @cache
@@ -117,6 +153,6 @@ def stopped():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_bits_of_a_step_with_friction_springs_and_stops(backend):
     model, inputs, wanted = stopped()
-    found = BACKENDS[backend](model, "step", inputs)
+    found = BACKENDS[backend](partial(model.function, "step"), inputs)
     for x, y in zip(found, wanted, strict=True):
         same_bits(x, y)

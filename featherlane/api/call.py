@@ -7,7 +7,7 @@ from typing import Any
 from featherlane.api.compiled import Compiled
 from featherlane.errors import instead, keyword_instead
 from featherlane.functions.arguments import steps_of
-from featherlane.functions.constraint_inputs import constraints_in
+from featherlane.functions.constraint_inputs import constraints_in, with_usual
 from featherlane.functions.table import BY_NAME
 from featherlane.program.array import call_graph
 from featherlane.program.graph import Graph
@@ -56,6 +56,7 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     if twice := arguments.keys() & named.keys():
         raise TypeError(f"{name} got a second {min(twice)}")
     arguments |= named
+    arguments = with_usual(BY_NAME[name], arguments)
     if missing := [x for x in inputs if x not in arguments]:
         raise TypeError(f"{name} misses {', '.join(missing)}: wanted {', '.join(inputs)}")
     options = {x: arguments.pop(x) for x in OPTIONS if x in takes and x in arguments}

@@ -11,7 +11,7 @@ import numpy as np
 
 from featherlane import algorithms
 from featherlane.api.configurations import Configurations
-from featherlane.functions.actuation import Actuated, Actuation, Actuator
+from featherlane.functions.actuation import Actuated
 from featherlane.functions.arguments import counted
 from featherlane.functions.array_like import (
     ArrayLike,
@@ -21,7 +21,7 @@ from featherlane.functions.array_like import (
     Wrenches,
     WrenchFrame,
 )
-from featherlane.functions.constraint_inputs import with_constraints
+from featherlane.functions.constraint_inputs import with_constraints, with_usual
 from featherlane.functions.results import (
     ClosedConfiguration,
     ConstrainedForwardDynamics,
@@ -30,6 +30,7 @@ from featherlane.functions.results import (
     Impulse,
     ImpulseDerivatives,
 )
+from featherlane.functions.table import CALLED
 from featherlane.robot.constraint_types import Constraint
 from featherlane.robot.constraints import Constraints, StepLevel, constraints_on
 from featherlane.robot.loops import loop_closures, loops_on
@@ -241,8 +242,7 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(J @ after, -0.5 * J @ v)
             True
         """
-        restitution = self._each(constraints, restitution)
-        arrays = (q, v, restitution)
+        arrays = (q, v, self._each("impulse", constraints, restitution=restitution))
         held = constraints, active
         return self._constrained("impulse", arrays, held, params, out, threads)
 
@@ -268,8 +268,8 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(d.dv_dv @ v, d.v)  # it is linear in v
             True
         """
-        arrays = (q, v, self._each(constraints, restitution))
         name = "impulse_derivatives"
+        arrays = (q, v, self._each(name, constraints, restitution=restitution))
         return self._constrained(name, arrays, (constraints, active), params, out, threads)
 
     def constrained_inverse_dynamics(
@@ -305,16 +305,12 @@ class ConstrainedDynamics(Configurations):
             >>> np.allclose(force[2], 9.81 * floating.mass), np.allclose(tau[:6], 0)
             (True, True)
         """
-        if actuation is None:
-            single = [i for i in self.independent if self.types[i].nv == 1]
-            actuation = Actuation(tuple(Actuator(self.first_v[i], 1.0) for i in single))
-        if weights is None and isinstance(constraints, Constraints):
-            weights = [1.0] * constraints.rows
+        name = "constrained_inverse_dynamics"
         built, more = with_constraints(constraints, active)
-        arrays = (q, v, a, weights, *more)
+        arrays = (q, v, a, self._each(name, constraints, weights=weights), *more)
         others = params, out, threads, f_ext, f_ext_frame
         options: dict[str, Any] = {"constraints": built, "actuation": actuation}
-        return self._call("constrained_inverse_dynamics", arrays, *others, **options)
+        return self._call(name, arrays, *others, **options)
 
     def close(
         self,
@@ -347,10 +343,10 @@ class ConstrainedDynamics(Configurations):
         return ClosedConfiguration(np.asarray(q), error <= tolerance, error)
 
     @staticmethod
-    def _each(constraints: Any, x: Any) -> Any:
-        """Returns a number of Python once for each constraint; arrays as they are."""
-        single = isinstance(x, int | float) and isinstance(constraints, Constraints)
-        return [float(x)] * constraints.count if single else x
+    def _each(name: str, constraints: Any, **x: Any) -> Any:
+        """Returns an input with an entry for each row or constraint, see `with_usual`."""
+        (input_name,) = x
+        return with_usual(CALLED[name], {**x, "constraints": constraints})[input_name]
 
     def constraint_jacobian(
         self,

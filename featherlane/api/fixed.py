@@ -83,6 +83,11 @@ def fixed_function(
     """Returns a function of a model in fixed point; see `Model.function`. algorithm: a name of
     `functions.circuits.CIRCUITS`.
     """
+    if variant.constraints is not None:
+        raise CompileError(
+            f"{variant.name} takes no constraints in fixed point: the regularisation of redundant "
+            "rows is 1e-6 of their inertia, which the formats do not resolve"
+        )
     chosen = Formats.named(format)
     function = model._function(variant)
     origin = fixed_function, (model, variant, format, ranges, algorithm)

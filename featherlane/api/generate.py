@@ -18,7 +18,7 @@ from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.gpu import kernels_of
 from featherlane.functions.kernels import is_long, on_gpu
 from featherlane.functions.sources import MEANINGS, about, code_size, source_program
-from featherlane.functions.table import FUNCTIONS, TABLE
+from featherlane.functions.table import CALLED, FUNCTIONS
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.functions.variants import check_variant
 from featherlane.program.graph import Graph
@@ -61,9 +61,10 @@ def generate(
     functions: names of `Model`'s functions, by default the seven dynamics functions; after a colon
     follows a frame, a parameter or an integrator ("jacobian:tool0", with axes
     "jacobian:tool0:world", or "step:rk4"). A mapping {name in C: function} may also contain graphs,
-    from `trace` or `Model.graph` with its options. model: None if all are graphs. name: the
-    prefix of all names in C, by default the robot's name. batch_struct: also write functions of
-    many states, in a struct of arrays. code_limit: the largest number of operations in
+    from `trace` or `Model.graph` with its options: functions of constraints, such as {"contact":
+    robot.graph("constrained_forward_dynamics", constraints=feet)}. model: None if all are graphs.
+    name: the prefix of all names in C, by default the robot's name. batch_struct: also write
+    functions of many states, in a struct of arrays. code_limit: the largest number of operations in
     straight-line code, by default that of the package. Longer functions call C functions for
     repeated columns, or for the steps of the algorithm; if no form is short enough, the one with
     the fewest operations is written. states: the number of random states in NAME_check.c.
@@ -306,7 +307,7 @@ def _meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
     """
     is_named = model is not None and any(
         graph.inputs.keys() >= f.inputs.keys() and graph.outputs.keys() == f.outputs.keys()
-        for f in TABLE.values()
+        for f in CALLED.values()
     )
     return MEANINGS if is_named else {}
 

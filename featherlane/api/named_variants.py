@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from featherlane.errors import instead
-from featherlane.functions.table import CALLED, TABLE, Variant
+from featherlane.functions.table import CALLED, CONSTRAINED, TABLE, Variant
 from featherlane.robot.model import Robot
 
 OPTIONS = ("frame", "reference", "wrt", "integrator")  # in texts
@@ -17,6 +17,11 @@ def variant_named(model: Robot, text: str) -> Variant:
     "rollout:32:rk4" (of 32 steps) names. Names of frames may contain colons.
     """
     name, _, rest = text.partition(":")
+    if name in CONSTRAINED:
+        raise ValueError(
+            f"{name} needs constraints, which a text cannot give: wanted a graph, as from "
+            f"model.graph({name!r}, constraints=...); circuits have no constraints"
+        )
     if name not in NAMED:
         raise ValueError(f"there is no function {name!r}{instead(name, NAMED)}")
     takes = [what for what in NAMED[name].takes if what in OPTIONS]

@@ -30,10 +30,20 @@ from featherlane.robot.tree import Tree
 
 
 def _of_actuated(
-    tree: Tree, *inputs: Any, actuation: Actuation, fixed: Any = None, **options: Any
+    tree: Tree,
+    *inputs: Any,
+    actuation: Actuation | None = None,
+    fixed: Any = None,
+    **options: Any,
 ) -> tuple[Any, ...]:
-    """Constrained inverse dynamics with the joints of an actuation."""
-    extended: dict[str, Any] = {**options, "actuated": [x.freedom for x in actuation.actuators]}
+    """Constrained inverse dynamics with the joints of an actuation, by default with all joints of
+    one degree of freedom.
+    """
+    if actuation is None:
+        actuated = [k for kind, _, k in tree.coordinates if kind.nv == 1]
+    else:
+        actuated = [x.freedom for x in actuation.actuators]
+    extended: dict[str, Any] = {**options, "actuated": actuated}
     return algorithms.constrained_inverse_dynamics(tree, *inputs, **extended)
 
 
@@ -70,6 +80,7 @@ CONSTRAINED = of_kind(
             {"v_next": V, "impulse": ROWS_OF},
             (algorithms.impulse,),
             ("constraints",),
+            usual={"restitution": 0.0},
             collect=Impulse,
             divides=True,
             with_loops=LOOPS_AMONG_CONSTRAINTS,
@@ -83,6 +94,7 @@ CONSTRAINED = of_kind(
             },
             (algorithms.impulse_derivatives,),
             ("constraints",),
+            usual={"restitution": 0.0},
             collect=ImpulseDerivatives,
             divides=True,
             with_loops=LOOPS_AMONG_CONSTRAINTS,
@@ -92,6 +104,7 @@ CONSTRAINED = of_kind(
             {"tau": V, "force": ROWS_OF},
             (_of_actuated,),
             ("constraints", "actuation", "f_ext"),
+            usual={"weights": 1.0},
             collect=ConstrainedInverseDynamics,
             divides=True,
             with_loops=LOOPS_AMONG_CONSTRAINTS,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from featherlane.functions.dynamics_function import DynamicsFunction
 from featherlane.robot.constraint_types import name_of
 from featherlane.robot.constraints import Constraints, FramePair
 from featherlane.robot.loaders.words import counted, listed
@@ -82,6 +84,21 @@ def with_constraints(
         if isinstance(arrays.get(name), int | float):
             arrays[name] = [float(arrays[name])] * constraints.count
     return ConstraintInputs(constraints, **dict.fromkeys(arrays, True)), tuple(arrays.values())
+
+
+def with_usual(function: DynamicsFunction, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a call with the inputs that it leaves out, and with a number of
+    Python repeated for each row or constraint.
+    """
+    constraints, filled = arguments.get("constraints"), dict(arguments)
+    if isinstance(constraints, Constraints):
+        counts = {("rows",): constraints.rows, ("constraints",): constraints.count}
+        for name, usual in function.usual.items():
+            x = usual if filled.get(name) is None else filled[name]
+            if isinstance(x, int | float):
+                x = [float(x)] * counts[function.inputs[name]]  # type: ignore[index]
+            filled[name] = x
+    return filled
 
 
 def check_anchors(inputs: ConstraintInputs, positions: bool) -> None:

@@ -41,6 +41,10 @@ class DynamicsFunction(NamedTuple):
     """Which options a variant may have besides: "f_ext", "frame", "reference", "wrt" and others."""
     shared: tuple[Algorithm, ...] | None = None
     """The algorithms for trees whose bodies share coordinates, where those differ."""
+    usual: Mapping[str, float] = {}
+    """Inputs with an entry for each row or constraint that a call may leave out, and the number
+    that all entries are then.
+    """
     collect: type[tuple] | None = None  # the named tuple of several results
     kind: Kind = "dynamics"
     public: bool = True  # whether `featherlane.call` and other frameworks have it

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from featherlane.errors import instead, keyword_instead
 from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
-from featherlane.functions.constraint_inputs import constraints_in
+from featherlane.functions.constraint_inputs import constraints_in, with_usual
 from featherlane.functions.table import CALLED, Variant
 from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.robot.model import Robot
@@ -89,6 +89,15 @@ class Operation(NamedTuple):
         return f"{'d' if self.steps[-1].mode == TANGENTS else 'w'}{len(self.steps)}_"
 
 
+def positions_of(name: str) -> list[str]:
+    """Returns the arguments of a function by position, as its method of a model has them."""
+    entry = CALLED[name]
+    inputs = [x for x in entry.inputs if x not in entry.usual]
+    held = ["constraints", "active"] if entry.kind == "constrained" else []
+    others = [x for x in (*entry.takes, *entry.usual) if x not in held]
+    return [*inputs, *held, *others]
+
+
 def bound(
     name: str, args: Sequence[Any], named: Mapping[str, Any], more: Sequence[Any] = ()
 ) -> tuple[Variant, tuple[Any, ...]]:
@@ -99,10 +108,11 @@ def bound(
     name. The steps of a rollout are the rows of tau. more: the arrays of a policy.
     """
     entry = CALLED[name]
-    order = [*entry.inputs, *entry.takes]
+    order = positions_of(name)
     if len(args) > len(order):
         raise TypeError(f"{name} got {len(args)} arguments, wanted {', '.join(order)}")
     arguments = {**dict(zip(order, args, strict=False)), **named}
+    arguments = with_usual(entry, arguments)
     if missing := [x for x in entry.inputs if x not in arguments]:
         if word := next((x for x in named if meaning(x, missing)), None):
             raise TypeError(f"{name} got an unknown {word!r}{instead(word, missing)}")

@@ -58,6 +58,18 @@ MEANINGS = {
     "gravity": "acceleration of free fall in the world's axes, m/s^2",
     "direction": "one direction in the space of velocities",
     "weights": "weight of each entry of the function's result",
+    "active": "1 for constraints that hold, 0 for others",
+    "anchors": "placements of constraints in the world: position in m, quaternion x, y, z, w",
+    "restitution": "coefficient of restitution of each constraint",
+    "force": "forces of the constraints in their order, N and N m",
+    "impulse": "impulses of the constraints in their order, N s and N m s",
+    **{
+        f"d{force}_dq": f"[i][j]: derivative of {force}[i] {BY_Q}" for force in ("force", "impulse")
+    },
+    "dforce_dv": "[i][j]: derivative of force[i] by v[j]",
+    "dforce_dtau": "[i][j]: derivative of force[i] by tau[j]",
+    "dimpulse_dv": "[i][j]: derivative of impulse[i] by v[j]",
+    "S": "inverse inertia along the rows of the constraints, J M^-1 J^T",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.errors import ModelError, did_you_mean, instead, one_of, shown
+from featherlane.errors import CompileError, ModelError, did_you_mean, instead, one_of, shown
 from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actuation
 from featherlane.functions.array_like import Params
 from featherlane.functions.constraint_inputs import check_anchors, check_loops
@@ -30,6 +30,8 @@ from featherlane.robot.tree_of import build_tree, tree_of
 
 INERTIAL = {"mass", "com", "inertia"}
 WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
+LONGEST_CHAIN = 100  # links of a constrained chain, whose code compiles in half a minute
+MOST_PAIRS = LONGEST_CHAIN**2 // 2
 ACTUATION_HINT = (
     "wanted one from model.actuation(...), or 'file' for the actuators of the robot's file"
 )
@@ -146,6 +148,11 @@ def _check_constraints(model: Robot, variant: Variant) -> None:
     if not isinstance(inputs.constraints, Constraints):
         kind = type(inputs.constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) gives")
+    if sum(kind.links for kind in model.types) >= LONGEST_CHAIN and _pairs(model) > MOST_PAIRS:
+        raise CompileError(
+            f"{name} of {model.name!r}, a long robot, takes no constraints: their code is one "
+            f"piece, and its compilation takes minutes from chains of {LONGEST_CHAIN} links on"
+        )
     if inputs.constraints != constraints_on(model, inputs.constraints):
         raise ValueError(
             f"constraints are of {inputs.constraints.robot!r}, and mean something else in "
@@ -157,6 +164,11 @@ def _check_constraints(model: Robot, variant: Variant) -> None:
     by_velocities = variant.integrator in of_velocities and inputs.constraints.level == "velocity"
     if "anchors" in takes and not by_velocities:
         check_anchors(inputs, positions=name in ("constraint_error", "closing_step"))
+
+
+def _pairs(model: Robot) -> int:
+    """Returns the number of pairs of joints on one path."""
+    return sum(map(len, tree_of(model).above))
 
 
 def _check_time(model: Robot, variant: Variant) -> None:

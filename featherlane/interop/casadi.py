@@ -7,7 +7,7 @@ from typing import Any
 
 from featherlane.api.model import Model
 from featherlane.errors import CompileError, instead
-from featherlane.functions.table import TABLE
+from featherlane.functions.table import BY_NAME
 from featherlane.interop.casadi_jacobians import analytic, jacobians, size
 from featherlane.interop.wrapped import required
 from featherlane.program.graph import Graph
@@ -83,8 +83,8 @@ def to_casadi(
     """
     if isinstance(source, Graph):
         graph, blocks, label = source, jacobians(source), name or "graph"
-    elif function is None or function not in TABLE:
-        raise ValueError(f"there is no function {function!r}{instead(function, TABLE)}")
+    elif function is None or function not in BY_NAME:
+        raise ValueError(f"there is no function {function!r}{instead(function, BY_NAME)}")
     else:
         graph = source.graph(function, **options)
         blocks, label = analytic(source, function, graph, options), name or function

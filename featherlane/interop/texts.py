@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.operations import DerivativeStep, Operation
 from featherlane.functions.policy import Policy
 from featherlane.functions.table import Variant
@@ -21,19 +22,24 @@ READ: dict[str, Callable[[str], Any]] = {  # options of a variant that are not t
     "steps": int,
     "every": int,
     "actuation": lambda text: Actuation(tuple(map(_actuator, words(text)))),
-    "policy": lambda text: _policies[text],
+    "policy": lambda text: _values[text],
+    "constraints": lambda text: _values[text],
 }
 # For as long as the process lives: a compiled graph holds no more of a model than its text
 _models: dict[str, Any] = {}
-_policies: dict[str, Policy] = {}
+_values: dict[str, Policy | ConstraintInputs] = {}
 
 
 def text_of_model(model: Any) -> str:
     """A text for a model, the same in every process."""
     frames = [(f.name, *model.frame(f.name)[1:]) for f in model.frames]
-    text = sha256(repr((model.fingerprint, frames)).encode()).hexdigest()[:16]
+    text = _digest(model.fingerprint, frames)
     _models.setdefault(text, model)
     return text
+
+
+def _digest(*facts: Any) -> str:
+    return sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def text_of(model: str, variant: Variant) -> str:
@@ -46,12 +52,13 @@ def text_of(model: str, variant: Variant) -> str:
 
 
 def _option_text(x: Any) -> str:
-    if isinstance(x, Policy):
-        text = sha256(repr(x).encode()).hexdigest()[:16]
-        _policies.setdefault(text, x)
-        return text
     if isinstance(x, Actuation):
         return ",".join(":".join(map(str, _numbers(a))) for a in x.actuators)
+    if isinstance(x, Policy | ConstraintInputs):
+        names = x.constraints.items if isinstance(x, ConstraintInputs) else ()  # not in its repr
+        text = _digest(x, names)
+        _values.setdefault(text, x)
+        return text
     return ",".join(x) if isinstance(x, tuple) else str(x)
 
 

@@ -49,7 +49,9 @@ def _tensors(arrays: Sequence[Any]) -> Tensors:
     first = next((x for x in arrays if isinstance(x, Tensor)), None)
     dtype, device = (torch.float64, "cpu") if first is None else (first.dtype, first.device)
     tensors = [
-        x if isinstance(x, Tensor) else torch.as_tensor(x, dtype=dtype, device=device)
+        x
+        if isinstance(x, Tensor) and x.dtype != torch.bool
+        else torch.as_tensor(x, dtype=dtype, device=device)
         for x in arrays
     ]
     for x in tensors:
