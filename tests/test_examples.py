@@ -26,6 +26,23 @@ def test_examples_are_short(path):
     assert path.name in LONG or len(path.read_text().splitlines()) < 150
 
 
+def test_closed_loops_stay_closed():
+    loops = example("closed_loops")
+    drive = loops["drive"]
+    machines = loops["machines"]()
+    of_velocities, *_, with_gains = loops["METHODS"]
+    robot, torque, q = machines["four-bar"]
+    run = drive(robot, torque, q, of_velocities, steps=600)
+    assert np.ptp(run.q[:, 0]) > np.pi  # the crank goes round
+    assert run.error.max() < 2e-4
+    assert drive(robot, torque, q, with_gains, steps=600).error.max() < 1e-8
+    robot, torque, q = machines["gripper"]
+    run = drive(robot, torque, q, of_velocities, steps=1000)
+    knuckle = run.q[:, robot.first_q[robot.joint_names.index(loops["KNUCKLE"])]]
+    assert knuckle.max() > 0.6
+    assert run.error.max() < 1e-12
+
+
 def test_sampling_control_goes_around_the_ball(iiwa):
     mppi = example("mppi_arm")
     run = mppi["control"](iiwa, steps=40, samples=128)

@@ -289,6 +289,16 @@ def test_a_follower_that_is_locked_holds_the_leader_of_a_line():
         curved.reduced({"jend": 0.5})
 
 
+def test_gains_and_level_of_loops_are_those_given_or_those_they_have():
+    model = four_bar()
+    loops = model.constraints(model.loops, kp=np.array([9.0]), kd=6, level="acceleration")
+    assert (loops.kp, loops.kd, loops.level) == ((9,), (6,), "acceleration")
+    assert model.constraints(loops) == loops
+    q, v, tau = (x[0] for x in states(model))
+    held = [model.step(q, v, tau, 0.01, constraints=c).v for c in (model.loops, loops)]
+    assert not np.allclose(*held)
+
+
 def test_loops_stay_closed_over_steps():
     model = four_bar()
     closed = model.close(np.zeros(model.nq), model.loops)

@@ -146,11 +146,12 @@ def constraints_on(
     level: StepLevel = "velocity",
 ) -> Constraints:
     """Returns the constraints of a robot with their frames and joints looked up by name. items may
-    be the Constraints of another robot, or of an earlier form of this one. Raises ValueError or
-    TypeError that names the constraint.
+    be the Constraints of another robot, or of an earlier form of this one, whose gains and level
+    are those where none are given. Raises ValueError or TypeError that names the constraint.
     """
     if isinstance(items, Constraints):
-        kp, kd, level = (kp or items.kp), (kd or items.kd), items.level
+        kp, kd = (kp if np.any(kp) else items.kp), (kd if np.any(kd) else items.kd)
+        level = items.level if level == "velocity" else level
         items = items.items
     chosen = tuple(items) if isinstance(items, list | tuple) else (items,)
     if not chosen:
