@@ -104,6 +104,26 @@ def test_rollouts_are_mujocos(robot, integrator, there):
         assert_allclose(found.v[k + 1], data.qvel, atol=1e-8)
 
 
+def test_a_matrix_beside_the_files_actuators_is_mujocos_tendon(robot):
+    tendon = """<tendon><fixed name="t"><joint joint="b" coef="0.7"/><joint joint="c" coef="-2"/>
+</fixed></tendon>"""
+    more = '<motor name="both" tendon="t" gear="1.5" ctrlrange="-0.5 1"/></actuator>'
+    xml = SERVOS.replace("</actuator>", more).replace("<actuator>", tendon + "<actuator>")
+    mujoco, model, data = peer(xml)
+    column = 1.5 * np.array([[0.0], [0.7], [-2.0], [0.0]])
+    actuation = robot.actuation("file", matrix=column, limits=(-0.5, 1))
+    q, v, u = states(robot)
+    u = np.column_stack([u, np.random.default_rng(1).normal(size=len(u))])
+    forces = np.array([actuation.forces(4, *x) for x in zip(u, q, v, strict=True)])
+    for k in range(len(q)):
+        data.qpos[:], data.qvel[:], data.ctrl[:] = q[k], v[k], u[k]
+        mujoco.mj_forward(model, data)
+        assert_allclose(forces[k], data.qfrc_actuator, rtol=1e-12, atol=1e-12)
+    derived = robot.linearize_step(q, v, u, 0.002, actuation=actuation)
+    alone = robot.linearize_step(q, v, u[:, :-1], 0.002, actuation="file")
+    assert_allclose(derived.B[..., :-1], alone.B, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_derivatives_with_servos_are_those_of_dual_numbers(robot, integrator):
     q, v, u = states(robot)

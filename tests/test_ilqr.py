@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
 from featherlane.api import ilqr as api
-from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.actuation import Actuation, Actuator, Gear
 from featherlane.functions.optimal_control import ControlProblem
 from featherlane.functions.riccati import Cholesky, Quadratic, feedback, limited_minimum
 from featherlane.program.array import trace
@@ -372,7 +372,7 @@ def test_parameters_have_any_name(pendulum):
 
 def test_an_actuators_limit_is_one_of_its_control(pendulum):
     q0, v0, tau, _ = sample(pendulum, 3)
-    motor = Actuation((Actuator(1, 2.0, (-0.1, 0.1)),))
+    motor = Actuation((Actuator((Gear(1, 2.0),), (-0.1, 0.1)),))
     cost = lambda q, v, tau: np.concatenate([q - 1, 0.1 * v])
     options = {"cost": cost, "actuation": motor}
     solve = lambda tau, **more: fl.ilqr(pendulum, q0, v0, tau[..., :1], DT, **options, **more)
@@ -533,3 +533,31 @@ def test_the_arm_of_the_example_reaches_its_points_in_spite_of_pushes(tmp_path):
     assert np.median(distance(solution.q[:, -1], target)) < 5.0
     without, fed_back = example["pushed"](solution)
     assert np.median(distance(fed_back, target)) < 0.1 * np.median(distance(without, target))
+
+
+def test_rotors_of_a_multicopter_bring_it_to_its_place():
+    """Four rotors on a free body: u has four entries, and stays within their limits."""
+    b = fl.ModelBuilder("drone")
+    b.link("frame", mass=1.0, inertia=(0.01, 0.01, 0.02))
+    drone = b.build(root="free")
+    x, y = np.array([[0.2, 0.2], [-0.2, 0.2], [-0.2, -0.2], [0.2, -0.2]]).T
+    rotors = np.array([0 * x, 0 * x, 1 + 0 * x, y, -x, 0.02 * np.array([1, -1, 1, -1])])
+    actuation = drone.actuation(matrix=rotors, limits=(0.0, 5.0))
+    goal = np.array([0.3, -0.2, 0.5])
+
+    def stage(q, v, tau):
+        return np.concatenate([0.3 * (q[:3] - goal), 0.1 * v, 0.03 * tau])
+
+    def terminal(q, v):
+        return np.concatenate([10 * (q[:3] - goal), 3 * v, 3 * q[3:6]])
+
+    hover = np.full((60, 4), 9.81 / 4)
+    found = fl.ilqr(
+        drone, drone.neutral(), np.zeros(6), hover, 0.02, stage, terminal, actuation=actuation
+    )
+    assert found.tau.shape == (60, 4)
+    assert found.tau.min() >= 0
+    assert found.tau.max() <= 5
+    assert np.abs(found.q[-1, :3] - goal).max() < 0.05
+    run = drone.rollout(drone.neutral(), np.zeros(6), found.tau, 0.02, actuation=actuation)
+    np.testing.assert_allclose(run.q, found.q, atol=1e-9)

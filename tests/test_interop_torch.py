@@ -11,7 +11,7 @@ from processes import finished, python
 import featherlane as fl
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
-from featherlane.functions.actuation import Actuation, Actuator  # noqa: E402
+from featherlane.functions.actuation import Actuation, Actuator, Gear  # noqa: E402
 from featherlane.functions.table import TABLE, Variant  # noqa: E402
 from featherlane.interop import texts  # noqa: E402
 from featherlane.interop import torch as interop  # noqa: E402
@@ -159,7 +159,7 @@ def test_actuators_in_rollouts(model, wrapped):
 def test_texts_name_all_options(model):
     variants = [
         Variant("rollout", "world", ("mass",), steps=12, every=3, integrator="rk4"),
-        Variant("step", actuation=Actuation((Actuator(0, -0.1),))),
+        Variant("step", actuation=Actuation((Actuator((Gear(0, -0.1),)),))),
         Variant("linearize_step", "body", by_wrenches=True),
         Variant("jacobian", frame=model.frame_names[-1], reference="world"),
     ]

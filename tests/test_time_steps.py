@@ -329,6 +329,57 @@ def test_fewer_controls_through_actuators():
     assert np.abs(free.v - found.v).max() > 1
 
 
+@pytest.mark.parametrize("integrator", ["implicit_damping", "semi_implicit", "midpoint"])
+def test_controls_of_a_matrix_are_forces_of_many_joints(integrator):
+    """Behind a motor of one joint: B u as joint forces, and B in the derivatives."""
+    model, rng = ARM, np.random.default_rng(0)
+    B = rng.normal(size=(model.nv, 3)) * (rng.random((model.nv, 3)) < 0.6)
+    least, largest = [-1.0, -2.0, -np.inf], 0.5
+    name = model.joints[1].name
+    actuation = model.actuation([name], 2.0, clip=False, matrix=B, limits=(least, largest))
+    assert actuation.controls == 4
+    q, v, _, dt = sample(model)
+    u = rng.normal(size=(BATCH, 4))
+    whole = np.column_stack([2.0 * np.eye(model.nv)[:, 1], B])
+    clipped = np.column_stack([u[:, :1], np.clip(u[:, 1:], least, largest)])
+    tau, inside = clipped @ whole.T, u == clipped
+    assert 0 < inside[:, 1:].mean() < 1
+    found = model.linearize_step(q, v, u, dt, integrator=integrator, actuation=actuation)
+    wanted = model.linearize_step(q, v, tau, dt, integrator=integrator)
+    for x, y in zip(found[:3], wanted[:3], strict=True):
+        close(x, y, 1e-13)
+    close(found.B, wanted.B @ (whole * inside[:, None]), 1e-13)
+    run = model.rollout(q, v, np.stack([u] * 3, 1), dt, integrator=integrator, actuation=actuation)
+    close(run.q, model.rollout(q, v, np.stack([tau] * 3, 1), dt, integrator=integrator).q, 1e-12)
+    g = rng.normal(size=(2, BATCH, model.nv))
+    back = model.step_vjp(q, v, u, dt, *g, integrator=integrator, actuation=actuation)
+    close(back.tau, textbook.times(np.swapaxes(found.B, -1, -2), np.concatenate(g, -1)), 1e-12)
+
+
+def test_matrices_that_are_no_actuation():
+    arm = fl.load("double_pendulum", root="free")
+    B = np.ones((arm.nv, 2))
+    for options, message in (
+        ({"matrix": B.T}, r"matrix has shape \(2, 8\): wanted \(nv, nu\) = .* pass matrix.T"),
+        ({"matrix": B[:3]}, r"matrix has shape \(3, 2\)"),
+        ({"matrix": B * [1, 0]}, "column 1 of matrix is zero"),
+        ({"matrix": B * np.nan}, "not finite"),
+        ({"matrix": B, "limits": (1, -1)}, "least controls below the largest"),
+        ({"matrix": B, "limits": ([1, 2, 3], 4)}, r"limits have shapes \(3,\) and \(\)"),
+        ({"matrix": B, "limits": 3.0}, r"limits is 3.0: wanted \(least, largest\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            arm.actuation(**options)
+    with pytest.raises(TypeError, match="limits are those of a matrix"):
+        arm.actuation(["joint1"], limits=(-1, 1))
+    pair = arm.actuation(matrix=B)
+    with pytest.raises(ValueError, match=r"2 controls, of root_joint and joint1 and joint2, root"):
+        arm.step(arm.neutral(), np.zeros(8), np.zeros(8), 0.01, actuation=pair)
+    still, ground = np.zeros(8), arm.constraints([fl.Weld("base_link")])
+    with pytest.raises(ValueError, match="a control that drives several joints"):
+        arm.constrained_inverse_dynamics(arm.neutral(), still, still, ground, actuation=pair)
+
+
 @pytest.mark.parametrize(
     ("axes", "integrator"),
     repeated(

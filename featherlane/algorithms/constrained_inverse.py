@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.configurations import integrate
@@ -28,7 +28,7 @@ def constrained_inverse_dynamics(
     qdd: Scalars,
     weights: Scalars,
     constraints: Constraints,
-    actuated: Sequence[int],
+    actuated: Collection[int],
     active: Scalars | None = None,
     f_ext: Wrenches | None = None,
 ) -> tuple[list[Scalar], list[Scalar]]:

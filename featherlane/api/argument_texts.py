@@ -105,7 +105,9 @@ OF_METHODS = {
     ("inverse_kinematics", "iterations"): "largest number of steps from one start",
     ("inverse_kinematics", "restarts"): "largest number of further starts",
     ("inverse_kinematics", "seed"): "whole number, for the further starts",
-    ("actuation", "joints"): "names of joints, one for each control",
+    ("actuation", "joints"): 'names of joints, one for each control; or "file"',
+    ("actuation", "matrix"): "(nv, nu), N m or N per unit of u: joint forces are matrix @ u",
+    ("actuation", "limits"): "(least, largest) controls of the matrix, numbers or (nu,)",
     ("actuation", "gear"): "ratio of joint force to control, one or one for each joint",
     ("actuation", "clip"): "whether joint forces stay within `effort_limits`",
     (

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from featherlane.algorithms.integrators import Integrator
 from featherlane.api.limits import Limits
 from featherlane.errors import shown
-from featherlane.functions.actuation import Actuated, Actuation, Actuator, file_actuation
+from featherlane.functions.actuation import (
+    FILE,
+    Actuated,
+    Actuation,
+    Actuator,
+    Gear,
+    file_actuation,
+    matrix_actuators,
+)
 from featherlane.functions.arguments import F32, F64
 from featherlane.functions.array_like import (
     ArrayLike,
@@ -314,28 +322,53 @@ class TimeSteps(Limits):
         return self._in_time("step_vjp", inputs, integrator, actuation, held, *others)
 
     def actuation(
-        self, joints: Sequence[str] | None = None, gear: ArrayLike = 1.0, *, clip: bool = True
+        self,
+        joints: Sequence[str] | Literal["file"] | None = None,
+        gear: ArrayLike = 1.0,
+        *,
+        clip: bool = True,
+        matrix: ArrayLike | None = None,
+        limits: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Actuation:
-        """Returns the map from controls u (nu,), in the order of `joints`, to joint forces: u times
-        gear, kept within the effort limit of the joint if `clip`, and 0 at other joints. Without
-        joints, it is the map of the file's `actuators`, including servos, which actuation="file"
-        stands for.
+        """Returns the map from controls u (nu,) to joint forces. The controls of `joints` come
+        first: u times gear, kept within the effort limit of the joint if `clip`. Those of a matrix
+        B (nv, nu) follow, with the forces B u: thrusters, differentials, motors that drive several
+        joints. Other joints have no force. joints="file" are the `actuators` of the file, including
+        servos; without joints and matrix, it is the map of these, which actuation="file" stands
+        for.
 
-        gear: one ratio, or one for each joint. Raises ValueError for unknown joints, joints with
-        several degrees of freedom, gears that are zero or not finite, and if joints is None and the
-        file has no actuators.
+        gear: one ratio, or one for each joint. limits: the least and the largest controls of the
+        matrix, numbers or (nu,); forces stay at those of the nearest control inside. Raises
+        ValueError for unknown joints, joints with several degrees of freedom, gears that are zero
+        or not finite, a matrix of another shape or with a column of zeros, and where the file has
+        no actuators.
 
         Examples:
             >>> motor = arm.actuation(["joint1"], gear=10.0, clip=False)
             >>> arm.step(q, v, [0.1], dt, actuation=motor).q.shape
             (2,)
+            >>> both = arm.actuation(matrix=[[1.0], [-1.0]], limits=(-2, 2))  # a differential
+            >>> arm.linearize_step(q, v, [0.1], dt, actuation=both).B.shape
+            (4, 1)
         """
+        if limits is not None and matrix is None:
+            raise TypeError("limits are those of a matrix: clip=True keeps effort limits of joints")
+        coupled = [] if matrix is None else matrix_actuators(self.nv, matrix, limits)
+        if joints == FILE or (joints is None and matrix is None):
+            return Actuation((*file_actuation(self).actuators, *coupled))
+        return Actuation((*self._motors(joints, gear, clip), *coupled))
+
+    def _motors(
+        self, joints: Sequence[str] | None, gear: ArrayLike, clip: bool
+    ) -> Iterator[Actuator]:
+        """Yields the actuators of joints by name; none without names."""
         if joints is None:
-            return file_actuation(self)
+            return
         names = _names(joints)
         gears = _gears(gear, len(names))
+        if not names:
+            raise ValueError("joints is empty: wanted the name of a joint for each control")
         places = {self.joints[i].name: i for i in self.independent}
-        actuators = []
         for name, ratio in zip(names, gears, strict=True):
             if name not in places:
                 leader = self.joint(name).mimic  # joints that the robot lacks are refused here
@@ -348,7 +381,4 @@ class TimeSteps(Limits):
             if not (np.isfinite(ratio) and ratio):
                 raise ValueError(f"the gear of {name!r} is {ratio}: wanted a number that is not 0")
             limit = float(self.effort_limits[self.first_v[i]]) / abs(ratio) if clip else inf
-            actuators.append(Actuator(self.first_v[i], ratio, (-limit, limit)))
-        if not actuators:
-            raise ValueError("joints is empty: wanted the name of a joint for each control")
-        return Actuation(tuple(actuators))
+            yield Actuator((Gear(self.first_v[i], ratio),), (-limit, limit))

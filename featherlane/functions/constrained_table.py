@@ -40,9 +40,9 @@ def _of_actuated(
     one degree of freedom.
     """
     if actuation is None:
-        actuated = [k for kind, _, k in tree.coordinates if kind.nv == 1]
+        actuated = frozenset(k for kind, _, k in tree.coordinates if kind.nv == 1)
     else:
-        actuated = [x.freedom for x in actuation.actuators]
+        actuated = actuation.freedoms
     extended: dict[str, Any] = {**options, "actuated": actuated}
     return algorithms.constrained_inverse_dynamics(tree, *inputs, **extended)
 

@@ -45,7 +45,8 @@ def _wrenches_hint(model: Robot, shape: tuple[int, ...]) -> str:
 
 
 def _controls_hint(model: Robot, actuation: Actuation) -> str:
-    joint_names = {model.first_v[i]: model.joints[i].name for i in model.independent}
-    names = ", ".join(joint_names[k] for k, *_ in actuation.actuators)
+    joint_names = {k: model.joints[i].name for i in model.independent for k in model.dofs[i]}
+    driven = (dict.fromkeys(joint_names[k] for k, *_ in x.gears) for x in actuation.actuators)
+    names = ", ".join(map(" and ".join, driven))
     count = "1 control" if actuation.controls == 1 else f"{actuation.controls} controls"
     return f"the actuation has {count}, of {names}"

@@ -181,8 +181,13 @@ def _check_time(model: Robot, variant: Variant) -> None:
         raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
     if actuation is not None and not isinstance(actuation, Actuation):
         raise TypeError(f"actuation is {shown(actuation)}: {ACTUATION_HINT}")
-    if actuation and any(k >= model.nv for k, *_ in actuation.actuators):
+    if actuation and any(k >= model.nv for k in actuation.freedoms):
         raise ValueError(f"actuation is of another robot: {model.name!r} has nv = {model.nv}")
+    if actuation and name == "constrained_inverse_dynamics" and actuation.couples:
+        raise ValueError(
+            f"{name} got an actuation of which a control drives several joints: wanted controls of "
+            "one joint"
+        )
     if variant.by_wrenches and (name != "linearize_step" or not variant.wrenches):
         raise ValueError(f"{name} has no columns of f_ext: only linearize_step with f_ext does")
     if ("rollout" in name) != (variant.steps > 0) or variant.steps % variant.every:

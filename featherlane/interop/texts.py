@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from featherlane.functions.actuation import Actuation, Actuator
+from featherlane.functions.actuation import Actuation, Actuator, Gear
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.operations import DerivativeStep, Operation
 from featherlane.functions.policy import Policy
@@ -63,14 +63,15 @@ def _option_text(x: Any) -> str:
 
 
 def _numbers(a: Actuator) -> list[float]:
-    return [a.freedom, float(a.gear), *a.control, a.gain, *a.bias, *a.force, a.coordinate]
+    gears = [x for k, ratio, at in a.gears for x in (k, float(ratio), at)]
+    return [*a.control, a.gain, *a.bias, *a.force, *gears]
 
 
 def _actuator(text: str) -> Actuator:
-    freedom, *numbers, coordinate = text.split(":")
-    gear, low, high, gain, b0, b1, b2, least, most = map(float, numbers)
-    bias, force = (b0, b1, b2), (least, most)
-    return Actuator(int(freedom), gear, (low, high), gain, bias, force, int(coordinate))
+    low, high, gain, b0, b1, b2, least, most, *last = map(float, text.split(":"))
+    parts = zip(last[::3], last[1::3], last[2::3], strict=True)
+    gears = tuple(Gear(int(k), ratio, int(at)) for k, ratio, at in parts)
+    return Actuator(gears, (low, high), gain, (b0, b1, b2), (least, most))
 
 
 @cache
