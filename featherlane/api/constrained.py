@@ -295,7 +295,7 @@ class ConstrainedDynamics(Configurations):
         of one degree of freedom have one. weights (..., rows), 1 by default: the forces minimise
         the sum of weights force^2. The motion a must satisfy the constraints. If no forces can
         cause it, as for a body in the air, the missing force remains in the entries of tau at
-        joints without an actuator.
+        joints without an actuator. Raises ValueError for controls that drive several joints.
 
         Examples:
             >>> floating = fl.load("double_pendulum", root="free")
