@@ -152,7 +152,7 @@ def test_mjcf_couplings_of_followers_and_of_held_joints():
 # Functions
 
 
-def test_functions_whose_results_need_the_loops_say_so():
+def test_functions_whose_results_need_the_loops_say_so(tmp_path):
     model = four_bar()
     q, v, tau = (x[0] for x in states(model))
     call = r"call model\.constrained_forward_dynamics\(q, v, tau, model\.loops\).*without_loops"
@@ -168,6 +168,13 @@ def test_functions_whose_results_need_the_loops_say_so():
         model.rollout(q, v, np.zeros((3, model.nv)), 0.001)
     with pytest.raises(ValueError, match=r"pass constraints=model\.loops"):
         fl.trace(lambda q: model.step(q, v, tau, 0.001).q, {"q": 5})
+    for name in ("forward_dynamics", "step", "forward_dynamics_hessian_product"):
+        with pytest.raises(ValueError, match="would not keep its 1 loop"):
+            model.function(name)
+    with pytest.raises(ValueError, match=r"pass constraints=model\.loops"):
+        fl.ilqr(model, q, v, np.zeros((4, model.nv)), 0.01, lambda q, v, tau: tau @ tau)
+    with pytest.raises(ValueError, match="would not keep its 1 loop"):
+        fl.generate(model, tmp_path)
     with pytest.raises(ValueError, match=r"without 'Hinge loop/coupler to loop/rocker'"):
         model.constrained_forward_dynamics(q, v, tau, model.constraints([fl.Pin("end")]))
     both = model.constraints([*model.loops.items, fl.Pin("end", axes="y")])

@@ -134,7 +134,7 @@ def check_loops(model: Robot, name: str, constraints: Constraints | None, instea
         return
     loops, names = counted(len(items), "loop"), listed([*map(name_of, missing)])
     if constraints is None:
-        problem = f"{name} of {model.name!r} would not keep its {loops}, {names}: {instead}"
+        problem = f"{name} of {model.name!r} would not keep its {loops}: {instead}"
     else:
         problem = (
             f"constraints are without {names}, of the {loops} of {model.name!r}: wanted "
