@@ -1,4 +1,4 @@
-"""Robots cut into arrays: kernels that take turns equal the flat datapath, to the bit."""
+"""Robots cut into arrays: time-multiplexed kernels equal the flat datapath, to the bit."""
 
 import json
 import random
@@ -363,7 +363,7 @@ def test_organised_accelerators(tmp_path):
     wanted = model.forward_dynamics(**x)
     assert np.abs(made.function(**x) - wanted).max() < 0.02 * np.abs(wanted).max()
     page = made.report(tmp_path / "page.html").read_text()
-    assert "3 in turn, one every 2 cycles" in page
+    assert "3 slots, one every 2 cycles" in page
     names = {
         x["name"] for x in json.loads(made.trace(tmp_path / "t.json").read_text())["traceEvents"]
     }

@@ -199,7 +199,7 @@ def test_functions_without_a_product_or_a_factor(robot, functions):
 
 def test_page_trace_and_pickle(made, tmp_path):
     page = made.report(tmp_path / "page.html").read_text()
-    assert "2 in turn, one every 4 cycles" in page
+    assert "2 slots, one every 4 cycles" in page
     spans = json.loads(made.trace(tmp_path / "t.json").read_text())["traceEvents"]
     assert {"pass", "factor"} <= {x["args"]["name"] for x in spans if "name" in x.get("args", {})}
     assert pickle.loads(pickle.dumps(made)).latency == made.latency

@@ -252,9 +252,9 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         smallest = min(front.points, key=lambda p: max(p.dsp, p.luts, p.ffs), default=None)
         if smallest is None:
             return f"{refusal}: {'; '.join(front.refused.values())}"
-        turns = AUTO if front.function == ALL_FUNCTIONS else LIMBS
+        sharing = AUTO if front.function == ALL_FUNCTIONS else LIMBS
         untried = smallest.luts > 100 and not any(point.arrays for point in front.points)
-        fewer = f", arrays={[turns]} fewer LUTs where limbs are alike" if untried else ""
+        fewer = f", arrays={[sharing]} fewer LUTs where limbs are alike" if untried else ""
         return (
             f"{refusal}: none fits {front.device}; the smallest has {smallest}, "
             f"{smallest.luts:.0f} % of the LUTs and {smallest.ffs:.0f} % of the flip-flops: "

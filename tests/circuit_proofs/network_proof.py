@@ -460,7 +460,7 @@ class _Claims:
     def _of_turns(self) -> Iterator[str]:
         """The links behind the one that was last are all those after some link."""
         for n in range(len(self.network.leading) - 1):
-            turn = self.read("device.encode.turn")
+            turn = self.read("device.encode.mask")
             yield f"(bvule {_extract(turn, n, 1)} {_extract(turn, n + 1, 1)})"
 
     # What is given, and what must not be

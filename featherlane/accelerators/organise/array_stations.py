@@ -142,9 +142,9 @@ def station_arrays(
         sets |= {KernelKey(0, n): [segment] for n, (_, segment) in enumerate(columns)}
     datapath, constants, sweeps = kernels_of(flat, sets, cutter.limbs, assign)
     kernels = {part: kernel for part, kernel in sweeps.items() if isinstance(part, ArrayPart)}
-    turns = {part: kernel for part, kernel in sweeps.items() if isinstance(part, KernelKey)}
+    columns_of = {part: kernel for part, kernel in sweeps.items() if isinstance(part, KernelKey)}
     flat_parts = tuple(cutter.chains), tuple(cutter.groups), datapath, constants, kernels
-    return StationArrays(model, "functions", *flat_parts, turns)
+    return StationArrays(model, "functions", *flat_parts, columns_of)
 
 
 def _stations(graph: Graph) -> list[int]:
@@ -236,8 +236,8 @@ def _with_calls(
         reads = tuple(place[operands[call.operands[i]]] for i in read)
         nodes = tuple(entered_as_is(graph, new, reads))
         gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
-        turn = KernelKey(0, call.function)
-        called.append((turn, GraphSegment(turn, graph, reads, gives, nodes)))
+        key = KernelKey(0, call.function)
+        called.append((key, GraphSegment(key, graph, reads, gives, nodes)))
         place |= {result[i]: k for i, k in zip(call.results, gives, strict=True) if i in result}
     new.outputs = {
         name: Output(out.shape, numbers(out.nodes))

@@ -135,7 +135,7 @@ class Arrays:
         every: dict[Any, SlotKernel] = {**self.kernels, **self.columns}
         flat, changed = slots.changed(self.datapath, every, change)
         kernels = {part: changed[part] for part in self.kernels}
-        columns = {turn: changed[turn] for turn in self.columns}
+        columns = {key: changed[key] for key in self.columns}
         return replace(self, datapath=flat, kernels=kernels, columns=columns)
 
     @property

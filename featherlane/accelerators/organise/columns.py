@@ -83,8 +83,8 @@ def _of_sizes(kernel: SlotKernel, sizes: Sequence[int]) -> Iterator[SlotKernel]:
 
 
 def _multiplexed(kernel: SlotKernel, interval: int, device: Device) -> Resources:
-    _, lanes, turn = folding(len(kernel.members), interval)
-    one = kernel_estimate(kernel, turn, device)
+    _, lanes, slot_cycles = folding(len(kernel.members), interval)
+    one = kernel_estimate(kernel, slot_cycles, device)
     return Resources(one.dsps * lanes, one.luts * lanes)
 
 

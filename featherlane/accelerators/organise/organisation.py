@@ -44,8 +44,8 @@ class ArrayChoice(NamedTuple):
     """An array of an organisation.
 
     name: of its limbs; parent: the number of the array that carries it, WORLD for none. limbs: the
-    joints of each by name. lanes: circuits beside each other; slots: limbs that take turns on one;
-    interval: cycles of a turn. products, additions: of one circuit, both directions together;
+    joints of each by name. lanes: circuits beside each other; slots: limbs time-multiplexed on
+    one; interval: cycles of a slot. products, additions: of one circuit, both directions together;
     separate: products if each limb had a circuit of its own.
     """
 
@@ -103,9 +103,9 @@ class Organisation:
         def enter(number: int, indent: str) -> None:
             x = self.arrays[number]
             every = f"one every {x.interval} cycles"
-            turns = f", {x.slots} time-multiplexed, {every}" if x.is_shared else ""
+            multiplexed = f", {x.slots} time-multiplexed, {every}" if x.is_shared else ""
             lanes = f" on {x.lanes} lanes" if x.lanes > 1 else ""
-            described = f"{len(x.limbs[0])} joints, {x.products:,} products{turns}{lanes}"
+            described = f"{len(x.limbs[0])} joints, {x.products:,} products{multiplexed}{lanes}"
             lines.append(f"{indent}{x.name}: {described}")
             for child in self.below[number]:
                 enter(child, indent + "  ")
@@ -323,7 +323,7 @@ def _is_cheaper(
 ) -> bool:
     """Tells whether alike limbs take less of the device on one time-multiplexed circuit."""
     name, count = _name(fully_shared, group), len(group.members)
-    slots, lanes, turn = folding(count, interval)
+    slots, lanes, slot_cycles = folding(count, interval)
     kernels = [
         k for part, k in fully_shared.kernels.items() if part.group == number and not part.sums
     ]
@@ -334,7 +334,7 @@ def _is_cheaper(
         why = f"an interval of {interval} leaves no time for multiplexing"
         reasons.append(f"{name}: separate, since {why}.")
         return False
-    shared = sum((kernel_estimate(k, turn, device) for k in kernels), start=NOTHING)
+    shared = sum((kernel_estimate(k, slot_cycles, device) for k in kernels), start=NOTHING)
     shared = Resources(shared.dsps * lanes, shared.luts * lanes)
     alone = [k for part, k in unshared.kernels.items() if part.group == number]
     separate = sum((kernel_estimate(k, interval, device) for k in alone), start=NOTHING)
@@ -358,7 +358,7 @@ def array_choices(
     for number, group in enumerate(cut.groups):
         sets = [group.members] if number in kept else [(c,) for c in group.members]
         for members in sets:
-            slots, lanes, turn = folding(len(members), interval)
+            slots, lanes, slot_cycles = folding(len(members), interval)
             limbs = [_joints(cut.chains[c], cut, names) for c in members]
             first = group.members.index(members[0])
             kernels = _of(cut, number, None if number in kept else first)
@@ -369,7 +369,7 @@ def array_choices(
                 tuple(limbs),
                 lanes,
                 slots,
-                turn,
+                slot_cycles,
                 sum(k.datapath.graph.op.count("mul") for k in kernels),
                 sum(k.datapath.graph.op.count(op) for k in kernels for op in ("add", "sub")),
                 sum(k.datapath.graph.op.count("mul") for k in alone)

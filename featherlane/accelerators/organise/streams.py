@@ -2,8 +2,8 @@
 of freedoms in derivatives.
 
 A step that an algorithm calls again and again, with other values each time, is one graph: nothing
-folds in it that a single call would let fold. Its calls take turns on a kernel, as limbs do that
-are alike. What is not in these calls comes before them, between them and behind them.
+folds in it that a single call would let fold. Its calls are time-multiplexed on one kernel, as
+limbs are that are alike. The rest of the algorithm comes before them, between them and behind them.
 """
 
 from __future__ import annotations
@@ -117,11 +117,11 @@ def streamed(
     program = program_of(run, input_shapes(model, variant), kept)
     main, calls, graphs = without_calls(program)
     flat, calls_and_rest = _cut(rewritten(simplify(main)), calls, graphs)
-    alike = {turn: list(alike_segments) for turn, alike_segments in kinds(calls_and_rest)}
+    alike = {key: list(alike_segments) for key, alike_segments in kinds(calls_and_rest)}
     datapath = slots.united(assign(flat, {}), [*alike.values()])
     datapath = slots.united(narrowed(datapath), [*alike.values()])
     kernels = {
-        turn: slots.slot_kernel(datapath, alike_segments) for turn, alike_segments in alike.items()
+        key: slots.slot_kernel(datapath, alike_segments) for key, alike_segments in alike.items()
     }
     return Streamed(model, function, datapath, kernels)
 
@@ -214,11 +214,8 @@ def _cut(
     main: Graph, calls: list[KeptCall], graphs: list[Graph]
 ) -> tuple[Graph, list[tuple[KernelKey, GraphSegment]]]:
     """Returns the flat graph, and its segments: a call each, and the work beside them by level."""
-    after = {(RESULTS, i): call.level + 1 for call in calls for i in call.results}
-    home: list[KernelKey] = []
-    for args, value in zip(main.args, main.value, strict=True):
-        home.append(KernelKey(max((home[a].level for a in args), default=after.get(value, 0))))
-    levels = range(max((turn.level for turn in home), default=0) + 1)
+    home = _homes(main, calls)
+    levels = range(max((key.level for key in home), default=0) + 1)
     rest = {part.name: part for part in segments(main, home, [KernelKey(n) for n in levels])}
     flat, place, parts = Graph(), dict[int, int](), list[tuple[KernelKey, GraphSegment]]()
     flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
@@ -231,12 +228,12 @@ def _cut(
     circuits = [circuit_of_step(graph) for graph in graphs]
     operands = main.outputs[OPERANDS].nodes
 
-    def enter(turn: KernelKey, graph: Graph, reads: list[int]) -> tuple[int, ...]:
+    def enter(key: KernelKey, graph: Graph, reads: list[int]) -> tuple[int, ...]:
         graph, kept = without_unread(graph)
         reads = [reads[i] for i in kept]
         nodes = entered_as_is(graph, flat, reads)
         gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
-        parts.append((turn, GraphSegment(turn, graph, tuple(reads), gives, tuple(nodes))))
+        parts.append((key, GraphSegment(key, graph, tuple(reads), gives, tuple(nodes))))
         return gives
 
     for level in levels:
@@ -260,6 +257,17 @@ def _cut(
     return flat, parts
 
 
+def _homes(main: Graph, calls: list[KeptCall]) -> list[KernelKey]:
+    """Returns the level of each node of the work beside the calls: results of a call are a level
+    above its operands.
+    """
+    after = {(RESULTS, i): call.level + 1 for call in calls for i in call.results}
+    home: list[KernelKey] = []
+    for args, value in zip(main.args, main.value, strict=True):
+        home.append(KernelKey(max((home[a].level for a in args), default=after.get(value, 0))))
+    return home
+
+
 def circuit_of_step(graph: Graph) -> Graph:
     """Returns the graph of a step ready for circuits, with a tag, which those that are traced alone
     do not have.
@@ -272,14 +280,14 @@ def kinds(
 ) -> Iterator[tuple[KernelKey, list[GraphSegment]]]:
     """Yields the segments of each kernel: calls of one level that are alike."""
     number = 0
-    for level in dict.fromkeys(turn.level for turn, _ in parts):
-        of_level = [(turn, segment) for turn, segment in parts if turn.level == level]
-        for turn, segment in of_level:
-            if turn.kind < 0:
-                yield turn, [segment]
+    for level in dict.fromkeys(key.level for key, _ in parts):
+        of_level = [(key, segment) for key, segment in parts if key.level == level]
+        for key, segment in of_level:
+            if key.kind < 0:
+                yield key, [segment]
         alike: list[list[GraphSegment]] = []
-        for turn, segment in of_level:
-            if turn.kind >= 0:
+        for key, segment in of_level:
+            if key.kind >= 0:
                 for kind in alike:
                     if slots.are_alike([kind[0], segment]):
                         kind.append(segment)

@@ -55,7 +55,7 @@ class Box(NamedTuple):
 
 class _Place(NamedTuple):
     """A pipeline, the tags of its nodes and of what it reads (None of inputs), and the cycle of the
-    task that each of its own is. Of an array whose limbs take turns there is one for each turn.
+    task that each of its own is. Of a time-multiplexed array there is one for each slot.
     """
 
     design: Design
@@ -64,8 +64,8 @@ class _Place(NamedTuple):
 
 
 def boxes(design: Design, cost: DesignCost) -> list[Box]:
-    """The boxes of a design, in the order in which they start. A module that limbs share in turn is
-    of those of the first one.
+    """The boxes of a design, in the order in which they start. A module that
+    time-multiplexed limbs share is drawn once, at the first limb.
     """
     work, last = defaultdict[str, Counter[int]](Counter), Counter[str]()
     reads = defaultdict[str, set[str]](set)
@@ -79,7 +79,9 @@ def boxes(design: Design, cost: DesignCost) -> list[Box]:
         for k, operator in enumerate(pipeline.operators):
             if not graph.args[k]:
                 continue
-            module_of.setdefault(netlist.home[k], names[k])  # the first one's, of those in turn
+            module_of.setdefault(
+                netlist.home[k], names[k]
+            )  # at the first of time-multiplexed limbs
             before = [a for a in graph.args[k] if graph.args[a] or place.tags[a] is not None]
             reads[names[k]] |= {names[a] for a in before}
             if operator:

@@ -158,8 +158,8 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
             row[0] += 1
         drawn.extend(_box(organisation, number, x, y))
         for child, middle in zip(below, middles, strict=True):
-            turns = organisation.arrays[child].is_shared
-            drawn.extend(_links(x + BOX, y, x + BOX + GAP, middle, len(below) > 1, turns))
+            multiplexed = organisation.arrays[child].is_shared
+            drawn.extend(_links(x + BOX, y, x + BOX + GAP, middle, len(below) > 1, multiplexed))
         return y
 
     for first in organisation.below[WORLD]:
@@ -172,7 +172,7 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
     title = array.name
     if array.parent == WORLD and len(organisation.below[WORLD]) == 1:
         title = f"{organisation.root} (root)"
-    for behind in range(min(array.slots, 4) - 1, 0, -1):  # turns as a pile
+    for behind in range(min(array.slots, 4) - 1, 0, -1):  # slots as a pile
         yield _rectangle(x + 4 * behind, top - 4 * behind, BOX, HEIGHT, colour, "white", 0.45)
     yield _rectangle(x, top, BOX, HEIGHT, colour, "white", 1)
     yield str(_Text(x + 10, top + 17, _fitting(title, 34), 12, colour, weight="bold"))
@@ -180,7 +180,7 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
     yield str(_Text(x + 10, top + 33, label, 11))
     if array.is_shared:
         lanes = f" on {array.lanes} lanes" if array.lanes > 1 else ""
-        label = f"{array.slots} in turn{lanes}, one every {array.interval} cycles"
+        label = f"{array.slots} slots{lanes}, one every {array.interval} cycles"
     else:
         label = f"one every {array.interval} cycles"
     yield str(_Text(x + 10, top + 33 + LINE, label, 11, "#57606a"))
@@ -205,12 +205,14 @@ def _rectangle(
     )
 
 
-def _links(x: float, y: float, to: float, middle: float, many: bool, turns: bool) -> Iterator[str]:
-    """The ways out (broadcast, in space or over turns) and back (reduced likewise)."""
+def _links(
+    x: float, y: float, to: float, middle: float, many: bool, multiplexed: bool
+) -> Iterator[str]:
+    """The ways out (broadcast, in space or over slots) and back (reduced likewise)."""
     yield _way((x, y - 9), (to - 2, middle - 9), "")
     yield _way((to, middle + 9), (x + 2, y + 9), " stroke-dasharray='4 3'")
-    if turns or many:
-        over = "t" if turns else "s"
+    if multiplexed or many:
+        over = "t" if multiplexed else "s"
         for label, height in (("broadcast", middle - 15), ("reduce", middle + 24)):
             text = _Text(to - 8, height, f"{label} {over}", 9, "#57606a", "end")
             yield str(text._replace(more=" stroke='white' stroke-width='4'"))
@@ -218,10 +220,10 @@ def _links(x: float, y: float, to: float, middle: float, many: bool, turns: bool
 
 
 def _way(start: tuple[float, float], end: tuple[float, float], dashes: str) -> str:
-    turn = (end[0] - start[0]) / 2
+    bend = (end[0] - start[0]) / 2
     return (
-        f"<path d='M{start[0]:g},{start[1]:g} C{start[0] + turn:g},{start[1]:g} "
-        f"{end[0] - turn:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='#57606a' "
+        f"<path d='M{start[0]:g},{start[1]:g} C{start[0] + bend:g},{start[1]:g} "
+        f"{end[0] - bend:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='#57606a' "
         f"stroke-width='1.3' marker-end='url(#to)'{dashes}/>"
     )
 
@@ -237,5 +239,5 @@ def legend() -> Sequence[str]:
         "A pile is an array whose limbs are time-multiplexed.",
         "Full squares are the forward parts of the joints, empty ones the backward parts.",
         "What a branch needs is broadcast to it, and what it gives is added up (reduced, dashed): "
-        "s over arrays beside each other, t over turns.",
+        "s over arrays beside each other, t over slots.",
     )

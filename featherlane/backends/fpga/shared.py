@@ -21,9 +21,11 @@ FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
 
 
 class Product(NamedTuple):
-    """A product on a multiplier: the wider operand first, bits that are dropped at its end, and
-    bits of the sum with half up to the highest one that the result keeps. minus: whether it is
-    subtracted from what stands in the place of half.
+    """A product as a multiplier computes it: a b + addend, or addend - a b if `minus`.
+
+    a: the wider operand. fraction: bits of a b behind the point; shift: how many of them the result
+    drops, so that an addend of 2^(shift - 1), half of its last bit, rounds to nearest. result: bits
+    of the sum, up to the highest one that the result keeps.
     """
 
     a: Signal
@@ -35,8 +37,8 @@ class Product(NamedTuple):
 
 
 class ProductUnit(NamedTuple):
-    """A multiplier in a module. operands: the signals at its ports; low: the first bit of the
-    result that is read; moving: bits of half that are not the same for all products.
+    """A multiplier in a module. operands: the signals at its ports; low: the first bit of its
+    result that is read; moving: bits of its addend that are not the same for all products.
     """
 
     multiplier: Multiplier
@@ -82,17 +84,17 @@ class Units:
         if a.value is not None:
             a, b = b, a  # the constant is wider
         m = Multiplier(a.width, b.width, product.result, self.cycles(k), odd)
-        m = self._adding(m, {k: product})
+        m = self._with_post_adder(m, {k: product})
         signal = self.netlist.signal(self.netlist.result_of(k))
         result = part.declare(Signal(f"{signal.name}_product", m.result))
         ports = {"clock": "clock", "a": a.name}
         if odd is None:
             ports["b"] = b.name
-        ports |= {"half": self._half(part, k, product, m).name, "result": result.name}
+        ports |= {"half": self._addend(part, k, product, m).name, "result": result.name}
         part.instance(f"{self.netlist.name}_{m.name}", f"multiply_{signal.name}", ports)
-        part.assign(signal, self._fitted(result, product, k), self._what(k))
+        part.assign(signal, self._fitted(result, product, k), self._comment(k))
         names = (a.name,) if odd is not None else (a.name, b.name)
-        self._note(m, names, {k: product})
+        self._record(m, names, {k: product})
 
     def share(self, part: Part, name: str, nodes: Sequence[int]) -> None:
         """A unit for several nodes, in each phase for one of them."""
@@ -102,12 +104,8 @@ class Units:
             self._share_multiplier(part, name, nodes)
 
     def _share_multiplier(self, part: Part, name: str, nodes: Sequence[int]) -> None:
-        for k in nodes:
-            if (op := self.netlist.graph.op[k]) != "mul" or self._is_shift(k):
-                raise CompileError(
-                    f"node {k} ({op}) is shared: there are shared units for products, sines, "
-                    "cosines and reciprocals alone"
-                )
+        """A multiplier for several products, in each phase for the one that starts there."""
+        self._check_products(nodes)
         products = {k: self._product(part, k) for k in nodes}
         m = Multiplier(
             max(p.a.width for p in products.values()),
@@ -115,29 +113,38 @@ class Units:
             max(p.result for p in products.values()),
             self._same_cycles(nodes),
         )
-        m = self._adding(m, products)
-        phases = self._phases(nodes)
+        m = self._with_post_adder(m, products)
+        first = {phase: k for phase, (k, *_) in self._phases(nodes).items()}
         operands = {}
         for port, width in (("a", m.a), ("b", m.b)):
-            sources = {phase: getattr(products[k], port) for phase, (k, *_) in phases.items()}
+            sources = {phase: getattr(products[k], port) for phase, k in first.items()}
             operands[port] = part.choose(Signal(f"{name}_{port}", width), sources).name
-        late = {(phase + m.half_cycle) % part.interval: k for phase, (k, *_) in phases.items()}
-        halves = {phase: self._half(part, k, products[k], m) for phase, k in late.items()}
-        added = part.choose(Signal(f"{name}_half", m.result), halves)
+        adding = {(phase + m.half_cycle) % part.interval: k for phase, k in first.items()}
+        addends = {phase: self._addend(part, k, products[k], m) for phase, k in adding.items()}
+        addend = part.choose(Signal(f"{name}_half", m.result), addends)
         result = part.declare(Signal(f"{name}_result", m.result))
-        ports = {"clock": "clock", **operands, "half": added.name, "result": result.name}
+        ports = {"clock": "clock", **operands, "half": addend.name, "result": result.name}
         if m.adds == "either":
-            signs = {phase: _flag(products[k].minus) for phase, k in late.items()}
+            signs = {phase: _flag(products[k].minus) for phase, k in adding.items()}
             ports["minus"] = part.choose(Signal(f"{name}_minus", 1, False), signs).name
         part.instance(f"{self.netlist.name}_{m.name}", name, ports)
         for k in nodes:
             text = self._fitted(result, products[k], k)
-            part.assign(self.netlist.signal(self.netlist.result_of(k)), text, self._what(k))
-        self._note(m, tuple(operands.values()), products)
+            part.assign(self.netlist.signal(self.netlist.result_of(k)), text, self._comment(k))
+        self._record(m, tuple(operands.values()), products)
 
-    def _adding(self, m: Multiplier, products: Mapping[int, Product]) -> Multiplier:
-        """The multiplier with its post-adder, if the device has one that can take its sums. Raises
-        CompileError if it has not, but a product is fused.
+    def _check_products(self, nodes: Sequence[int]) -> None:
+        """Raises CompileError unless all nodes are products that need a multiplier."""
+        for k in nodes:
+            if (op := self.netlist.graph.op[k]) != "mul" or self._is_power_of_two(k):
+                raise CompileError(
+                    f"node {k} ({op}) is shared: there are shared units for products, sines, "
+                    "cosines and reciprocals alone"
+                )
+
+    def _with_post_adder(self, m: Multiplier, products: Mapping[int, Product]) -> Multiplier:
+        """Adds to a multiplier the device's post-adder, if that can take the sums of its products.
+        Raises CompileError for a fused product where there is none.
         """
         signs = {product.minus for product in products.values()}
         adder = m._replace(
@@ -149,8 +156,10 @@ class Units:
             raise CompileError(f"node {fused[0]} is a fused product: there is no post-adder for it")
         return m
 
-    def _half(self, part: Part, k: int, product: Product, m: Multiplier) -> Signal:
-        """The number that a unit adds to a product, or subtracts it from: half and the addend."""
+    def _addend(self, part: Part, k: int, product: Product, m: Multiplier) -> Signal:
+        """The addend of a product: half of the result's last bit, to round, and the other operand
+        of the sum that the product is fused with.
+        """
         datapath, total = self.netlist.datapath, self.netlist.result_of(k)
         if total == k:
             return constant(half(product.shift), m.result)
@@ -168,49 +177,55 @@ class Units:
         signal = Signal(name, c.width + places, constant=places)
         return part.assign(signal, moved(c, places, added))
 
-    def _note(
+    def _record(
         self, m: Multiplier, operands: tuple[str, ...], products: Mapping[int, Product]
     ) -> None:
+        """Records a multiplier that is written, for the cost of the design."""
         unread = self.netlist.unread
         first = [max(p.shift + unread[self.netlist.result_of(k)], 0) for k, p in products.items()]
         halves = {half(p.shift) for p in products.values()}
         moving = len(halves - {0}) if len(halves) > 1 else 0
         self.products.append(ProductUnit(m, operands, min(*first, m.result - 1), moving))
 
-    def _is_shift(self, k: int) -> bool:
+    def _is_power_of_two(self, k: int) -> bool:
+        """Whether a product is a shift, which needs no multiplier."""
         return power_operand(self.netlist.datapath, k) is not None
 
     def _product(self, part: Part, k: int) -> Product:
-        """The product of a node. Of a constant, only the bits from its first to its last one are
-        multiplied.
+        """The product of a node, with operands that the part reads in the cycle of its start."""
+        a, b, fraction = self._operands(part, k)
+        graph, total = self.netlist.graph, self.netlist.result_of(k)  # the sum of a fused product
+        to = self.netlist.datapath.format(total)
+        shift = fraction - to.fraction
+        kept = max(shift + to.width, 2)
+        if total != k:
+            return Product(a, b, fraction, shift, kept, minus=graph.op[total] == "sub")
+        width = a.width + b.width
+        rounded = max(width, shift + 2)  # half may be above all bits of the product
+        return Product(a, b, fraction, shift, min(rounded, kept))
+
+    def _operands(self, part: Part, k: int) -> tuple[Signal, Signal, int]:
+        """The factors of a node, the wider one first, and the fraction of their product. A constant
+        is an odd number times 2^places: only the odd number is multiplied.
         """
         datapath, start = self.netlist.datapath, self.netlist.pipeline.start[k]
         args = datapath.graph.args[k]
         fraction = sum(datapath.format(a).fraction for a in args)
-        if (constant_operand := factor(datapath, k)) is not None:
-            n, (odd, places) = constant_operand
-            width = max(signed_width(odd), 2)
-            signals = [part.read(args[1 - n], start), constant(odd, width)]
-            fraction -= places
-        else:
+        if (constant_operand := factor(datapath, k)) is None:
             signals = [part.read(a, start) for a in args]
-        signals.sort(key=lambda signal: -signal.width)
-        total = self.netlist.result_of(k)
-        to = datapath.format(total)
-        shift = fraction - to.fraction
-        kept = max(shift + to.width, 2)
-        if total != k:
-            minus = datapath.graph.op[total] == "sub"
-            return Product(signals[0], signals[1], fraction, shift, kept, minus)
-        width = sum(signal.width for signal in signals)
-        whole = width if shift <= width - 2 else shift + 2
-        return Product(signals[0], signals[1], fraction, shift, min(whole, kept))
+        else:
+            n, (odd, places) = constant_operand
+            signals = [part.read(args[1 - n], start), constant(odd, max(signed_width(odd), 2))]
+            fraction -= places
+        a, b = sorted(signals, key=lambda signal: -signal.width)
+        return a, b, fraction
 
     def _fitted(self, result: Signal, product: Product, k: int) -> str:
+        """The bits of a unit's result that the format of a node keeps."""
         to = self.netlist.datapath.format(self.netlist.result_of(k))
         return fitted(result, product.fraction, to)
 
-    def _what(self, k: int) -> str:
+    def _comment(self, k: int) -> str:
         return what(self.netlist, self.netlist.result_of(k))
 
     # Functions
@@ -218,8 +233,8 @@ class Units:
     def function(self, part: Part, k: int, also: Sequence[int]) -> None:
         """A unit for one function; also: the cosine, or sine, of the same angle."""
         signal = self.netlist.signal(k)
-        operand = part.read(self._argument(k), self.netlist.pipeline.start[k])
-        self._place(part, f"compute_{signal.name}", [k, *also], operand.name)
+        operand = part.read(self._operand_of_function(k), self.netlist.pipeline.start[k])
+        self._add_function(part, f"compute_{signal.name}", [k, *also], operand.name)
 
     def _share_function(self, part: Part, name: str, nodes: Sequence[int]) -> None:
         """A unit for each pair of formats among the nodes."""
@@ -231,14 +246,14 @@ class Units:
             own_name = f"{name}_{n}" if n else name
             start = self.netlist.pipeline.start
             sources = {
-                phase: part.read(self._argument(k), start[k])
+                phase: part.read(self._operand_of_function(k), start[k])
                 for phase, (k, *_) in self._phases(nodes_of_kind).items()
             }
             operand = part.choose(Signal(f"{own_name}_a", unit.given.width), sources)
-            self._place(part, own_name, nodes_of_kind, operand.name)
+            self._add_function(part, own_name, nodes_of_kind, operand.name)
 
-    def _place(self, part: Part, name: str, nodes: Sequence[int], operand: str) -> None:
-        """The instance of a function's unit and the wires of its results."""
+    def _add_function(self, part: Part, name: str, nodes: Sequence[int], operand: str) -> None:
+        """Adds a function's unit to a part, and assigns its results to the nodes."""
         unit, op = self._unit(nodes[0]), self.netlist.graph.op
         ports = {"clock": "clock", "a": operand}
         outputs = ("result",) if unit.op == "div" else ("sine", "cosine")
@@ -246,10 +261,11 @@ class Units:
             ports[port] = part.declare(Signal(f"{name}_{port}", unit.out.width)).name
         part.instance(f"{self.netlist.name}_{unit.name}", name, ports)
         for k in nodes:
-            part.assign(self.netlist.signal(k), ports[FUNCTIONS[op[k]]], self._what(k))
+            part.assign(self.netlist.signal(k), ports[FUNCTIONS[op[k]]], self._comment(k))
         self.functions.append(unit)
 
-    def _argument(self, k: int) -> int:
+    def _operand_of_function(self, k: int) -> int:
+        """The angle of a sine or cosine, and a of 1 / a."""
         graph = self.netlist.graph
         if graph.op[k] != "div":
             return graph.args[k][0]
@@ -259,9 +275,10 @@ class Units:
         return a
 
     def _unit(self, k: int) -> FunctionUnit:
+        """The unit that computes a function, in the formats of a node and of its operand."""
         datapath = self.netlist.datapath
         op = "div" if datapath.graph.op[k] == "div" else "sin"
-        form = datapath.format(self._argument(k))
+        form = datapath.format(self._operand_of_function(k))
         return FunctionUnit(op, form, datapath.format(k), self.cycles(k))
 
     # Phases
@@ -272,16 +289,20 @@ class Units:
         phases = dict[int, list[int]]()
         for k in nodes:
             same = phases.setdefault(start[k] % self.netlist.pipeline.interval, [])
-            if same and (graph.op[k] not in ("sin", "cos") or not self._is_pair(same[0], k)):
+            if same and (
+                graph.op[k] not in ("sin", "cos") or not self._are_of_one_angle(same[0], k)
+            ):
                 raise CompileError(f"nodes {same[0]} and {k} want one unit in one phase")
             same.append(k)
         return dict(sorted(phases.items()))
 
-    def _is_pair(self, a: int, b: int) -> bool:
+    def _are_of_one_angle(self, a: int, b: int) -> bool:
+        """Whether one unit can give two nodes, a sine and a cosine, at once."""
         start, graph = self.netlist.pipeline.start, self.netlist.graph
         return start[a] == start[b] and graph.args[a] == graph.args[b]
 
     def _same_cycles(self, nodes: Sequence[int]) -> int:
+        """The cycles that all nodes take. Raises CompileError where they differ."""
         cycles = {self.cycles(k) for k in nodes}
         if len(cycles) > 1:
             raise CompileError(f"nodes {nodes[0]} and others share a unit, with cycles {cycles}")

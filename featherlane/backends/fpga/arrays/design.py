@@ -127,8 +127,8 @@ def _add_phase(module: Module, links: Links, array: ScheduledArray) -> None:
     bits = _bits(slot_cycles)
     pause, period = array.clock.pause, links.pipeline.interval
     still = f", and a pause of {pause}" if pause else ""
-    turns = f"{array.slots} in turn, one every {slot_cycles} cycles{still}"
-    module.remark(f"{name}: from cycle {array.begin} on, {turns}")
+    slots = f"{array.slots} slots, one every {slot_cycles} cycles{still}"
+    module.remark(f"{name}: from cycle {array.begin} on, {slots}")
     module.declare(f"{name}_phase", f"{name}_phase_next", bits=bits)
     phase_is = lambda cycle: f"phase_next == {_bits(period)}'d{cycle % period}"
     first = phase_is(array.begin)

@@ -14,12 +14,37 @@ def receiver(name: str, tasks: PacketLayout) -> Module:
     """The module that makes words of tasks. See the documentation of the board for what is wrong
     with a packet and what follows from it.
     """
-    width, one = tasks.width, tasks.beats == 1
     module = Module(name, (
         "Beats of packets to words of tasks; see the documentation of the board for what is wrong "
         "with a packet and what follows from it."
     ))  # fmt: skip
-    _add_receiver_ports(module, width, tasks.beats * width)
+    _add_receiver_ports(module, tasks.width, tasks.beats * tasks.width)
+    _add_receiver_signals(module, tasks)
+    _add_receiver_conditions(module)
+    module.clocked(_receive("data" if tasks.beats == 1 else "{data, parts}"))
+    return module
+
+
+def _add_receiver_ports(module: Module, width: int, bits: int) -> None:
+    """The ports of a receiver. width: bits of a beat; bits: of a word."""
+    module.input("clock", "reset")
+    module.input("flush", comment="begins to drop the packet that comes in")
+    module.input("flushing")
+    module.input("packet_tasks", bits=32)
+    module.input("tdata", bits=width)
+    module.input("tkeep", bits=width // 8)
+    module.input("tlast", "tvalid")
+    module.output("tready")
+    module.output("word", bits=bits)
+    module.output("word_last", comment="of the packet")
+    module.output("word_valid")
+    module.input("word_ready")
+    module.output("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
+
+
+def _add_receiver_signals(module: Module, tasks: PacketLayout) -> None:
+    """The constants, registers and wires of a receiver."""
+    width = tasks.width
     count = max((tasks.beats - 1).bit_length(), 1)
     module.constant("FINAL", tasks.beats - 1, bits=count)
     module.constant("NEEDED", "'1", bits=width // 8)
@@ -33,8 +58,12 @@ def receiver(name: str, tasks: PacketLayout) -> Module:
     module.declare("final_beat", "free", "taken", "step", "complete", "ended", "wanted_end")
     module.declare("data", bits=width)
     module.declare("missing", bits=width // 8)
-    if not one:
+    if tasks.beats > 1:
         _add_parts(module, width, (tasks.beats - 1) * width)
+
+
+def _add_receiver_conditions(module: Module) -> None:
+    """When a beat and a word are taken, and what is wrong with a packet."""
     module.assign("final_beat", "beat == FINAL")
     module.assign("free", "!final_beat || !word_valid || word_ready")
     module.assign("tready", "!reset && (dropping || (!flushing && !padding && free))")
@@ -49,7 +78,11 @@ def receiver(name: str, tasks: PacketLayout) -> Module:
     module.assign("raise_early", "complete && ended && packet_tasks != 0 && !wanted_end")
     module.assign("raise_late", "complete && !ended && wanted_end")
     module.assign("raise_keep", "taken && missing != 0")
-    module.clocked(f"""
+
+
+def _receive(word: str) -> str:
+    """The statements that receive a beat. word: the expression of a complete word."""
+    return f"""
         if (reset) begin
           receiving <= 1'b0;
           dropping <= 1'b0;
@@ -75,28 +108,10 @@ def receiver(name: str, tasks: PacketLayout) -> Module:
           end
         end
         if (complete) begin
-          word <= {"data" if one else "{data, parts}"};
+          word <= {word};
           word_last <= ended || wanted_end;
         end
-    """)
-    return module
-
-
-def _add_receiver_ports(module: Module, width: int, bits: int) -> None:
-    """The ports of a receiver. width: bits of a beat; bits: of a word."""
-    module.input("clock", "reset")
-    module.input("flush", comment="begins to drop the packet that comes in")
-    module.input("flushing")
-    module.input("packet_tasks", bits=32)
-    module.input("tdata", bits=width)
-    module.input("tkeep", bits=width // 8)
-    module.input("tlast", "tvalid")
-    module.output("tready")
-    module.output("word", bits=bits)
-    module.output("word_last", comment="of the packet")
-    module.output("word_valid")
-    module.input("word_ready")
-    module.output("receiving", "raise_cut", "raise_early", "raise_late", "raise_keep")
+    """
 
 
 def _add_parts(module: Module, width: int, bits: int) -> None:
@@ -111,17 +126,7 @@ def sender(name: str, results: PacketLayout, owed_bits: int) -> Module:
     width, bits = results.width, results.beats * results.width
     count = max((results.beats - 1).bit_length(), 1)
     module = Module(name, "Words of results to beats of packets.")
-    module.input("clock", "reset")
-    module.input("flushing", comment="a beat of zeros ends each packet that is owed")
-    module.input("owed", bits=owed_bits)
-    module.input("word", bits=bits)
-    module.input("word_last", comment="of the packet")
-    module.input("word_valid")
-    module.output("word_ready")
-    module.output("tdata", bits=width)
-    module.output("tkeep", bits=width // 8)
-    module.output("tlast", "tvalid")
-    module.input("tready")
+    _add_sender_ports(module, width, bits, owed_bits)
     module.constant("FINAL", results.beats - 1, bits=count)
     module.declare("rest", bits=bits)
     module.declare("left", bits=count, comment="beats after this one")
@@ -151,3 +156,18 @@ def sender(name: str, results: PacketLayout, owed_bits: int) -> Module:
         if (reset) tvalid <= 1'b0;
     """)
     return module
+
+
+def _add_sender_ports(module: Module, width: int, bits: int, owed_bits: int) -> None:
+    """The ports of a sender. width: bits of a beat; bits: of a word."""
+    module.input("clock", "reset")
+    module.input("flushing", comment="a beat of zeros ends each packet that is owed")
+    module.input("owed", bits=owed_bits)
+    module.input("word", bits=bits)
+    module.input("word_last", comment="of the packet")
+    module.input("word_valid")
+    module.output("word_ready")
+    module.output("tdata", bits=width)
+    module.output("tkeep", bits=width // 8)
+    module.output("tlast", "tvalid")
+    module.input("tready")

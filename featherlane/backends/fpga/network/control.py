@@ -173,7 +173,7 @@ def encode(network: Network) -> ControlModule:
         asks.append(module.wire(f"{name}_asks", None, both(*conditions)))
         module.driven(f"{name}_take", None, module.declare(f"{name}_goes"))
     freed = module.driven("freed", None, f"{free} && ({' || '.join(asks)})")
-    _add_turns(module, free, asks)
+    _add_round_robin(module, free, asks)
     module.clocked(
         f"out_valid <= !reset && ({freed} || !{free});",
         f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
@@ -181,21 +181,21 @@ def encode(network: Network) -> ControlModule:
     return module
 
 
-def _add_turns(module: ControlModule, free: str, asks: list[str]) -> None:
-    """The link whose result goes: the first that has one, behind the link that was the last."""
+def _add_round_robin(module: ControlModule, free: str, asks: list[str]) -> None:
+    """The link whose result goes, by round robin: the first that has one behind the last one's."""
     leading, n = module.network.leading, len(asks)
     if n == 1:
         module.assign(f"{leading[0]}_goes", both(free, *asks))
         return
     module.wire("asks", n, f"{{{', '.join(asks[::-1])}}}")
-    module.declare("turn", bits=n)  # a bit for each link behind the one that was last
-    module.wire("chosen", n, "|(asks & turn) ? asks & turn : asks")
+    module.declare("mask", bits=n)  # a bit for each link behind the one that was last
+    module.wire("chosen", n, "|(asks & mask) ? asks & mask : asks")
     module.wire("goes", n, f"{{{n}{{{free}}}}} & chosen & -chosen")  # the lowest bit that is set
     for k, name in enumerate(leading):
         module.assign(f"{name}_goes", f"goes[{k}]")
     module.clocked("""
-        if (reset) turn <= '0;
-        else if (freed) turn <= ~(goes | (goes - 1'b1));
+        if (reset) mask <= '0;
+        else if (freed) mask <= ~(goes | (goes - 1'b1));
     """)
 
 

@@ -108,9 +108,9 @@ def _around(network: Network, device: Device) -> Iterator[tuple[str, Resources]]
         chosen += ceil(max(2 * there - 1, 0) / (device.inputs - 1))  # AND and OR of so many
     tag = ceil(2 * len(network.leading) / (device.inputs - 1)) * sum(plan.tag)
     leading = len(network.leading)
-    turns = leading if leading > 1 else 0
-    luts = chosen + tag + 3 * (leading + turns)
-    yield "encode", Resources(luts=luts, ffs=plan.result_bits + 1 + turns)
+    mask = leading if leading > 1 else 0
+    luts = chosen + tag + 3 * (leading + mask)
+    yield "encode", Resources(luts=luts, ffs=plan.result_bits + 1 + mask)
     masked = sum(
         links[0].bits
         for links in words.decoded(network).values()
