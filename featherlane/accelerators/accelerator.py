@@ -205,6 +205,7 @@ class Accelerator(ABC):
         return {name: self._errors(name) for name in self.functions}
 
     def _errors(self, name: str) -> dict[str, Any]:
+        """The errors of one function, an entry of `errors`."""
         function = self.fixed(name)
         errors = function.errors(**self.drawn(name, self.STATES))
         happened, bounds = function.report, function.error_bounds()

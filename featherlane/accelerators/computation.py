@@ -199,6 +199,7 @@ class FunctionComputation(Computation):
 
     @cached_property
     def _limbs(self) -> Organiser[Arrays]:
+        """The organiser of one function's limbs. Raises HasNoArrays where the function has none."""
         model, name = self.model, self.variant.name
         self._check_arrays()
         if name not in SHARES:
@@ -292,6 +293,9 @@ class PassComputation(Computation):
 
     @cached_property
     def _arrays(self) -> Organiser[StationArrays]:
+        """The organiser of a network's stations. Raises HasNoArrays, and CompileError for a robot
+        whose joints share coordinates.
+        """
         model, spec = self.model, self.spec
         assign = pass_formats(model, spec.format, self.ranges)
         if spec.algorithm != FACTOR:

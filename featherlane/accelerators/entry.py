@@ -175,6 +175,7 @@ def _space(
     sharing: str,
     ranges: Mapping[str, tuple[Any, Any]] | None,
 ) -> Space:
+    """The space of designs of a function, or of all for None. Raises TypeError or ValueError."""
     check_choices(model, 1, sharing, clock)
     if function is not None and not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function, or None")
@@ -245,6 +246,9 @@ def _tried(intervals: Sequence[int], most: float | None) -> list[int]:
 
 
 def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
+    """The message for bounds that no design keeps to, which names the nearest design, or the
+    smallest.
+    """
     asked = ", ".join(f"{name} up to {most:g}{UNITS[name]}" for name, most in bounds.items())
     refusal = f"no design of {front.function} of {front.robot} has {asked or 'room'}"
     nearest: Point | None = front.nearest(bounds)

@@ -121,6 +121,7 @@ class Space:
         return self._points[key]
 
     def _look(self, choice: DesignChoice, interval: int, computation: Computation) -> Point:
+        """The point of a choice at an interval: the design's resources, latency and error."""
         whole, _ = computation.at(interval)
         error = self._error(computation, whole)
         design, needed, _ = Designer("tried", computation.spec, RUNS).best(whole, interval)

@@ -89,6 +89,7 @@ class TaskWords:
         return batch
 
     def _checked(self, n: int, task: Any) -> tuple[str, dict[str, np.ndarray]]:
+        """A task's function and its inputs as arrays. Raises ValueError that names task n."""
         try:
             name, inputs = task
         except (TypeError, ValueError):

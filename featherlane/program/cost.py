@@ -79,6 +79,7 @@ def cost(graph: Counted) -> Cost:
 
 
 def _most_live(graph: Counted, needed: list[bool]) -> int:
+    """The most values that wait for a later use at the same time."""
     last = [-1] * len(graph)
     for k, args in enumerate(graph.args):
         if needed[k]:

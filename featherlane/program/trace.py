@@ -97,6 +97,7 @@ class Tracing:
             self.graph.state(x.k, low, high)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function of the algorithm, or records a call of it where the policy says so."""
         tag = self.graph.current_tag
         if self.policy(function, tag):
             return self._call_retained(function, arguments)
@@ -133,6 +134,7 @@ class Tracing:
         return flat
 
     def _call_retained(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """Records a call, and traces the function the first time that it is called so."""
         flat = [self._flat(x) for x in arguments]
         scalars = [x for each in flat for x in each.scalars]
         if all(type(x) is not Node for x in scalars):

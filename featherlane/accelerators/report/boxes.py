@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -94,14 +94,7 @@ def boxes(design: Design, cost: DesignCost) -> list[Box]:
     for (home, (_, kind, _)), slots in starts.items():
         name = module_of.setdefault(home, SHARED)
         units[name].append(Unit(kind, tuple(sorted(slots))))
-    needs = defaultdict[str, Resources](Resources)
-    modules = defaultdict[str, list[str]](list)
-    for module, needed in cost.modules.items():
-        if not module.startswith(f"{design.name}_"):
-            continue  # of another station
-        name = module_of.get(module, "inputs")
-        needs[name] += needed
-        modules[name].append(module)
+    modules, needs = _modules(design, cost, module_of)
     boxes_of_design = []
     for name in dict.fromkeys([*work, *needs]):
         tag = step_of.get(name)
@@ -113,6 +106,23 @@ def boxes(design: Design, cost: DesignCost) -> list[Box]:
             Box(name, step, joint, *placed, needs[name], tuple(units[name]), others)
         )
     return sorted(boxes_of_design, key=lambda box: (box.first, box.last))
+
+
+def _modules(
+    design: Design, cost: DesignCost, box_of: Mapping[str, str]
+) -> tuple[dict[str, list[str]], dict[str, Resources]]:
+    """The modules of each box and what they need. box_of: the box of each module; modules without
+    one are of the inputs.
+    """
+    modules = defaultdict[str, list[str]](list)
+    needs = defaultdict[str, Resources](Resources)
+    for module, needed in cost.modules.items():
+        if not module.startswith(f"{design.name}_"):
+            continue  # of another station
+        name = box_of.get(module, "inputs")
+        modules[name].append(module)
+        needs[name] += needed
+    return modules, needs
 
 
 def _places(design: Design) -> Iterator[_Place]:

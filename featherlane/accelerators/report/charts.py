@@ -61,6 +61,7 @@ def _svg_mark(shape: int) -> str:
 
 
 def _front(marks: Sequence[Mark], forms: Sequence[str], across: str, words: str) -> str:
+    """The chart of designs: DSPs over another figure, on logarithmic axes."""
     values = [float(getattr(mark, across)) for mark in marks]
     shown = sorted({*values}) if across == "interval" else None
     x = Log([v or 1e-12 for v in values], LEFT, WIDTH - RIGHT, shown)
@@ -77,6 +78,7 @@ def _front(marks: Sequence[Mark], forms: Sequence[str], across: str, words: str)
 
 
 def _mark(shape: int, x: float, y: float, kind: str, label: str) -> str:
+    """The mark of a design, whose shape says its format."""
     title = tag("title", escape(label)) if label else ""
     match SHAPES[shape % len(SHAPES)]:
         case "circle":
@@ -94,6 +96,7 @@ def _mark(shape: int, x: float, y: float, kind: str, label: str) -> str:
 
 
 def _axes(x: Log, y: Log, across: str, up: str) -> list[str]:
+    """The axes of a chart with grid, ticks and labels."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = list[str]()
     for value in x.ticks:

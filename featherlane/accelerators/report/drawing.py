@@ -60,6 +60,7 @@ def svg(organisation: Organisation) -> str:
 
 
 def _heading(organisation: Organisation, right: float) -> Iterator[str]:
+    """The robot, its root, the function and the products that sharing saves."""
     o = organisation
     yield str(_Text(MARGIN, 24, o.model.name, 16, weight="bold"))
     root = f"root {o.root}"
@@ -85,6 +86,7 @@ def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
     row, right = [0], [0.0]
 
     def enter(number: int, limb: int, x: float, above: tuple[float, float] | None) -> None:
+        """Draws the joints of a limb from x on, then the limbs that it carries."""
         array = organisation.arrays[number]
         y = HEAD + ROW * row[0] + ROW / 2
         last = above
@@ -141,6 +143,7 @@ def _short(array: ArrayChoice, limb: int) -> str:
 
 
 def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, float]:
+    """The boxes of arrays, each left of those that it carries, and the right and lower ends."""
     drawn: list[str] = []
     row, right = [0], [left]
 
@@ -168,6 +171,7 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
 
 
 def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterator[str]:
+    """An array: its name, its operations, its interval and its joints, forward parts above."""
     array, colour, top = organisation.arrays[number], _colour(number), y - HEIGHT / 2
     title = array.name
     if array.parent == WORLD and len(organisation.below[WORLD]) == 1:

@@ -90,6 +90,7 @@ def _cell(name: str, steps: Sequence[Box], x: float, y: float) -> str:
 
 
 def _box(box: Box, x: float, y: float) -> str:
+    """A module as a box, whose title has its operations and its needs."""
     needs, wide = box.needs, CELL - 8
     multipliers = sum(unit.kind.startswith("multiply") for unit in box.units)
     title = (

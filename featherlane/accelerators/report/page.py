@@ -164,6 +164,7 @@ def _words(words: str) -> str:
 
 
 def _head(subject: Subject) -> str:
+    """The head of the page: figures in tiles, and the choices."""
     facts, needs = subject.facts, subject.cost.shares
     cycles, device = facts["latency"].values(), subject.cost.device
     span = f"{min(cycles)} to {max(cycles)}" if len(cycles) > 1 else f"{min(cycles)}"
@@ -250,6 +251,7 @@ def _utilisation(module_boxes: Sequence[Box], interval: int) -> str:
 
 
 def _errors(facts: Mapping[str, Any]) -> str:
+    """The section on errors."""
     each = facts["errors"].values()
     happened = {
         "overflows of signals": "overflows",
@@ -270,6 +272,7 @@ def _errors(facts: Mapping[str, Any]) -> str:
 
 
 def _front(marks: Sequence[charts.Mark]) -> str:
+    """The section on the designs around this one, nothing where there are none."""
     if not marks:
         return ""
     best = sum(mark.best for mark in marks)
@@ -344,6 +347,7 @@ def _choices(facts: Mapping[str, Any]) -> str:
 
 
 def _dataflow(network: Network) -> str:
+    """The section on stations and links."""
     buttons = [
         tag("button", escape(name.replace("_", " ")), value=name, aria_pressed="false")
         for name in network.codes
@@ -375,6 +379,7 @@ def _network_timeline(
     tasks: Sequence[str],
     cycles: Timeline,
 ) -> str:
+    """The section on the timeline of tasks, with those of the stations' modules."""
     modules = [
         _folded(
             f"Modules of station {name}",

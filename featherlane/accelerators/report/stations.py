@@ -68,6 +68,7 @@ def diagram(network: Network) -> str:
 def _arrow(
     network: Network, links: Sequence[Channel], path: str, place: tuple[float, float], narrow: bool
 ) -> str:
+    """The links between two stations as one arrow with their bits and places."""
     bits = sum(link.bits for link in links)
     depth = max(link.depth for link in links)
     names = ", ".join(link.name for link in links)
@@ -86,6 +87,7 @@ def _arrow(
 
 
 def _station(network: Network, name: str, x: float, y: float) -> str:
+    """A station as a box, with its interval, its latency and the functions that pass through it."""
     station = network.stations.get(name)
     rows = [name]
     if station is not None:

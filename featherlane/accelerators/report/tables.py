@@ -104,6 +104,8 @@ def _most(needs: Resources, there: Resources) -> float:
 
 
 def _resources(rows: Sequence[tuple[str, Resources]], cost: DesignCost, there: Resources) -> str:
+    """The table of what modules need, with their share of the device."""
+
     def cells(name: str, x: Resources) -> tuple[Any, ...]:
         counts = [(count, f"{count:,.0f}") for count in x[:3]]
         return name, *counts, share(_most(x, there))

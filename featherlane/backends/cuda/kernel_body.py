@@ -237,6 +237,9 @@ class KernelBody:
         return {k: x for i, x in numbered for k in self.nodes.get((name, i), ())}
 
     def _compute(self) -> None:
+        """Writes the stage's graph, and stores each value wherever later stages and results have
+        it.
+        """
         t, stage, size = self.text, self.stage, self.size
         slots = self._at(self.before_slots)
         row = t.set("r", "mad.lo.u32", self.warp.lane, size, slots)

@@ -139,6 +139,9 @@ class _LinksKernel:
             entries.setdefault(node, []).append(i)
 
         def write(record: str, inside: str) -> None:
+            """Writes the function for one record of the tables: its operands, its graph, its
+            results.
+            """
             t = self.text
             at = self._in_table(words, record, 4)
             numbers = [

@@ -170,6 +170,7 @@ class _Functions:
     def _write(
         self, piece: _Piece, number: int, in_slots: frozenset[Key]
     ) -> tuple[str, KernelBody]:
+        """Writes a stage of a piece as a kernel, and returns its text and its body."""
         name, text = f"{self.name}_stage{len(self._made)}", Text(self.dtype)
         numbers = {x: math.prod(shape) for x, shape in piece.arrays.items()}
         body = KernelBody(piece.stages[number], name, self.dtype, numbers, in_slots)
@@ -270,6 +271,7 @@ class _Steps:
             self._step(step)
 
     def _step(self, step: PlanStep) -> None:
+        """Adds the launches of a step of the plan."""
         if isinstance(step, Loop):
             self._loop(step)
         elif isinstance(step, Every):

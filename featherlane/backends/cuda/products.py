@@ -96,6 +96,7 @@ class _Product:
             row = t.set("r", "add.u32", row, WARP)
 
     def _multiply(self, thread: str) -> None:
+        """Writes minus the product of a matrix and columns: a warp a column, a thread a row."""
         t, n, size = self.text, self.n, self.dtype.itemsize
         warp = t.set("r", "shr.u32", thread, WARP.bit_length() - 1)
         column, there = self._known(t.set("r", "add.u32", self.first, warp))

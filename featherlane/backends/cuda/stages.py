@@ -289,6 +289,9 @@ class _Stages:
                     yield value
 
     def _stage(self, s: int) -> KernelStage:
+        """The operands of a stage by where they lie, and the slots and outputs that its values go
+        to.
+        """
         step, nodes = self.stretches[s]
         graph, columns = self.graphs[step], self.areas.get(step)
         inputs, numbers, slots = dict[int, Entry](), dict[int, float](), dict[int, int]()

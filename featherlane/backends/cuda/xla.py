@@ -137,6 +137,7 @@ class DeviceHandler:
         self.address = ctypes.cast(self._callback, c_void_p).value or 0
 
     def _called(self, address: int) -> int | None:
+        """Answers a call of XLA, and returns the address of an error of XLA; None after success."""
         frame = CallFrame.from_address(address)
         try:
             if metadata := _metadata(frame.extension):

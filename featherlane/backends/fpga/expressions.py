@@ -208,6 +208,7 @@ def half(shift: int) -> int:
 
 
 def _moved(p: NodeOperands) -> Wiring:
+    """A product by 0, or by a power of two with either sign: shifted wires, no multiplier."""
     constant = factor(p.datapath, p.k)
     if constant is None or constant[1].odd not in (-1, 0, 1):
         raise CompileError(f"node {p.k} is a product without a multiplier")

@@ -76,6 +76,7 @@ class Instance(NamedTuple):
     enables: Mapping[str, str]
 
     def lines(self, enable: str) -> list[str]:
+        """The instance as text. enable: a condition of all its registers; empty for none."""
         ports, enables = {**self.ports}, {**self.enables}
         if enable:
             enables = {name: f"{enable} && ({text})" for name, text in enables.items()}

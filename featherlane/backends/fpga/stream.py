@@ -64,23 +64,7 @@ def _control(name: str) -> Module:
     module.assign("out_valid", "count != 0")
     module.assign("out_data", "fifo[first]")
     module.assign("emitted", "out_valid && out_ready")
-    module.clocked("""
-        phase <= phase_next;
-        if (reset) begin
-          travelling <= '0;
-          credits <= DEPTH;
-          count <= '0;
-          first <= '0;
-          last <= '0;
-        end else begin
-          travelling <= (travelling << 1) | accepted;
-          if (accepted != emitted) credits <= accepted ? credits - 1'b1 : credits + 1'b1;
-          if (arrived != emitted) count <= arrived ? count + 1'b1 : count - 1'b1;
-          if (arrived) last <= last == LAST_PLACE ? '0 : last + 1'b1;
-          if (emitted) first <= first == LAST_PLACE ? '0 : first + 1'b1;
-        end
-        if (arrived) fifo[last] <= results;
-    """)
+    module.clocked(NEXT_CYCLE)
     return module
 
 
@@ -88,6 +72,25 @@ ABOUT = (
     "Credits, phases and the FIFO of results; see the module that has it for the datapath. The "
     "phase in which a state can be let in is the last one: its own cycle 0 has phase 0."
 )
+
+
+NEXT_CYCLE = """
+    phase <= phase_next;
+    if (reset) begin
+      travelling <= '0;
+      credits <= DEPTH;
+      count <= '0;
+      first <= '0;
+      last <= '0;
+    end else begin
+      travelling <= (travelling << 1) | accepted;
+      if (accepted != emitted) credits <= accepted ? credits - 1'b1 : credits + 1'b1;
+      if (arrived != emitted) count <= arrived ? count + 1'b1 : count - 1'b1;
+      if (arrived) last <= last == LAST_PLACE ? '0 : last + 1'b1;
+      if (emitted) first <= first == LAST_PLACE ? '0 : first + 1'b1;
+    end
+    if (arrived) fifo[last] <= results;
+"""
 
 
 def add_stream_ports(module: Module, results: Bits, inputs: Bits = None) -> None:

@@ -188,6 +188,7 @@ class _Writer:
     # Nodes
 
     def _node(self, k: int) -> None:
+        """Writes a node: as wires, on the unit that it follows, or with a unit of its own."""
         operator, registers = self.netlist.pipeline.operators[k], self.netlist.registers[k]
         if self.netlist.graph.op[k] == "input":
             self._input(k)
@@ -312,6 +313,9 @@ class _Writer:
         return f"{name}: {shown or 'registers and shared units'}"
 
     def _connected(self, gives: dict[str, list[Signal]]) -> Module:
+        """The module that connects the parts with each other and with the words. gives: signals of
+        parts.
+        """
         netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
         comment = f"The modules of {netlist.name} and the wires between them"
         module = stream.datapath(netlist, bits, comment)

@@ -194,6 +194,9 @@ class Pipeline:
         return f"node {k} ({self.graph.op[k]})"
 
     def _check_columns(self) -> None:
+        """Raises ValueError for lists that do not fit the graph, and for times below the least
+        ones.
+        """
         for name in ("operators", "start", "pool", "unit"):
             if (n := len(getattr(self, name))) != len(self.graph):
                 raise ValueError(f"{name} has {n} entries: the graph has {len(self.graph)} nodes")
@@ -212,6 +215,7 @@ class Pipeline:
         return (a for a in self.graph.args[k] if self.graph.op[a] != "constant")
 
     def _check_operands(self, k: int) -> None:
+        """Raises ValueError if a node starts before an operand is there."""
         for a in self._operands(k):
             if self.ready(a) > self.start[k]:
                 raise ValueError(
@@ -254,6 +258,7 @@ class Pipeline:
             )
 
     def _check_units(self) -> None:
+        """Raises ValueError if two nodes want one unit in one phase, and for numbers of no unit."""
         busy: dict[tuple[Hashable, str, int, int], int] = {}
         numbers: dict[tuple[Hashable, str], set[int]] = {}
         for k, operator in enumerate(self.operators):

@@ -50,6 +50,7 @@ class _Balance:
         self.node_map: dict[int, int] = {}
 
     def run(self) -> Graph:
+        """Returns the graph with balanced sums, and with the facts of nodes that are left."""
         for k, needed in enumerate(self.graph.live()):
             if needed and not self.inner[k]:
                 self.new.current_tag = self.graph.tag[k]

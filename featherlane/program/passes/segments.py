@@ -76,6 +76,7 @@ def _operands(graph: Graph, k: int) -> Iterator[int]:
 def _segment(
     graph: Graph, name: Hashable, nodes: Sequence[int], reads: Sequence[int], gives: Sequence[int]
 ) -> GraphSegment:
+    """The nodes of a part as a graph of what it reads, with their numbers in the whole graph."""
     new, flat = Graph(), dict[int, int]()
     node_map = dict(zip(reads, new.declare(X, (len(reads),)), strict=True))
     flat.update({n: k for k, n in node_map.items()})

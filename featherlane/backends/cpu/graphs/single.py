@@ -175,6 +175,7 @@ def _loop(code: _SingleState) -> str:
 
 
 def _state(code: _SingleState) -> list[str]:
+    """The instructions for one state, of arrays in rows or, through copies, of any strides."""
     arrays = range(len(code.shapes))
     call = "(" + ", ".join([*[f"ptr %r{n}" for n in arrays], "ptr %kept"]) + ")"
     return [

@@ -129,6 +129,7 @@ def functions(t: Lanes) -> str:
 
 
 def _bypass(t: Lanes) -> str:
+    """The function that copies bytes around the cache, whole lines by non-temporal stores."""
     line, align = t.of(LINE // t.dtype.itemsize), t.dtype.itemsize
     return f"""
 define internal void @bypass(ptr %to, ptr %from, i64 %bytes) noinline {{
@@ -170,6 +171,9 @@ def _single_numbers(t: Lanes, name: str, first: str, end: str) -> str:
 
 
 def _flush(t: Lanes) -> str:
+    """The function that copies the whole lines of a stage of results, and the rest after the last
+    one.
+    """
     line = t.of(LINE // t.dtype.itemsize)
     return f"""
 define internal void @flush(

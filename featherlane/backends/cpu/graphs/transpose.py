@@ -91,6 +91,7 @@ def tile(t: Lanes, way: str, columns: int, used: int) -> list[str]:
 
 
 def _rows_to_lanes(t: Lanes, columns: int, used: int) -> list[str]:
+    """Instructions that load a row of each state into columns, a vector of states each."""
     small, align, lines = t.of(columns), t.dtype.itemsize, []
     for r in range(t.width):
         to = f"%v{r}" if columns == t.width else f"%s{r}"
@@ -118,6 +119,7 @@ def _store_row(t: Lanes, value: str, to: str, columns: int, stream: bool) -> str
 
 
 def _lanes_to_rows(t: Lanes, columns: int, used: int, stream: bool) -> list[str]:
+    """Instructions that store columns, a vector of states each, as a row of each state."""
     moves, transposed = exchange(t, [f"%v{c}" for c in range(columns)], columns, "x")
     lines = [*_load_columns(t, columns, used, stream), *moves]
     for r in range(t.width):

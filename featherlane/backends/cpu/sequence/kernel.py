@@ -180,6 +180,7 @@ class _Lines:
         self.workspaces = LoopWorkspaces({"memory": max(at, self.itemsize)})
 
     def function(self) -> list[str]:
+        """The kernel's function: a loop over blocks of states around all steps of the plan."""
         body = [line for step in self.plan.steps for line in self._step(step)]
         most = max((len(run.uses) for run, _ in self.plan.times()), default=1)
         return [
@@ -253,6 +254,7 @@ class _Lines:
         ]
 
     def _step(self, step: PlanStep) -> list[str]:
+        """The instructions of a step of the plan."""
         if isinstance(step, Loop):
             body = [line for inner in step.body for line in self._step(inner)]
             total = [
@@ -354,6 +356,9 @@ class _Lines:
         return lines, f"ptr %{name}, i64 {part.pitch}"
 
     def _work(self, work: MatrixWork, name: str, state: str) -> list[str]:
+        """The instructions of a piece of work on matrices of one state. name: prefix of their
+        values.
+        """
         if isinstance(work, CopyRows):
             return self._block(work, name, state)
         t = self.lanes.scalar

@@ -65,9 +65,7 @@ RING = f"""
   call void %release(ptr $(item ptr %worker {field(WorkerWords, "lock")}))"""
 
 
-def _share(pause: str) -> str:
-    """The caller's side. pause: an instruction for loops that spin."""
-    return f"""
+SHARE = f"""
 ; An inner loop whose data is a SharedTask: runs it with the pool if that pays and the pool is free,
 ; else in this thread.
 define void @share(ptr %args, ptr %dims, ptr %steps, ptr %task) {{
@@ -95,7 +93,10 @@ no:
   call void %loop(ptr %args, ptr %dims, ptr %steps, ptr null)
   ret void
 }}
+"""
 
+
+WANTED = f"""
 ; The threads for so many states: 1 if the first worker sleeps and few states do not pay for waking.
 define internal i64 @wanted(ptr %pool, ptr %task, i64 %states) {{
   %asleep = load atomic i64, ptr $(word %pool {WORKERS}) monotonic, align 8
@@ -110,7 +111,12 @@ define internal i64 @wanted(ptr %pool, ptr %task, i64 %states) {{
 alone:
   ret i64 1
 }}
+"""
 
+
+def _finish(pause: str) -> str:
+    """The end of a shared call. pause: an instruction for loops that spin."""
+    return f"""
 ; Closes the gate and waits until all workers have left: spins, then sleeps.
 define internal void @finish(ptr %pool) {{
   %closed = atomicrmw and ptr %pool, i64 {INSIDE} acq_rel
@@ -223,9 +229,7 @@ define internal ptr @worker(ptr %pool, i64 %k) {{
 """
 
 
-def _serve(pause: str) -> str:
-    """The workers' side. pause: as of `_share`."""
-    return f"""
+SERVE = f"""
 ; The life of worker k, until the pool stops.
 define void @serve(ptr %pool, i64 %k) {{
 entry:
@@ -255,7 +259,12 @@ called:
 end:
   ret void
 }}
+"""
 
+
+def _enter(pause: str) -> str:
+    """The gate for workers. pause: as of `_finish`."""
+    return f"""
 ; Enters through the gate if it opens within so many pauses.
 define internal i1 @enter(ptr %pool, i64 %pauses) {{
 entry:
@@ -279,7 +288,10 @@ yes:
 no:
   ret i1 false
 }}
+"""
 
+
+LEAVE = f"""
 ; Leaves; the last worker wakes a caller that waits for it.
 define internal void @leave(ptr %pool) {{
   %before = atomicrmw sub ptr %pool, i64 1 acq_rel
@@ -291,7 +303,10 @@ define internal void @leave(ptr %pool) {{
 no:
   ret void
 }}
+"""
 
+
+SLEEP = f"""
 ; Sleeps until it is woken, unless the gate has just opened or the pool has stopped.
 define internal void @sleep(ptr %pool, ptr %worker) {{
   store atomic i64 1, ptr %worker seq_cst, align 8
@@ -309,7 +324,10 @@ lie:
 end:
   ret void
 }}
+"""
 
+
+DISMISS = f"""
 ; Ends the service of all workers.
 define void @dismiss(ptr %pool) {{
   store atomic i64 1, ptr $(word %pool {pool_word("stop")}) seq_cst, align 8
@@ -323,7 +341,12 @@ rung:
   again %k
   ret void
 }}
+"""
 
+
+def _pauses(pause: str) -> str:
+    """The function that measures how long a pause is."""
+    return f"""
 ; Pauses so many times, which tells how long a pause is.
 define void @pauses(i64 %count) {{
   each %k 0 %count
@@ -332,6 +355,11 @@ define void @pauses(i64 %count) {{
   ret void
 }}
 """
+
+
+def _workers_side(pause: str) -> str:
+    """The functions that workers run. pause: as of `_finish`."""
+    return "".join([SERVE, _enter(pause), LEAVE, SLEEP, DISMISS, _pauses(pause)])
 
 
 DECLARED = """
@@ -347,4 +375,6 @@ PAUSES = {"x86_64": X86_PAUSE, "amd64": X86_PAUSE, "aarch64": ARM_PAUSE, "arm64"
 def source() -> str:
     """The LLVM IR of @share, @serve, @dismiss and @pauses."""
     declared, pause = PAUSES.get(targets.host().triple.split("-")[0], ("", ""))
-    return expanded(declared + DECLARED + _share(pause) + WORK + _serve(pause))
+    return expanded(
+        declared + DECLARED + SHARE + WANTED + _finish(pause) + WORK + _workers_side(pause)
+    )

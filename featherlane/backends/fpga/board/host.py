@@ -111,6 +111,7 @@ class BoardDriver:
         self.reset()
 
     def _check_design(self) -> None:
+        """Raises DeviceError unless the registers say that the board has this design."""
         facts = self.facts
         wanted = {
             "magic": MAGIC,

@@ -136,6 +136,7 @@ CORE = "core"  # the instance of what the wrapper is around
 
 
 def _add_instances(module: Module, core: str) -> None:
+    """Adds the core between the receiver of tasks and the sender of results."""
     module.instance(core, CORE, {
         "clock": "aclk", "reset": "core_reset", "in_valid": "task_valid && room",
         "in_ready": "in_ready", "in_data": "in_data", "out_valid": "result_valid",

@@ -80,6 +80,9 @@ class _Step(NamedTuple):
 
 
 def _step(network: Network, station: Station, instruction: int) -> _Step:
+    """The words that a station takes and puts for a micro-instruction, and the cycles after its
+    start.
+    """
     prompt, late = [], []
     for link in network.into(station.name):
         if instruction in link.takes and link.depth:
@@ -162,6 +165,9 @@ class _Run:
         return last + (len(self.tasks) + 10) * (HANGS * self.network.interval + 2 * around)
 
     def _cycle(self, cycle: int) -> None:
+        """Advances the model by a clock cycle: late words are taken, a result leaves, stations take
+        tasks.
+        """
         if not self.offered and self._may_offer(cycle):
             self.offered = self.stalls.goes()
         ready = self.stalls.goes()
@@ -234,6 +240,9 @@ class _Run:
         return (task, instruction) if all(self.links[name] for name in prompt) else None
 
     def _take(self, station: Station, entry: str, cycle: int, task: int, instruction: int) -> None:
+        """Lets a station take a task from an entry, and schedules the words that it takes and puts
+        later.
+        """
         step = self._step(station, instruction)
         for name in step.prompt:
             self._pop(name)

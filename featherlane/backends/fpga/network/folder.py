@@ -58,6 +58,7 @@ def _cycles(network: Network) -> int:
 
 
 def _bench(network: Network, tasks: int) -> Module:
+    """The test bench for so many tasks, in which the tag of a result is its row in the file."""
     plan = words.layout(network)
     first, bits = plan.tag
     cycles = _cycles(network) + 2 * tasks * network.interval + 100

@@ -198,6 +198,7 @@ class Network:
 
 
 def _check_inputs(station: Station, links: Iterable[Channel]) -> None:
+    """Raises CompileError for an input that two links bring, or that comes in a wrong cycle."""
     brought: dict[tuple[str, int], str] = {}
     for link in links:
         port = station.inputs[link.target.port]

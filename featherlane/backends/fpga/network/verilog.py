@@ -57,6 +57,7 @@ def circuit(network: Network) -> Circuit:
 def _top(
     network: Network, around: list[ControlModule], stations: dict[str, ControlModule]
 ) -> ControlModule:
+    """The top module: stations, links, and the modules around them, with the wires between them."""
     plan = words.layout(network)
     module = ControlModule(network, "", (
         f"Tasks of {len(network.codes)} functions to their results, a pass every "

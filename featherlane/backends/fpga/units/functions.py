@@ -151,6 +151,9 @@ class _Writer(StagedUnit):
 
 
 def _sine_cosine(u: _Writer, unit: FunctionUnit) -> None:
+    """Writes sine and cosine: the angle in turns is a product, its quadrant and leading bits choose
+    table entries, and polynomials of its last bits correct these.
+    """
     n = units.SineCosine.of(unit.given, unit.out)
     # The result, the table, the products, the angle in turns, the square, the products behind it,
     # the sums, the angle, the rounded sums, the products that the angle in turns is the sum of
@@ -253,6 +256,9 @@ def _turned_back(
 
 
 def _reciprocal(u: _Writer, unit: FunctionUnit) -> None:
+    """Writes 1 / a: a table gives a first approximation of 1 / mantissa, which is corrected by
+    powers of its error.
+    """
     h, f = units.Reciprocal.of(unit.given, unit.out).h, unit.given.fraction
     # The result, the table, the error, the last product, the square, the sums
     u.registers(cuts(unit.cycles, (8, 1, 3, 7, 5, 2, 6, 4, 0), 9))

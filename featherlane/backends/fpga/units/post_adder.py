@@ -119,6 +119,7 @@ class _Writer(StagedUnit):
         self._write()
 
     def _write(self) -> None:
+        """Writes ports, operands, products and sums of the chain, with registers at its cuts."""
         m, (steps, rest) = self.m, self.chain
         a = self.input("a", m.a)
         b = self.input("b", m.b) if m.constant is None else m.constant
