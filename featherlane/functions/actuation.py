@@ -20,7 +20,7 @@ Rows = list[list[Scalar]]
 
 
 class Gear(NamedTuple):
-    """Where an actuator acts: on entry `freedom` of v, with a ratio; q there is entry `coordinate`,
+    """The place of an actuator: entry `freedom` of v, with a ratio; q there is entry `coordinate`,
     which servos read.
     """
 
