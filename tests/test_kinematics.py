@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import textbook
+from numpy.testing import assert_allclose
 from repetition import repeated
 
 import featherlane as fl
@@ -524,3 +525,56 @@ def test_the_whole_robot_as_in_pinocchio(name, root):
         close(model.gravity_torque(q[n]), pin.computeGeneralizedGravity(peer, data, x), LIKE)
         C = pin.computeCoriolisMatrix(peer, data, x, v[n])
         close(model.coriolis_matrix(*now) @ v[n], C @ v[n], LIKE)
+
+
+# Several frames at once
+
+
+def test_several_frames_are_those_of_single_calls():
+    model = fl.load("hyq", root="free")
+    frames = ["rf_lowerleg", "base_link_0", "lf_upperleg", "rf_lowerleg"]
+    v, a = np.random.default_rng(0).normal(size=(2, 4, model.nv))
+    q = model.random_configuration(4, seed=0)
+    calls = {
+        "frame_velocity": (q, v),
+        "frame_acceleration": (q, v, a),
+        "jacobian": (q,),
+        "jacobian_time_derivative": (q, v),
+    }
+    for name, arrays in calls.items():
+        for reference in ("body", "world", "spatial"):
+            found = getattr(model, name)(*arrays, frames, reference)
+            single = [getattr(model, name)(*arrays, frame, reference) for frame in frames]
+            assert_allclose(found, np.stack(single, 1), rtol=0, atol=1e-12)
+    every = model.frame_placement(q, model.frame_names)
+    wanted = [model.frame_placement(q, frame) for frame in model.frame_names]
+    assert_allclose(every, np.stack(wanted, 1), rtol=0, atol=1e-12)
+    assert model.frame_placement(q, ["base_link_0"]).shape == (4, 1, 4, 4)
+    out = np.empty((4, 4, 6, model.nv))
+    assert model.jacobian(q, frames, out=out) is out
+
+
+def test_several_frames_in_traces_and_by_name():
+    model = fl.load("iiwa14")
+    frames = list(model.frame_names[-3:])
+    q = model.random_configuration(5, seed=0)
+    wanted = model.jacobian(q, frames, "world")
+    traced = fl.compile(lambda q: model.jacobian(q, frames, "world"), {"q": 7})
+    assert_allclose(traced(q), wanted, rtol=0, atol=1e-14)
+    called = fl.compile(
+        lambda q: fl.call(model, "jacobian", q, frame=frames, reference="world"), {"q": 7}
+    )
+    assert_allclose(called(q), wanted, rtol=0, atol=1e-14)
+    function = model.function("jacobian", frame=frames, reference="world")
+    assert function.outputs == {"J": (3, 6, 7)}
+    alone = [model.graph("jacobian", frame=frame, reference="world") for frame in frames]
+    together = model.graph("jacobian", frame=frames, reference="world")
+    assert together.cost().operations < sum(graph.cost().operations for graph in alone)
+
+
+def test_frames_that_are_none():
+    model = fl.load("double_pendulum")
+    with pytest.raises(ValueError, match="no frame 'link3'"):
+        model.jacobian(np.zeros(2), ["link2", "link3"])
+    with pytest.raises(ValueError, match="wanted the name of a frame"):
+        model.jacobian(np.zeros(2), [])

@@ -17,7 +17,7 @@ ARGUMENTS = {
         "(..., nbodies, 6), N and N m: external [force; moment] on each body; or {frame: (..., 6)}"
     ),
     "f_ext_frame": '"body" or "world". The axes of f_ext',
-    "frame": "name of a frame, one of `frame_names`",
+    "frame": "name of a frame, one of `frame_names`, or a list of them",
     "reference": (
         '"body" (axes of the frame, at its origin), "world" (axes of the world, at the origin '
         'of the frame) or "spatial" (axes of the world, at its origin)'

@@ -105,6 +105,9 @@ class Compiled(model.Robot):
             function, ordered = self._asked[asked] if usual else (None, ())
         except (KeyError, TypeError):  # the first time, or something that is refused below
             function = None
+        if function is None and isinstance(options.get("frame"), list):
+            options["frame"] = tuple(options["frame"])  # which can be looked up
+            return self._bound(name, arrays, params, f_ext, f_ext_frame, method, **options)
         if function is None:
             if f_ext_frame not in WRENCH_FRAMES:
                 wanted = one_of(f_ext_frame, WRENCH_FRAMES)

@@ -10,7 +10,7 @@ from featherlane.api.compiled import Arrays
 from featherlane.api.configurations import Configurations
 from featherlane.errors import nearest
 from featherlane.functions.actuation import Actuated
-from featherlane.functions.array_like import Reference, WrenchFrame
+from featherlane.functions.array_like import Frames, Reference, WrenchFrame
 from featherlane.functions.constraint_inputs import with_inputs
 from featherlane.functions.device_copies import copied
 from featherlane.functions.function import Function
@@ -31,7 +31,7 @@ class FunctionsByName(Configurations):
         f_ext: WrenchFrame | None = None,
         *,
         params: Iterable[str] = (),
-        frame: str | None = None,
+        frame: Frames | None = None,
         reference: Reference | None = None,
         wrt: str | None = None,
         method: str | None = None,
@@ -91,7 +91,7 @@ class FunctionsByName(Configurations):
             name,
             wrenches=f_ext,
             parameters=tuple(params),
-            frame=frame,
+            frame=tuple(frame) if isinstance(frame, list) else frame,
             reference=reference,
             wrt=wrt,
             method=method,
@@ -128,7 +128,7 @@ class FunctionsByName(Configurations):
         f_ext: WrenchFrame | None = None,
         *,
         params: Iterable[str] = (),
-        frame: str | None = None,
+        frame: Frames | None = None,
         reference: Reference | None = None,
         wrt: str | None = None,
         method: str | None = None,
@@ -156,7 +156,7 @@ class FunctionsByName(Configurations):
             name,
             wrenches=f_ext,
             parameters=tuple(params),
-            frame=frame,
+            frame=tuple(frame) if isinstance(frame, list) else frame,
             reference=reference,
             wrt=wrt,
             method=method,

@@ -7,6 +7,7 @@ import numpy as np
 from featherlane.api.compiled import Compiled
 from featherlane.functions.array_like import (
     ArrayLike,
+    Frames,
     Out,
     Params,
     Reference,
@@ -20,8 +21,9 @@ class Kinematics(Compiled):
     """Kinematics, momentum, energies and terms of the equation of motion of a `featherlane.Model`.
 
     q (..., nq), v and a (..., nv) broadcast; lengths in m, masses in kg, angles in rad. Motions and
-    momenta are [linear; angular]. A frame is one of `model.frame_names`; `reference` says in which
-    axes, and at which point, its motion is expressed:
+    momenta are [linear; angular]. A frame is one of `model.frame_names`, or the name of a joint;
+    several, as in [hand, elbow], are computed together and give (..., frames, ...), in their order.
+    `reference` says in which axes, and at which point, the motion of a frame is expressed:
 
     - "body": the frame's axes, at its origin (LOCAL in Pinocchio);
     - "world": the world's axes, at the frame's origin (LOCAL_WORLD_ALIGNED);
@@ -33,7 +35,7 @@ class Kinematics(Compiled):
     def frame_placement(
         self,
         q: ArrayLike,
-        frame: str,
+        frame: Frames,
         *,
         params: Params = None,
         out: Out = None,
@@ -47,6 +49,8 @@ class Kinematics(Compiled):
             >>> T = arm.frame_placement([0.0, 0.0], "link2")
             >>> T.shape, T[3]
             ((4, 4), array([0., 0., 0., 1.]))
+            >>> arm.frame_placement([0.0, 0.0], arm.frame_names).shape  # all of them
+            (3, 4, 4)
         """
         return self._call("frame_placement", (q,), params, out, threads, frame=frame)
 
@@ -54,7 +58,7 @@ class Kinematics(Compiled):
         self,
         q: ArrayLike,
         v: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,
@@ -80,7 +84,7 @@ class Kinematics(Compiled):
         q: ArrayLike,
         v: ArrayLike,
         a: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,
@@ -109,7 +113,7 @@ class Kinematics(Compiled):
     def jacobian(
         self,
         q: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,
@@ -132,7 +136,7 @@ class Kinematics(Compiled):
         self,
         q: ArrayLike,
         v: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,

@@ -36,6 +36,8 @@ Wrenches = ArrayLike | Mapping[str, ArrayLike] | None
 """External forces: an array, or arrays by the name of their frame."""
 WrenchFrame = Literal["body", "world"]
 Reference = Literal["body", "world", "spatial"]
+Frames = str | Sequence[str]
+"""The name of a frame, or names of several."""
 Hessian = Literal["gauss_newton", "exact"]
 Params = Mapping[str, ArrayLike] | None
 Out = np.ndarray | None

@@ -77,7 +77,7 @@ def about(variant: Variant) -> str:
     """A sentence on what a variant computes."""
     text = CALLED[variant.name].about or f"{variant.name.replace('_', ' ').capitalize()}."
     if variant.frame is not None:
-        text += f" Frame: {variant.frame}, in {variant.reference or 'body'} axes."
+        text += f" Frame: {', '.join(variant.frames)}, in {variant.reference or 'body'} axes."
     if variant.wrt is not None:
         text += f" By the parameter {variant.wrt}."
     return text

@@ -65,7 +65,7 @@ class Variant(NamedTuple):
     name: str
     wrenches: str | None = None  # the axes of f_ext, if there is one: "body" or "world"
     parameters: tuple[str, ...] = ()  # the parameters that are inputs
-    frame: str | None = None
+    frame: str | tuple[str, ...] | None = None  # several give an output each, stacked
     reference: str | None = None
     wrt: str | None = None  # the parameter of a derivative
     at: tuple[str, ...] = ()  # the frames that f_ext acts at, if not one on each body
@@ -78,6 +78,13 @@ class Variant(NamedTuple):
     every: int = 1  # the steps of a rollout from one state that is kept to the next
     constraints: ConstraintInputs | None = None
     tableau: Tableau | None = None  # of the functions that steps call
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The frame, or all frames, by name."""
+        if self.frame is None:
+            return ()
+        return self.frame if isinstance(self.frame, tuple) else (self.frame,)
 
 
 def _not_shared(tree: Tree) -> str | None:

@@ -47,15 +47,16 @@ def _traceable(
         options: dict[str, Any] = {}
         if variant.wrenches:
             options = wrenches_on(model, tree, variant, values["q"], values.pop("f_ext"))
-        if variant.frame is not None:
-            options["frame"] = tree.point(model.frame(variant.frame))
         if variant.reference is not None:
             options["reference"] = variant.reference
         if variant.actuation is not None and "actuation" in function.takes:
             options["actuation"] = variant.actuation
         if variant.constraints is not None:
             options |= variant.constraints.options(values)
-        results = algorithm(tree, *values.values(), **options)
+        points = [{"frame": tree.point(model.frame(name))} for name in variant.frames]
+        each = [algorithm(tree, *values.values(), **at, **options) for at in points or [{}]]
+        results = tuple(map(list, zip(*each, strict=True)))
+        results = results if isinstance(variant.frame, tuple) else each[0]
         if function.lost_as_a_whole and not INERTIAL.isdisjoint(variant.parameters):
             results = tuple(lost_as_a_whole(results))
         return dict(zip(function.outputs, results, strict=True))

@@ -118,8 +118,10 @@ def check_variant(model: Robot, variant: Variant) -> None:
             raise ValueError(f"{name} takes no {what}")
     if "wrt" in takes and wrt is None:
         raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
-    for place in (*at, *([frame] if "frame" in takes else [])):
-        model.frame(place)  # type: ignore[arg-type]
+    if "frame" in takes and not variant.frames:
+        model.frame(frame)  # type: ignore[arg-type]
+    for place in (*at, *variant.frames):
+        model.frame(place)
     if "reference" in takes and reference not in REFERENCES:
         meant = did_you_mean(reference, REFERENCES)
         raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}{meant}")
@@ -255,7 +257,10 @@ def output_sizes(variant: Variant) -> Sizes:
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
-    return shapes(model, output_sizes(variant), variant)
+    sizes = output_sizes(variant)
+    if isinstance(variant.frame, tuple):
+        sizes = {name: (len(variant.frame), *size) for name, size in sizes.items()}
+    return shapes(model, sizes, variant)
 
 
 def results_type(variant: Variant) -> type[tuple] | None:
@@ -269,7 +274,7 @@ def variant_key(model: Robot, variant: Variant) -> str:
     """The facts on which the code of a variant depends: frames by their placements, not by their
     names.
     """
-    named = (variant.frame, *variant.at)
-    places = [model.frame(name)[1:] for name in named if name is not None]
-    plain = variant._replace(frame=None, at=())
+    places = [model.frame(name)[1:] for name in (*variant.frames, *variant.at)]
+    several = isinstance(variant.frame, tuple)
+    plain = variant._replace(frame=() if several else None, at=())
     return repr((model.fingerprint, plain, tuple(places)))

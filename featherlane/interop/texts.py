@@ -18,6 +18,7 @@ words = lambda text: tuple(x for x in text.split(",") if x)
 READ: dict[str, Callable[[str], Any]] = {  # options of a variant that are not text
     "parameters": words,
     "at": words,
+    "frame": lambda text: words(text) if text.endswith(",") else text,
     "by_wrenches": bool,
     "steps": int,
     "every": int,
@@ -59,7 +60,7 @@ def _option_text(x: Any) -> str:
         text = _digest(x, names)
         _values.setdefault(text, x)
         return text
-    return ",".join(x) if isinstance(x, tuple) else str(x)
+    return "".join(f"{word}," for word in x) if isinstance(x, tuple) else str(x)
 
 
 def _numbers(a: Actuator) -> list[float]:
