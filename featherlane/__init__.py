@@ -11,6 +11,11 @@ from featherlane.api.builder import ModelBuilder
 from featherlane.api.call import call
 from featherlane.api.compile import compile
 from featherlane.api.derivatives import gradient, hessian, jacobian, jvp, vjp
+from featherlane.api.distances import (
+    sphere_capsule_distance,
+    sphere_plane_distance,
+    sphere_sphere_distance,
+)
 from featherlane.api.editing import attach
 from featherlane.api.generate import generate
 from featherlane.api.linear_systems import solve
@@ -154,6 +159,9 @@ __all__ = [
     "sin",
     "slerp",
     "solve",
+    "sphere_capsule_distance",
+    "sphere_plane_distance",
+    "sphere_sphere_distance",
     "sqrt",
     "tanh",
     "trace",

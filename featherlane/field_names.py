@@ -112,6 +112,7 @@ OF_MODULE: dict[str, str] = {
     "placement_of(R, p)": "se3 homogeneous rigid_transform",
     "inverse(T)": "se3_inverse invert_transform trans_inv",
     "adjoint(T)": "action to_action_matrix se3_adjoint adjoint_matrix",
+    "sphere_sphere_distance(a, b)": "signed_distance compute_distance collision_distance sdf",
     "placement_error(T, target)": "pose_error se3_error",
     "rotation_error(R, target)": "orientation_error so3_error",
     "matrix_from_rpy(rpy)": "rpy_to_matrix euler_to_matrix rpy2r",
