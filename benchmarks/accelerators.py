@@ -108,7 +108,7 @@ def row_of(
     rates: Callable[[int, float], float],
     **named: Any,
 ) -> Row:
-    """What the tables say of a function. cycles: to its result; enters: from one task to the next;
+    """The figures of a function. cycles: to its result; enters: from one task to the next;
     moved: numbers and bits of a task and its results; rates: million tasks a second of a batch
     whose tasks come no faster than after some cycles.
     """
@@ -133,7 +133,7 @@ def row_of(
 
 
 def together(robot: str, form: str, made: Network, needed: DesignCost) -> Iterator[Row]:
-    """What the tables say of a design of all functions."""
+    """The figures of a design of all functions for the tables."""
     of_words = moved(made)
     for function, cycles in latencies(made).items():
 

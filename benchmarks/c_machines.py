@@ -1,4 +1,4 @@
-"""Where generated C runs: compilers of this machine, and Cortex-M processors under qemu.
+"""Machines for generated C: compilers of this machine, and Cortex-M processors under qemu.
 
 qemu's boards MPS2 AN386 (Cortex-M4) and AN500 (Cortex-M7) run the program with semihosting: it
 prints here, and its exit status is qemu's. With `-icount shift=0` their clock counts instructions.

@@ -45,7 +45,7 @@ class CallPath(Counter[tuple[str, str]]):
     """The calls between files of the package, by caller and callee."""
 
     def follow(self, frame: Any, event: str, argument: Any) -> None:
-        """What `sys.setprofile` calls."""
+        """Counts a call: the function for `sys.setprofile`."""
         code = frame.f_code
         if event != "call" or code.co_name == "<module>" or not self._has(code.co_filename):
             return

@@ -179,7 +179,7 @@ class Card:
 
     @contextmanager
     def graph(self, work: Work) -> Iterator[Work]:
-        """What replays `work` as a CUDA graph. Its workspaces must have been made before."""
+        """Returns what replays `work` as a CUDA graph; its workspaces exist before."""
         mode = self.api.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self.ask("cuStreamBeginCapture", self.stream, mode)
         try:

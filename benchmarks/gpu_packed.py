@@ -65,12 +65,12 @@ class Packed(NamedTuple):
         return self.results[0].dtype
 
     def function(self, mapping: str) -> DeviceFunction:
-        """What calls the kernels, as calls of the package do."""
+        """The object that calls the kernels, as calls of the package do."""
         return DeviceFunction(lambda _: self.kernels, lambda *_: mapping, self.dtype)
 
     @property
     def row_bytes(self) -> int:
-        """What a state moves in and out."""
+        """The bytes that a state moves in and out."""
         return sum(x[0].nbytes for x in (*self.inputs, *self.results))
 
     def operations(self) -> int:
@@ -161,7 +161,7 @@ class Resident:
         self.function.call(0, self.card.stream, self.rows, self.batch)
 
     def difference(self) -> str:
-        """How the results differ from the CPU's, bit by bit: "" where they do not."""
+        """The difference of the results from the CPU's, bit by bit: "" where there is none."""
         for k, (found, wanted) in enumerate(zip(self.results, self.packed.results, strict=True)):
             if told := _difference(found.numpy(), wanted.reshape(len(wanted), -1)):
                 return f"result {k}: {told}"

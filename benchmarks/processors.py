@@ -30,7 +30,7 @@ INSTRUCTION = re.compile(r"^\t[a-z]", re.MULTILINE)
 
 
 def runners() -> Iterator[tuple[str, Processor, Maker | None, str | None]]:
-    """Where kernels run: a title, the target, and how, or why not."""
+    """A processor for kernels: a title, the target, and how it runs them, or why not."""
     for name, target in TARGETS.items():
         if target.x86 or not InProcess.missing(target):
             missing = InProcess.missing(target)
@@ -42,7 +42,7 @@ def runners() -> Iterator[tuple[str, Processor, Maker | None, str | None]]:
 
 
 def outcome(make: Maker, target: Processor, cases: Sequence[Case]) -> str:
-    """How many of the cases have the bits wanted in each of their jobs."""
+    """The number of cases that have the bits wanted in each of their jobs."""
     runner = make([each.kernel(target.widest(each.dtype)) for each in cases])
     asked = list(jobs(cases))
     runner.run([job for _, job in asked])

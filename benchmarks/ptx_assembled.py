@@ -135,7 +135,7 @@ def _number(pattern: str, text: str) -> int:
 
 
 def _valid(module: bytes) -> str:
-    """What spirv-val says of a module."""
+    """The answer of spirv-val about a module."""
     if shutil.which("spirv-val") is None:
         return "no spirv-val"
     call = ["spirv-val", "--target-env", "opencl2.2", "-"]
@@ -178,7 +178,7 @@ def largest(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def over_budget(found: Sequence[dict[str, Any]]) -> list[str]:
-    """What is beyond the budget, a line for each."""
+    """The kernels beyond the budget, a line for each."""
     return [
         f"{row['robot']}, {row['dtype']}, {row['kernel']}, {row['processor']}: {what} {row[what]:g}"
         for row in found

@@ -64,7 +64,7 @@ def stages_of(robot: Quadruped, given: Given, dt: float) -> list[Stage]:
 
 
 def _by_forces(robot: Quadruped, q: np.ndarray, minv: np.ndarray) -> np.ndarray:
-    """How accelerations change with forces at the feet, in the world's axes."""
+    """The derivatives of accelerations by forces at the feet, in the world's axes."""
     rows = [robot.model.jacobian(q, foot, "world")[..., :3, :] for foot in FEET]
     return minv @ np.concatenate(rows, -2).swapaxes(-1, -2)
 

@@ -1,4 +1,4 @@
-"""What a host computes of steps of the fourth order where an accelerator computes the dynamics.
+"""The part of a host in steps of the fourth order where an accelerator computes the dynamics.
 
 The same plan of kernels and products as in `model.linearize_step`, with accelerations and their
 derivatives as inputs in place of the kernel that computes them: so both take the same time for it.

@@ -87,7 +87,7 @@ class Circuit:
         return numbers, results._replace(saturated=saturated)
 
     def told(self, derivatives: bool, k: int) -> str:
-        """What computes node k."""
+        """The unit that computes node k."""
         graph = self._evaluators[derivatives].datapath.graph
         tag = graph.tag[k]
         return f"{graph.op[k]} of {tag.algorithm}{tag.direction}{tag.joint}" if tag else graph.op[k]

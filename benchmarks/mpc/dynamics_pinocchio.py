@@ -31,7 +31,7 @@ def _recipe() -> tuple[str, list[str], list[str]]:
 
 
 def library() -> Path:
-    """Where the compiled code is, built when first needed: a minute or more."""
+    """The path of the compiled code, built when first needed: a minute or more."""
     return shared_library(*_recipe())[0]
 
 

@@ -23,7 +23,7 @@ Loops = Mapping[str, np.ndarray]  # (n, 6) by the controller and its rate
 
 
 def first_seeds(records: Mapping[str, Record]) -> Loops:
-    """What the figure shows: the first seed of each controller."""
+    """The contents of the figure: the first seed of each controller."""
     return {
         f"{name[:-2]}, {r.rates.mean():.0f} Hz": np.column_stack(
             [r.time, r.base[:, 2], r.hand[:, 1:], r.hand_wanted[:, 1:]]

@@ -23,7 +23,7 @@ DIAGONALS = np.array([0.0, 0.5, 0.5, 0.0])  # of a period, when each foot begins
 
 @dataclass
 class Task:
-    """What the robot is to do, in SI units."""
+    """The task of the robot, in SI units."""
 
     period: float = 0.6  # of the trot
     stance: float = 0.6  # the share of the period in which a foot stands
@@ -43,7 +43,7 @@ class Task:
         return self.phases(t) < self.stance
 
     def forward(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How far the robot is to be, and its speed: it sets off within a second."""
+        """The distance and the speed that are wanted: the robot sets off within a second."""
         s = np.clip(t - self.begin, 0.0, 1.0)
         return self.speed * (s * s / 2 + np.maximum(t - self.begin - 1.0, 0.0)), self.speed * s
 
@@ -74,7 +74,7 @@ class Weights:
 
 
 class References(NamedTuple):
-    """What the residuals are taken against, for each of the states after the first, and of u, f."""
+    """The references of the residuals, for each of the states after the first, and of u, f."""
 
     q: np.ndarray  # (K, nq)
     v: np.ndarray  # (K, nv)

@@ -23,7 +23,7 @@ PUSH = 40.0  # N for 0.2 s every 2 s
 
 
 class Record(NamedTuple):
-    """What a run gave, at the times of iterations."""
+    """The results of a run, at the times of iterations."""
 
     time: np.ndarray
     base: np.ndarray  # (n, 3)

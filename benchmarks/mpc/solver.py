@@ -18,7 +18,7 @@ STEP_SIZES = (1.0, 0.5, 0.25, 0.1)
 
 
 class Dynamics(Protocol):
-    """What is exchanged. clock: tells seconds, those of hardware that is modelled among them."""
+    """The exchangeable parts. clock: tells seconds, with those of modelled hardware."""
 
     name: str
     clock: Callable[[], float]

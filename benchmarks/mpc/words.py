@@ -1,4 +1,4 @@
-"""What a host does with numbers before and after a circuit: words of 32 bits, compiled."""
+"""The work of a host before and after a circuit: words of 32 bits, compiled."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Decoder:
         return len(self.sent)
 
     def empty(self, states: int, dtype: np.dtype) -> np.ndarray:
-        """Where numbers go, with those that are constant."""
+        """The places of numbers, with those that are constant."""
         return np.tile(self.constants.astype(dtype), (states, 1))
 
     def words_of(self, numbers: np.ndarray) -> np.ndarray:
