@@ -106,8 +106,8 @@ class ConstrainedDynamics(Configurations):
     ) -> C:
         """Returns the robot with these constraints as its `loops`, in the place of those that it
         has. They hold in every state, and editing keeps them with their gains kp (1/s^2) and kd
-        (1/s), each one number, or one for each constraint. Arguments and errors are those of
-        `constraints`.
+        (1/s), each one number, or one for each constraint. Their level is "velocity"; for another,
+        pass `constraints(model.loops, level=...)`. Arguments and errors are those of `constraints`.
 
         Examples:
             >>> closed = arm.with_loops([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
