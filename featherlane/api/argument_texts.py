@@ -155,6 +155,7 @@ OF_METHODS = {
     ("renamed", "joints"): "{old: new}, or a function from old to new names",
     ("renamed", "bodies"): "{old: new}, or a function from old to new names",
     ("renamed", "frames"): "{old: new}, or a function from old to new names",
+    ("to_urdf", "path"): "the file to write",
     ("with_frame", "name"): "name of the new frame",
     ("with_frame", "on"): "name of the frame that carries it",
     ("with_frame", "xyz"): "(3,), m, in the axes of the frame that carries it",

@@ -7,6 +7,7 @@ and with another robot attached.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from featherlane.robot.editing import attach as attaching
 from featherlane.robot.editing import frames, inertials, limits, names, parameters, physics, reduce
 from featherlane.robot.editing.names import Renaming
 from featherlane.robot.editing.reroot import body_number, on_free_joint
+from featherlane.robot.editing.urdf_text import urdf_text
 
 __all__ = ["Rerooting", "derivatives_back", "rerooting"]
 
@@ -216,6 +218,29 @@ class Editing(model.Robot):
             ('tip', (0.0, 0.0, 0.3))
         """
         return frames.with_frame(self, name, on, xyz, rpy, R)
+
+    def to_urdf(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Writes the robot as a URDF file, and returns sentences on what the file does not say.
+
+        It has the joints with their limits, mimic laws, damping and friction, the inertias, and a
+        link for each frame, all figures in full: `load` reads the same robot from it, up to the
+        rounding of rotations. URDF has no armature, springs, soft limits, gravity, actuators,
+        configurations and loops. Joints of types that it lacks are fixed at their neutral position.
+        A root joint of `load` is not written. Raises ValueError for joints that follow one of these
+        types, and OSError for a path that cannot be written.
+
+        Examples:
+            >>> import tempfile
+            >>> path = tempfile.mkdtemp() + "/arm.urdf"
+            >>> arm.with_physics(armature=0.1).to_urdf(path)
+            ("armature of joint 'joint1'", "armature of joint 'joint2'")
+            >>> fl.load(path).joint_names
+            ('joint1', 'joint2')
+        """
+        text, left_out = urdf_text(self)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return left_out
 
 
 def attach(robot: M, tool: model.Robot, at: str, *, prefix: str = "") -> M:

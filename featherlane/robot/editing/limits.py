@@ -24,10 +24,7 @@ def with_joint_limits(model: M, **limits: Any) -> M:
     for name, values in changed.items():
         for joint, value in _by_joint(model, name, values).items():
             fields[joint][name] = value
-    joints = tuple(replace(joint, **fields[joint.name]) for joint in model.joints)
-    for new in joints:
-        if fields[new.name].keys() & {"lower", "upper"}:
-            _check_room(new)
+    joints = tuple(_limited(joint, fields[joint.name]) for joint in model.joints)
     notes = *model.notes, f"set by the user: limits ({', '.join(changed)})"
     return replace(model, joints=joints, notes=notes)
 
@@ -66,6 +63,17 @@ def _limit(joint: Joint, name: str, value: Any) -> Any:
             f"{name} of {where} is {value}: wanted one number, the limit of each of its entries"
         )
     return float(entries[0])
+
+
+def _limited(joint: Joint, fields: dict[str, Any]) -> Joint:
+    """Returns a joint with other limits, where it has limits on both sides or on none."""
+    if not fields.keys() & {"lower", "upper"}:
+        return replace(joint, **fields)
+    none = (np.inf,) * joint.kind.nq
+    ends = {"lower": joint.lower or tuple(-x for x in none), "upper": joint.upper or none}
+    new = replace(joint, **(ends | fields))
+    _check_room(new)
+    return new
 
 
 def _check_room(joint: Joint) -> None:
