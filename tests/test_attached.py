@@ -348,3 +348,21 @@ def test_the_ground_keeps_its_inertia():
     assert_allclose(resting.ground.inertia, hand.ground.inertia)
     turned = free.reduced({free.joint_names[0]: (0, 0, 0, 0, 0, 1, 0)})
     assert_allclose(turned.ground.com, np.array(hand.ground.com) * [-1, -1, 1])
+
+
+def test_inertias_of_run_time_may_be_matrices():
+    arm, rng = fl.load("iiwa14"), np.random.default_rng(0)
+    q, v, a = states(arm)
+    root = rng.normal(size=(BATCH, 7, 3, 3))
+    matrices = root @ np.swapaxes(root, -1, -2)
+    six = matrices[..., [0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
+    wanted = arm.inverse_dynamics(q, v, a, params={"inertia": six})
+    close(arm.inverse_dynamics(q, v, a, params={"inertia": matrices}), wanted)
+    one = arm.inverse_dynamics(q, v, a, params={"inertia": matrices[0].tolist()})
+    close(one[0], wanted[0])
+    traced = fl.compile(
+        lambda q, I: arm.gravity_torque(q, params={"inertia": I}), {"q": 7, "I": (7, 3, 3)}
+    )
+    close(traced(q, matrices), arm.gravity_torque(q, params={"inertia": six}))
+    with pytest.raises(ValueError, match=r"params\['inertia'\] has a matrix that is not symmetric"):
+        arm.inverse_dynamics(q, v, a, params={"inertia": root})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.api.card import card
-from featherlane.api.parameter_values import check_not_negative
+from featherlane.api.parameter_values import check_not_negative, with_six_entries
 from featherlane.errors import one_of
 from featherlane.functions.array_like import Params, Threads, WrenchFrame
 from featherlane.functions.fast_path import FastPath
@@ -125,7 +125,8 @@ class Compiled(model.Robot):
         if not params:
             return function, (*arrays, *wrenches)
         check_not_negative(self, name, params)
-        return function, (*arrays, *wrenches, *[params[x] for x in ordered])
+        values = [with_six_entries(x, params[x]) for x in ordered]
+        return function, (*arrays, *wrenches, *values)
 
     def _call(
         self,

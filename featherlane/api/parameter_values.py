@@ -9,6 +9,7 @@ import numpy as np
 
 from featherlane.functions.table import CALLED
 from featherlane.robot.model import Robot
+from featherlane.robot.values import ORTHOGONAL
 
 
 def check_not_negative(model: Robot, function: str, params: Mapping[str, Any]) -> None:
@@ -36,6 +37,23 @@ def _leaders(model: Robot) -> list[str]:
     owners = reversed([*zip(model.joint_names, model.dofs, strict=True)])
     leaders = {k: joint for joint, dofs in owners for k in dofs}
     return [leaders[k] for k in range(model.nv)]
+
+
+def with_six_entries(name: str, value: Any) -> Any:
+    """Returns inertias that are matrices (..., 3, 3) as [Ixx, Ixy, Iyy, Ixz, Iyz, Izz], and other
+    values as they are. Raises ValueError for matrices of numbers that are not symmetric.
+    """
+    if name != "inertia":
+        return value
+    matrices = np.asarray(value, float) if isinstance(value, list | tuple) else value
+    if tuple(getattr(matrices, "shape", ()))[-2:] != (3, 3):
+        return value
+    numbers = _numbers(matrices)
+    if numbers is not None:
+        away = np.abs(numbers - np.swapaxes(numbers, -1, -2))
+        if np.any(away > ORTHOGONAL * np.abs(numbers).max((-1, -2), keepdims=True)):
+            raise ValueError("params['inertia'] has a matrix that is not symmetric")
+    return matrices[..., np.array([0, 1, 1, 2, 2, 2]), np.array([0, 0, 1, 0, 1, 2])]
 
 
 def _numbers(values: Any) -> np.ndarray | None:

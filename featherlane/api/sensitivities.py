@@ -22,8 +22,9 @@ class Sensitivities(Compiled):
 
     Parameters, as `params=` takes them and `parameters` returns them, in SI units: mass (nbodies,),
     com (nbodies, 3), inertia (nbodies, 6) about the centre of mass as [Ixx, Ixy, Iyy, Ixz, Iyz,
-    Izz]; or inertial (nbodies, 10), [m, m c, I about the body's origin in the same order]; position
-    (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw) of the joints on their parents;
+    Izz], or as matrices (nbodies, 3, 3); or inertial (nbodies, 10), [m, m c, I about the body's
+    origin in the same order]; position (nbodies, 3) and orientation (nbodies, 4, quaternion xyzw)
+    of the joints on their parents;
     gravity (3,); armature, damping, friction (nv,), where friction is smoothed at the velocity in
     its entry of v, also if mimic joints share that entry; stiffness and spring_reference (nv,),
     read where a joint has one degree of freedom; base_velocity, base_acceleration (6,) of
