@@ -113,6 +113,10 @@ def test_contradicting_rows_give_finite_numbers(robot, states):
     arm = with_frames(fl.load("double_pendulum"), ("tip", 1, np.eye(3), [0, 0, 0.3]))
     c = arm.constraints([fl.Weld("tip"), fl.Pin("tip")], kp=100.0, kd=20.0)
     anchors = np.tile([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0], (2, 1))
+    card = str(c)
+    assert "rank 2 of 9 rows at a random configuration, nv = 2" in card
+    assert "redundant there by 7 rows" in card
+    assert "rows that contradict each other are not satisfied, but give finite numbers" in card
     for dtype in ("f4", "f8"):
         given = [np.array(x, dtype) for x in ([0.1, 0.2], [1.0, 2.0], [0.0, 0.0])]
         results = arm.constrained_forward_dynamics_derivatives(
@@ -177,6 +181,40 @@ def test_least_forces_of_a_standing_robot():
     assert (two.force[3:9] == 0).all()
     air = robot.constrained_inverse_dynamics(q, still, still, c, [0, 0, 0, 0])
     assert np.allclose(air.tau, robot.inverse_dynamics(q, still, still))
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1, np.nan, np.inf, [1.0] * 11 + [0.0]])
+def test_wrong_weights(wrong):
+    robot, items = feet()
+    still = np.zeros(robot.nv)
+    with pytest.raises(ValueError, match=r"weights is .*wanted positive, finite numbers"):
+        robot.constrained_inverse_dynamics(
+            robot.neutral(), still, still, robot.constraints(items), weights=wrong
+        )
+
+
+def test_unreachable_motions():
+    """A torque that no force can give remains on the base; with weights that differ too much, so
+    does a part of one that forces could give.
+    """
+    robot, items = feet()
+    c = robot.constraints(items)
+    q = np.array([0, 0, 0, 0, 0, 0, 1.0, *np.tile([0.1, 0.8, -1.5], 4)])
+    still, weight = np.zeros(robot.nv), 9.81 * robot.mass
+
+    def left(active=None, heavy=1.0):
+        weights = [heavy] * 6 + [1.0] * 6
+        found = robot.constrained_inverse_dynamics(q, still, still, c, active, weights=weights)
+        J = robot.constraint_jacobian(q, c)
+        wanted = robot.inverse_dynamics(q, still, still)
+        assert np.allclose(found.tau + J.T @ found.force, wanted, atol=1e-8)
+        return np.abs(found.tau[:6]).max() / weight
+
+    assert left() < 1e-13
+    assert left(heavy=100.0) < 1e-8
+    assert 1e-5 < left(heavy=1e4) < 1e-3
+    assert left([1, 0, 0, 1]) > 0.05  # on a diagonal, it falls over
+    assert left([0, 0, 0, 0]) == pytest.approx(1.0)
 
 
 def test_closing(robot):

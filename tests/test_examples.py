@@ -141,6 +141,22 @@ def test_hoppers_stand_hop_and_have_derivatives():
     assert height == pytest.approx(np.mean(beside), abs=1e-9)
 
 
+def test_a_humanoid_squats_on_both_feet():
+    """One that carries 2 kg, of which its feedback law does not know, too."""
+    script = example("standing_humanoid")
+    robot, feet = script["humanoid"]()
+    run = script["stand"](robot, feet, 700, np.array([0.0, 2.0]))
+    assert (np.ptp(run.height, axis=1) > 0.1).all()
+    assert np.abs(run.error[0]).max() < 1e-3
+    assert 2e-3 < np.abs(run.error[1]).max() < 2e-2
+    assert (np.abs(run.torque) < 0.5 * robot.effort_limits[6:]).all()
+    assert run.drift.max() < 1e-3
+    weights = 9.81 * (robot.mass + np.array([0.0, 2.0]))
+    assert run.force[:, 0, [2, 8]].sum(1) == pytest.approx(weights, rel=0.1)
+    centre = script["pressure"](run.force)  # the foot reaches from -5 to 12 cm
+    assert -0.03 < centre.min() < centre.max() < 0.1
+
+
 def test_a_quadruped_stands_while_its_hand_draws_a_circle():
     script = example("mpc_quadruped_arm")
     rows, _ = script["control"](script["load"](), seconds=0.8)

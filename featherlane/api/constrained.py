@@ -21,7 +21,7 @@ from featherlane.functions.array_like import (
     Wrenches,
     WrenchFrame,
 )
-from featherlane.functions.constraint_inputs import with_constraints, with_usual
+from featherlane.functions.constraint_inputs import check_weights, with_constraints, with_usual
 from featherlane.functions.results import (
     ClosedConfiguration,
     ConstrainedForwardDynamics,
@@ -293,9 +293,11 @@ class ConstrainedDynamics(Configurations):
 
         actuation: the map from `actuation`, whose joints have an actuator; by default all joints
         of one degree of freedom have one. weights (..., rows), 1 by default: the forces minimise
-        the sum of weights force^2. The motion a must satisfy the constraints. If no forces can
-        cause it, as for a body in the air, the missing force remains in the entries of tau at
-        joints without an actuator. Raises ValueError for controls that drive several joints.
+        the sum of weights force^2; forces that carry the robot may differ by a factor of 100 in
+        their weights (docs/constraints.md). The motion a must satisfy the constraints. If no
+        forces can cause it, as for a body in the air, the missing force remains in the entries of
+        tau at joints without an actuator. Raises ValueError for weights that are not positive, and
+        for controls that drive several joints.
 
         Examples:
             >>> floating = fl.load("double_pendulum", root="free")
@@ -307,6 +309,7 @@ class ConstrainedDynamics(Configurations):
         """
         name = "constrained_inverse_dynamics"
         built, more = with_constraints(constraints, active)
+        check_weights(weights)
         arrays = (q, v, a, self._each(name, constraints, weights=weights), *more)
         others = params, out, threads, f_ext, f_ext_frame
         options: dict[str, Any] = {"constraints": built, "actuation": actuation}

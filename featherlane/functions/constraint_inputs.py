@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from featherlane.errors import shown
 from featherlane.functions.dynamics_function import DynamicsFunction
 from featherlane.robot.constraint_types import name_of
 from featherlane.robot.constraints import Constraints, FramePair
@@ -99,6 +102,20 @@ def with_usual(function: DynamicsFunction, arguments: Mapping[str, Any]) -> dict
                 x = [float(x)] * counts[function.inputs[name]]  # type: ignore[index]
             filled[name] = x
     return filled
+
+
+def check_weights(weights: Any) -> None:
+    """Raises ValueError for numbers that are not positive and finite; traced ones pass."""
+    if isinstance(weights, list | tuple) and not all(isinstance(x, int | float) for x in weights):
+        return
+    numbers = np.asarray(weights) if isinstance(weights, list | tuple | int | float) else weights
+    if type(numbers) is not np.ndarray or numbers.dtype.kind not in "iuf":
+        return
+    if not ((numbers > 0) & (numbers < np.inf)).all():
+        raise ValueError(
+            f"weights is {shown(weights)}: wanted positive, finite numbers; a large weight makes a "
+            "force small, and active=0 removes the forces of a constraint"
+        )
 
 
 def check_anchors(inputs: ConstraintInputs, positions: bool) -> None:

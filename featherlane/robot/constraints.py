@@ -130,7 +130,8 @@ def card(constraints: Constraints) -> str:
     if c.rank < c.rows:
         lines.append(
             f"redundant there by {c.rows - c.rank} rows: accelerations are unique, and of all "
-            "forces that give them the least are returned"
+            "forces that give them the least are returned; rows that contradict each other are not "
+            "satisfied, but give finite numbers"
         )
     return "\n".join(lines)
 
