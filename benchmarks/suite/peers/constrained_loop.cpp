@@ -1,7 +1,9 @@
-// A loop over Pinocchio's constrained dynamics: points or bodies on the ground, and their derivatives.
-// Results are stored in (batch, ...) arrays, matrices column by column.
+// Loops over Pinocchio's dynamics with constraints, and its impulses, with derivatives: points or bodies
+// on the ground. Results are stored in (batch, ...) arrays, matrices column by column.
 #include <pinocchio/algorithm/constrained-dynamics-derivatives.hpp>
 #include <pinocchio/algorithm/constrained-dynamics.hpp>
+#include <pinocchio/algorithm/impulse-dynamics-derivatives.hpp>
+#include <pinocchio/algorithm/impulse-dynamics.hpp>
 #include <pinocchio/algorithm/proximal.hpp>
 #include <pinocchio/multibody.hpp>
 #include <pinocchio/serialization.hpp>
@@ -14,18 +16,23 @@ static void store(double* out, long i, const Value& value) {
   Eigen::Map<Eigen::MatrixXd>(out + i * value.size(), value.rows(), value.cols()) = value;
 }
 
-// placements: of each contact, p (3) and R by rows (9) on its joint. outputs: a, force, and if there are
-// more than two, da by q, v, tau and dforce by q, v, tau.
+static void store_all(double** out, long i, const pin::Data& data, bool by_force) {
+  long k = 0;
+  store(out[k++], i, data.ddq_dq);
+  store(out[k++], i, data.ddq_dv);
+  if (by_force) store(out[k++], i, data.ddq_dtau);
+  store(out[k++], i, data.dlambda_dq);
+  store(out[k++], i, data.dlambda_dv);
+  if (by_force) store(out[k++], i, data.dlambda_dtau);
+}
+
+// placements: of each contact, p (3) and R by rows (9) on its joint. impact: impulses, without tau.
+// outputs: a (or v after the impact), force, and with derivatives those by q, v (, tau) of both.
 extern "C" void constrained(const char* robot, long contacts, long rows, const long* joints,
                             const double* placements, long states, const double* q, const double* v,
-                            const double* tau, double** outputs, long count) {
-  static pin::Model model;
-  static std::string read;
-  if (read != robot) {
-    model = pin::Model();
-    model.loadFromText(robot);
-    read = robot;
-  }
+                            const double* tau, double** outputs, long derivatives, long impact) {
+  pin::Model model;
+  model.loadFromText(robot);
   pin::Data data(model);
   std::vector<Constraint> models;
   std::vector<pin::RigidConstraintData> datas;
@@ -43,15 +50,17 @@ extern "C" void constrained(const char* robot, long contacts, long rows, const l
   for (long i = 0; i < states; ++i) {
     Eigen::Map<const Eigen::VectorXd> qi(q + i * model.nq, model.nq), vi(v + i * model.nv, model.nv),
         ui(tau + i * model.nv, model.nv);
-    store(outputs[0], i, pin::constraintDynamics(model, data, qi, vi, ui, models, datas, settings));
-    store(outputs[1], i, data.lambda_c);
-    if (count == 2) continue;
-    pin::computeConstraintDynamicsDerivatives(model, data, models, datas, settings);
-    store(outputs[2], i, data.ddq_dq);
-    store(outputs[3], i, data.ddq_dv);
-    store(outputs[4], i, data.ddq_dtau);
-    store(outputs[5], i, data.dlambda_dq);
-    store(outputs[6], i, data.dlambda_dv);
-    store(outputs[7], i, data.dlambda_dtau);
+    if (impact) {
+      store(outputs[0], i, pin::impulseDynamics(model, data, qi, vi, models, datas, 0.0, settings));
+      store(outputs[1], i, data.impulse_c);
+      if (derivatives)
+        pin::computeImpulseDynamicsDerivatives(model, data, models, datas, 0.0, settings);
+    } else {
+      store(outputs[0], i, pin::constraintDynamics(model, data, qi, vi, ui, models, datas, settings));
+      store(outputs[1], i, data.lambda_c);
+      if (derivatives)
+        pin::computeConstraintDynamicsDerivatives(model, data, models, datas, settings);
+    }
+    if (derivatives) store_all(outputs + 2, i, data, !impact);
   }
 }
