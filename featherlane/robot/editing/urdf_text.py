@@ -21,14 +21,14 @@ KINDS = {"revolute": "revolute", "prismatic": "prismatic", "planar": "planar", "
 ROOTS = {"fixed": 0, "free": 1, "planar": 1}  # joints of a root that `load` adds itself
 
 
-class Written(NamedTuple):
+class UrdfText(NamedTuple):
     """The text of a file, and sentences on what it does not contain."""
 
     text: str
     left_out: tuple[str, ...]
 
 
-def urdf_text(model: Robot) -> Written:
+def urdf_text(model: Robot) -> UrdfText:
     """Implements `Editing.to_urdf`.
 
     The root link carries what is fixed to the ground; with a root joint that `load` adds, that
@@ -53,7 +53,7 @@ def urdf_text(model: Robot) -> Written:
         _connection(robot, name, "fixed", names[frame.body], frame.name, frame.placement)
     ET.indent(robot)
     text = ET.tostring(robot, encoding="unicode", xml_declaration=True) + "\n"
-    return Written(text, tuple(_left_out(model, hidden)))
+    return UrdfText(text, tuple(_left_out(model, hidden)))
 
 
 def _check_leaders(model: Robot) -> None:
