@@ -69,6 +69,16 @@ CALLS: dict[str, str] = {
     "center_of_mass_jacobian(q)": "jcom com_jacobian jacobian_center_of_mass mj_jac_subtree_com",
     "centroidal_momentum(q, v)": "compute_centroidal_momentum centroidal",
     "centroidal_momentum_matrix(q)": "ccrba cmm ag compute_centroidal_map",
+    "centroidal_momentum_rate(q, v, a)": (
+        "compute_centroidal_momentum_time_variation centroidal_dynamics"
+    ),
+    "centroidal_momentum_matrix_time_derivative(q, v)": "dccrba dag",
+    "gravity_torque_derivatives(q)": "compute_generalized_gravity_derivatives gravity_gradient",
+    "frame_velocity_derivatives(q, v, frame)": "get_frame_velocity_derivatives",
+    "frame_acceleration_derivatives(q, v, a, frame)": "get_frame_acceleration_derivatives",
+    "body_regressor(q, v, a, frame)": "frame_body_regressor joint_body_regressor",
+    "task_space_inertia(q, frame)": "operational_space_inertia lambda task_inertia",
+    "manipulability(q, frame)": "manipulability_index yoshikawa",
     "kinetic_energy(q, v)": "compute_kinetic_energy calc_kinetic_energy",
     "potential_energy(q)": "compute_potential_energy calc_potential_energy",
     "inverse_dynamics_regressor(q, v, a)": "regressor compute_joint_torque_regressor y",

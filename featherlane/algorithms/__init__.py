@@ -10,6 +10,7 @@ from featherlane.algorithms.centroidal import (
     center_of_mass_jacobian,
     centroidal_momentum,
     centroidal_momentum_matrix,
+    centroidal_momentum_rate,
 )
 from featherlane.algorithms.configurations import (
     difference,
@@ -44,6 +45,7 @@ from featherlane.algorithms.terms import (
     potential_energy,
 )
 
+body_regressor = late("featherlane.algorithms.body_regressor", "body_regressor")
 closing_step = late("featherlane.algorithms.constrained_inverse", "closing_step")
 constrained_forward_dynamics = late(
     "featherlane.algorithms.constrained", "constrained_forward_dynamics"
@@ -63,10 +65,12 @@ impulse_derivatives = late("featherlane.algorithms.impulse_derivatives", "impuls
 __all__ = [
     "aba",
     "bias_force",
+    "body_regressor",
     "center_of_mass",
     "center_of_mass_jacobian",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
+    "centroidal_momentum_rate",
     "closing_step",
     "constrained_forward_dynamics",
     "constrained_forward_dynamics_derivatives",

@@ -11,10 +11,19 @@ from operator import add, mul, truediv
 from typing import Any
 
 from featherlane.algorithms.common import Scalars, add_force, joint_state, link_motion
-from featherlane.algorithms.frames import linear_first, matrix, placements
+from featherlane.algorithms.frames import body_acceleration, linear_first, matrix, placements
 from featherlane.algorithms.mminv import Rows
 from featherlane.robot.parts import WORLD
-from featherlane.robot.spatial import ZERO6, Inertia, Symmetric, Transform, Vector, cross, split
+from featherlane.robot.spatial import (
+    ZERO6,
+    Inertia,
+    Symmetric,
+    Transform,
+    Vector,
+    crf,
+    cross,
+    split,
+)
 from featherlane.robot.tree import Link, Tree, joint_transform
 from featherlane.robot.walk import inward, outward
 from featherlane.scalar import Scalar, call
@@ -111,3 +120,26 @@ def centroidal_momentum(model: Tree, q: Scalars, qd: Scalars) -> list[Scalar]:
         p = model.parent[i]
         h[p] = call(add_force, X[i], h[i], h[p])
     return call(_about_centre, h[WORLD], center_of_mass(model, q))
+
+
+def _force(
+    link: Link, v: Vector, a: Vector, q: Scalars, qd: Scalars, qdd: Scalars
+) -> tuple[Transform, Vector, Vector, Vector]:
+    """Returns a body's X, velocity, acceleration and rate of momentum, from its parent's v, a."""
+    v, a = body_acceleration(link, v, a, q, qd, qdd)
+    return joint_transform(link, q), v, a, link.inertia @ a + crf(v, link.inertia @ v)
+
+
+def centroidal_momentum_rate(model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> list[Scalar]:
+    """Returns dh/dt = A qdd + dA/dt qd, the sum of all external wrenches about the centre of mass,
+    gravity included, that the motion needs.
+    """
+    X, v, a = {}, {WORLD: ZERO6}, {WORLD: ZERO6}
+    f = {WORLD: ZERO6}
+    for i in outward(model, "C"):
+        p, state = model.parent[i], joint_state(model, i, q, qd, qdd)
+        X[i], v[i], a[i], f[i] = call(_force, model.links[i], v[p], a[p], *state)
+    for i in inward(model, "C"):
+        p = model.parent[i]
+        f[p] = call(add_force, X[i], f[i], f[p])
+    return call(_about_centre, f[WORLD], center_of_mass(model, q))

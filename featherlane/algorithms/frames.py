@@ -109,7 +109,7 @@ def frame_velocity(
     return _expressed(model, q, frame, reference, v)
 
 
-def _acceleration(
+def body_acceleration(
     link: Link, v: Vector, a: Vector, q: Scalars, qd: Scalars, qdd: Scalars
 ) -> tuple[Vector, Vector]:
     """Returns a body's spatial velocity and acceleration, from its parent's v and a."""
@@ -133,7 +133,7 @@ def frame_acceleration(
     """
     v, a = ZERO6, ZERO6
     for i in along(path(model, frame.body), "K"):
-        v, a = call(_acceleration, model.links[i], v, a, *joint_state(model, i, q, qd, qdd))
+        v, a = call(body_acceleration, model.links[i], v, a, *joint_state(model, i, q, qd, qdd))
     v, a = (_at_frame(frame, Transform.motion, frame.X, x) for x in (v, a))
     if reference == "world":
         a = _at_frame(frame, _with_turning_velocity, v, a)

@@ -35,13 +35,15 @@ class BodyMotion(NamedTuple):
     U: Matrix  # dw x + w x w x
 
 
-def _ground(gravity: Vector, velocity: Vector = ZERO6, acceleration: Vector = ZERO6) -> BodyMotion:
+def ground_motion(
+    gravity: Vector, velocity: Vector = ZERO6, acceleration: Vector = ZERO6
+) -> BodyMotion:
     """Returns the ground's motion, accelerated by -gravity, which gives all bodies their weight."""
     (w, _), (dw, a) = split(velocity), split(acceleration)
     return BodyMotion(w, dw, a - gravity, rigid_acceleration(w, dw))
 
 
-def _carried(X: Transform, parent: BodyMotion, S_qd: Vector, S_qdd: Vector) -> BodyMotion:
+def carried(X: Transform, parent: BodyMotion, S_qd: Vector, S_qdd: Vector) -> BodyMotion:
     """Returns the motion of a body from its parent's and the joint's S qd and S qdd."""
     (wJ, vJ), (dwJ, dvJ) = split(S_qd), split(S_qdd)
     wp = X.E.to_child(parent.w)
@@ -58,7 +60,7 @@ def _outward(
     resistance.
     """
     X = joint_transform(link, q)
-    m = _carried(X, parent, link_motion(link, qd), link_motion(link, qdd))
+    m = carried(X, parent, link_motion(link, qd), link_motion(link, qdd))
     f = link.inertia.wrench(m.U, m.a) - f_ext
     resistance = link_resistance(link, qd)
     return X, m, f, [I * a + r for I, a, r in zip(link.armature, qdd, resistance, strict=True)]
@@ -88,7 +90,7 @@ def rnea(
     f_ext = no_wrenches(model) if f_ext is None else f_ext
     links, parent = model.links, model.parent
     base = model.gravity, model.base_velocity, model.base_acceleration
-    m, X, f = {WORLD: call(_ground, *base)}, {}, {}
+    m, X, f = {WORLD: call(ground_motion, *base)}, {}, {}
     tau: list[Scalar] = [0.0] * model.nv
     for i in outward(model, "R"):
         state = joint_state(model, i, q, qd, qdd)

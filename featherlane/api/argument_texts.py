@@ -114,6 +114,7 @@ OF_METHODS = {
         "policy",
         "function",
     ): "function (q, v, t, **arrays) that returns the controls (nu,), or (controls, memory)",
+    ("task_space_inertia", "damping"): "(...), kg^-1/2. Its square is added to the mobility",
     ("policy", "parameters"): "{name: shape} of arrays that are the same in all steps",
     ("policy", "references"): "{name: shape} of arrays with a row for each step",
     ("policy", "memory"): "{name: shape} of arrays that the law returns anew",

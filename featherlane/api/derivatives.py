@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from featherlane.algorithms.tangent import tangent_gradient
 from featherlane.program.array import trace
 from featherlane.program.derivatives import graphs
 from featherlane.program.graph import Graph
+from featherlane.program.trace import call
+from featherlane.program.trace import trace as program_trace
+from featherlane.robot.model import Robot
 
 Function = Callable[..., Any] | Graph
 Inputs = Mapping[str, Any] | None
 Names = str | Iterable[str] | None
+Tangent = Robot | Mapping[str, Robot] | None
 
 
 def _graph(function: Function, inputs: Inputs) -> Graph:
@@ -41,6 +46,38 @@ def _scalar(graph: Graph, of: str | None, what: str) -> str:
     return name
 
 
+def _columns(rows: Any, axes: int, model: Robot, q: Any) -> Any:
+    """Returns derivatives by q, after other axes, in its tangent space."""
+    if axes:
+        return [_columns(row, axes - 1, model, q) for row in rows]
+    return tangent_gradient(model, q, rows)
+
+
+def _in_tangent_space(
+    graph: Graph, of: list[str], wrt: list[str], models: Mapping[str, Robot]
+) -> Graph:
+    """Returns a graph of derivatives whose columns by some inputs, configurations of models, are in
+    their tangent spaces. Raises ValueError for inputs that are no configurations.
+    """
+    for name, model in models.items():
+        if name not in wrt:
+            raise ValueError(f"tangent is of {name!r}: wanted one of wrt, {', '.join(wrt)}")
+        if graph.inputs[name] != (model.nq,):
+            shape = graph.inputs[name]
+            raise ValueError(f"{name} has shape {shape}: wanted a configuration, ({model.nq},)")
+
+    def run(*values: Any) -> dict[str, Any]:
+        named = dict(zip(graph.inputs, values, strict=True))
+        results = dict(call(graph, **named))
+        for name, model in models.items():
+            for key in (f"d{output}_d{name}" for output in of):
+                axes = len(graph.outputs[key].shape) - 1
+                results[key] = _columns(results[key], axes, model, named[name])
+        return results
+
+    return program_trace(run, graph.inputs)
+
+
 def jacobian(
     function: Function,
     inputs: Inputs = None,
@@ -49,6 +86,7 @@ def jacobian(
     wrt: Names = None,
     mode: str = "auto",
     values: bool = False,
+    tangent: Tangent = None,
 ) -> Graph:
     """Returns the graph of the derivatives of a function's outputs with respect to its inputs.
 
@@ -57,17 +95,27 @@ def jacobian(
     that of `wrt`; with `values`, the outputs themselves come first. mode: "forward" carries one
     tangent for each input entry, "reverse" carries one adjoint for each output entry, and "auto"
     takes the cheaper of the two. `featherlane.compile` compiles the graph, `featherlane.call`
-    calls it in other traces, and it can be differentiated again. Raises ValueError for unknown
-    names.
+    calls it in other traces, and it can be differentiated again.
+
+    tangent: a model, whose configuration is the input "q", or {input: model}. Derivatives with
+    respect to it are then in the tangent space, with nv columns. Raises ValueError for unknown
+    names, and for inputs that are no configurations of the model.
 
     Examples:
         >>> graph = fl.jacobian(lambda q: arm.center_of_mass(q), {"q": 2})
         >>> np.allclose(fl.compile(graph)(q), arm.center_of_mass_jacobian(q))
         True
+        >>> free = fl.load("double_pendulum", root="free")
+        >>> fl.jacobian(free.center_of_mass, {"q": free.nq}, tangent=free)
+        <Graph (q[9]) -> (dout_dq[3, 8]): 95 nodes>
     """
     graph = _graph(function, inputs)
     outputs, variables = _listed(of, graph.outputs), _listed(wrt, graph.inputs)
-    return graphs.jacobians(graph, outputs, variables, mode, values)
+    derivatives = graphs.jacobians(graph, outputs, variables, mode, values)
+    if tangent is None:
+        return derivatives
+    models = tangent if isinstance(tangent, Mapping) else {"q": tangent}
+    return _in_tangent_space(derivatives, outputs, variables, models)
 
 
 def gradient(
@@ -77,6 +125,7 @@ def gradient(
     of: str | None = None,
     wrt: Names = None,
     values: bool = False,
+    tangent: Tangent = None,
 ) -> Graph:
     """Returns the graph of the gradients "d{of}_d{wrt}" of a scalar output, by reverse mode. The
     arguments are those of `jacobian`.
@@ -87,7 +136,7 @@ def gradient(
     """
     graph = _graph(function, inputs)
     name = _scalar(graph, of, "gradient")
-    return graphs.jacobians(graph, [name], _listed(wrt, graph.inputs), "reverse", values)
+    return jacobian(graph, of=name, wrt=wrt, mode="reverse", values=values, tangent=tangent)
 
 
 def hessian(

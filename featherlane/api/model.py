@@ -12,9 +12,9 @@ from featherlane.api.compiled import Arrays
 from featherlane.api.constrained import ConstrainedDynamics
 from featherlane.api.editing import Editing
 from featherlane.api.first_calls import FirstCalls
+from featherlane.api.frame_derivatives import FrameDerivatives
 from featherlane.api.functions_by_name import FunctionsByName
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
-from featherlane.api.kinematics import Kinematics
 from featherlane.api.presented import explained, present
 from featherlane.api.rollouts import Rollouts
 from featherlane.api.sensitivities import Sensitivities
@@ -30,7 +30,7 @@ IGNORED, SOFT = "ignored", "soft"  # the limits of positions
 
 
 class Model(
-    Kinematics,
+    FrameDerivatives,
     Sensitivities,
     InverseKinematicsMethod,
     ConstrainedDynamics,

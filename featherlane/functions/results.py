@@ -84,6 +84,25 @@ class DifferenceDerivatives(NamedTuple):
     dv_dq1: np.ndarray
 
 
+class FrameVelocityDerivatives(NamedTuple):
+    """Derivatives of the velocity of a frame with respect to q, in the tangent space, and v, each
+    (..., 6, nv); the latter is the Jacobian.
+    """
+
+    dvelocity_dq: np.ndarray
+    dvelocity_dv: np.ndarray
+
+
+class FrameAccelerationDerivatives(NamedTuple):
+    """Derivatives of the acceleration of a frame with respect to q, in the tangent space, v and a,
+    each (..., 6, nv); the last is the Jacobian.
+    """
+
+    dacceleration_dq: np.ndarray
+    dacceleration_dv: np.ndarray
+    dacceleration_da: np.ndarray
+
+
 class Step(NamedTuple):
     """The state after a step in time: q (..., nq) and v (..., nv)."""
 

@@ -39,6 +39,15 @@ class DifferenceDerivatives(NamedTuple, Generic[Array]):
     dv_dq0: Array
     dv_dq1: Array
 
+class FrameVelocityDerivatives(NamedTuple, Generic[Array]):
+    dvelocity_dq: Array
+    dvelocity_dv: Array
+
+class FrameAccelerationDerivatives(NamedTuple, Generic[Array]):
+    dacceleration_dq: Array
+    dacceleration_dv: Array
+    dacceleration_da: Array
+
 class Step(NamedTuple, Generic[Array]):
     q: Array
     v: Array

@@ -37,6 +37,8 @@ from featherlane.functions.results import (
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
+    FrameAccelerationDerivatives,
+    FrameVelocityDerivatives,
     Gradients,
     IntegrateDerivatives,
     InverseDynamicsDerivatives,
@@ -233,6 +235,12 @@ KINEMATICS = of_kind(
         "centroidal_momentum_matrix": of_robot(
             Q, {"A": (6, "v")}, algorithms.centroidal_momentum_matrix
         ),
+        "centroidal_momentum_rate": of_robot(
+            QVA, {"dh_dt": (6,)}, algorithms.centroidal_momentum_rate
+        ),
+        "body_regressor": DynamicsFunction(
+            QVA, {"Y": (6, 10)}, (one_output(algorithms.body_regressor),), ("frame",)
+        ),
         "kinetic_energy": of_robot(STATE, {"T": ()}, algorithms.kinetic_energy),
         "potential_energy": of_robot(Q, {"V": ()}, algorithms.potential_energy),
         "coriolis_matrix": of_robot(
@@ -352,7 +360,8 @@ ROLLOUTS = of_kind(
 
 ALONG: Sizes = {"weights": V, "direction": ("3v",)}
 PRODUCT: Sizes = {"product": ("3v",)}
-# by `derived.py`: no algorithm computes them
+OF_FRAME = ("frame", "reference")
+# by `derived.py` and `derived_kinematics.py`: no algorithm computes them
 DERIVED = of_kind(
     "derived",
     {
@@ -366,6 +375,28 @@ DERIVED = of_kind(
             ("f_ext",),
             by_pairs=True,
         ),
+        "frame_velocity_derivatives": DynamicsFunction(
+            STATE,
+            {"dvelocity_dq": (6, "v"), "dvelocity_dv": (6, "v")},
+            (),
+            OF_FRAME,
+            collect=FrameVelocityDerivatives,
+        ),
+        "frame_acceleration_derivatives": DynamicsFunction(
+            QVA,
+            {f"dacceleration_d{x}": (6, "v") for x in "qva"},
+            (),
+            OF_FRAME,
+            collect=FrameAccelerationDerivatives,
+        ),
+        "gravity_torque_derivatives": DynamicsFunction(Q, {"dg_dq": VV}, (), by_pairs=True),
+        "centroidal_momentum_matrix_time_derivative": DynamicsFunction(
+            STATE, {"dA_dt": (6, "v")}, ()
+        ),
+        "task_space_inertia": DynamicsFunction(
+            {**Q, "damping": ()}, {"inertia": (6, 6)}, (), OF_FRAME, divides=True
+        ),
+        "manipulability": DynamicsFunction(Q, {"w": ()}, (), OF_FRAME),
         "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
         "forward_dynamics_hessian_product": DynamicsFunction(
             QVT | ALONG,

@@ -10,6 +10,7 @@ from typing import Any
 
 from featherlane.errors import CompileError
 from featherlane.functions.derived import DERIVE
+from featherlane.functions.derived_kinematics import DERIVE_KINEMATICS
 from featherlane.functions.dynamics_function import Algorithm
 from featherlane.functions.lost_states import lost_as_a_whole
 from featherlane.functions.step_functions import entry_of
@@ -69,7 +70,7 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
     names, graphs = tuple(input_shapes(model, variant)), partial(dynamics_graph, model)
 
     def run(*inputs: Any) -> dict[str, Any]:
-        derive = (DERIVE | DERIVE_STEPS)[variant.name]
+        derive = (DERIVE | DERIVE_KINEMATICS | DERIVE_STEPS)[variant.name]
         return derive(model, variant, dict(zip(names, inputs, strict=True)), graphs)
 
     return run

@@ -21,6 +21,8 @@ from featherlane.functions.results import (
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
+    FrameAccelerationDerivatives,
+    FrameVelocityDerivatives,
     Gradients,
     Impulse,
     ImpulseDerivatives,
@@ -77,6 +79,14 @@ class WrappedModel(Generic[Array]):
         center_of_mass_jacobian: Callable[..., Array]
         centroidal_momentum: Callable[..., Array]
         centroidal_momentum_matrix: Callable[..., Array]
+        centroidal_momentum_matrix_time_derivative: Callable[..., Array]
+        centroidal_momentum_rate: Callable[..., Array]
+        body_regressor: Callable[..., Array]
+        frame_velocity_derivatives: Callable[..., FrameVelocityDerivatives[Array]]
+        frame_acceleration_derivatives: Callable[..., FrameAccelerationDerivatives[Array]]
+        task_space_inertia: Callable[..., Array]
+        manipulability: Callable[..., Array]
+        gravity_torque_derivatives: Callable[..., Array]
         kinetic_energy: Callable[..., Array]
         potential_energy: Callable[..., Array]
         coriolis_matrix: Callable[..., Array]
