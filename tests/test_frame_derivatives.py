@@ -109,7 +109,7 @@ def test_the_inertia_of_a_frame_and_its_manipulability(reference):
     mobility = J @ Minv @ J.swapaxes(-1, -2)
     for damping in (0.0, 0.3, np.linspace(0.1, 0.6, 6)):
         shares = np.multiply.outer(np.square(damping), np.eye(6))
-        found = model.task_space_inertia(q, frame, reference, damping=damping)
+        found = model.task_space_inertia(q, frame, reference, damping_factor=damping)
         assert_allclose(found @ (mobility + shares), np.tile(np.eye(6), (6, 1, 1)), atol=1e-9)
         assert_allclose(found, found.swapaxes(-1, -2), rtol=1e-9, atol=1e-9)
     wanted = np.sqrt(np.linalg.det(J @ J.swapaxes(-1, -2)))
@@ -131,7 +131,7 @@ def test_a_singular_state_leaves_the_others_alone():
     others = np.arange(9) != 4
     assert_array_equal(together[others], alone[others])
     assert not np.abs(together[4]).max() < 1e12
-    damped = model.task_space_inertia(straight, frame, damping=0.1)
+    damped = model.task_space_inertia(straight, frame, damping_factor=0.1)
     assert np.linalg.eigvalsh(damped[4]).max() < 100.0 + 1e-6
     assert_allclose(model.manipulability(straight, frame)[4], 0.0, atol=1e-12)
 

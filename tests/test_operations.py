@@ -67,6 +67,8 @@ def check(robot, op, rng):
 
 @pytest.mark.parametrize("name", TABLE)
 def test_derivatives_of_every_function(robot, name):
+    if name == "manipulability":  # zero in all states of the other robot
+        robot = fl.load("double_pendulum")
     check(robot, Operation(robot, variant_of(robot, name)), np.random.default_rng(1))
 
 

@@ -89,25 +89,26 @@ class FrameDerivatives(Kinematics):
         frame: str,
         reference: Reference = "body",
         *,
-        damping: ArrayLike = 0.0,
+        damping_factor: ArrayLike = 0.0,
         params: Params = None,
         out: Out = None,
         threads: Threads = None,
     ) -> np.ndarray:
-        """Returns (J M^-1 J^T + damping^2)^-1 (..., 6, 6), kg, kg m and kg m^2: the inertia with
-        which the frame resists a wrench. Khatib 1987.
+        """Returns (J M^-1 J^T + damping_factor^2)^-1 (..., 6, 6), kg, kg m and kg m^2: the inertia
+        with which the frame resists a wrench. Khatib 1987.
 
-        damping: one number or one for each state, kg^-1/2 or kg^-1/2 m^-1 in the rows of the
-        rotation; above 0, the inertia of singular states stays finite, below damping^-2. Without
-        it, a singular state gives numbers near infinity or NaN, and the other states of a batch
-        their own.
+        damping_factor: one number or one for each state, kg^-1/2 or, for rotations, kg^-1/2 m^-1.
+        Above 0, the inertia of singular states stays finite, below damping_factor^-2. Without it, a
+        singular state gives numbers near infinity or NaN; other states of the batch keep theirs.
 
         Examples:
-            >>> arm.task_space_inertia(q, "link2", "world", damping=0.1).shape
+            >>> arm.task_space_inertia(q, "link2", "world", damping_factor=0.1).shape
             (6, 6)
         """
         of_frame = {"frame": frame, "reference": reference}
-        return self._call("task_space_inertia", (q, damping), params, out, threads, **of_frame)
+        return self._call(
+            "task_space_inertia", (q, damping_factor), params, out, threads, **of_frame
+        )
 
     def manipulability(
         self,
@@ -120,8 +121,8 @@ class FrameDerivatives(Kinematics):
         threads: Threads = None,
     ) -> np.ndarray:
         """Returns Yoshikawa's manipulability sqrt(det(J J^T)) (...), in units of J: zero where the
-        frame has lost a direction. With fewer than six freedoms, it is sqrt(det(J^T J)): zero where
-        two freedoms move the frame alike.
+        frame has lost a direction. If fewer than six freedoms move the frame, it is sqrt(det(J^T
+        J)) of their columns: zero where two of them move the frame alike.
 
         Examples:
             >>> arm.manipulability(q, "link2") > 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from featherlane.algorithms.frames import path
 from featherlane.algorithms.tangent import configuration_rate, tangent_gradient
 from featherlane.functions.table import Variant
 from featherlane.program.derivatives.graphs import directional, jacobian
@@ -15,7 +16,8 @@ from featherlane.program.linear_systems import determinant, eliminated_symmetric
 from featherlane.program.trace import call
 from featherlane.robot.model import Robot
 from featherlane.robot.spatial import dot, transpose
-from featherlane.scalar import maximum, sqrt
+from featherlane.robot.tree_of import tree_of
+from featherlane.scalar import select, sqrt
 
 TracedInputs = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
@@ -63,10 +65,10 @@ def momentum_matrix_rate(
 def task_space_inertia(
     model: Robot, variant: Variant, inputs: TracedInputs, graphs: Graphs
 ) -> TracedInputs:
-    """Returns (J M^-1 J^T + damping^2)^-1, by elimination without pivots."""
+    """Returns (J M^-1 J^T + damping_factor^2)^-1, by elimination without pivots."""
     J = call(graphs(variant._replace(name="jacobian")), **inputs)["J"]
     plain = variant._replace(name="mass_matrix_inverse", frame=None, reference=None)
-    Minv, damping = call(graphs(plain), **inputs)["Minv"], inputs["damping"]
+    Minv, damping = call(graphs(plain), **inputs)["Minv"], inputs["damping_factor"]
     JMinv = [[dot(row, column) for column in Minv] for row in J]
     mobility = [[dot(row, other) for other in J] for row in JMinv]
     for k, row in enumerate(mobility):
@@ -79,12 +81,19 @@ def task_space_inertia(
 def manipulability(
     model: Robot, variant: Variant, inputs: TracedInputs, graphs: Graphs
 ) -> TracedInputs:
-    """Returns sqrt(det(J J^T)), or sqrt(det(J^T J)) with fewer than six freedoms."""
-    rows = call(graphs(variant._replace(name="jacobian")), **inputs)["J"]
-    if model.nv < SPACE:
-        rows = transpose(rows)
-    gram = [[dot(row, other) for other in rows] for row in rows]
-    return {"w": sqrt(maximum(determinant(gram), 0.0))}
+    """Returns sqrt(det(J J^T)), or sqrt(det(J^T J)) where fewer than six freedoms move the frame.
+    Where it is zero, its derivative is taken as zero, too.
+    """
+    rows, tree = call(graphs(variant._replace(name="jacobian")), **inputs)["J"], tree_of(model)
+    assert variant.frame is not None
+    body = tree.point(model.frame(variant.frame)).body
+    moving = sorted({k for i in path(tree, body) for k, _ in tree.freedoms[i]})
+    rows = [[row[k] for k in moving] for row in rows]
+    if len(moving) < SPACE:
+        rows = [*transpose(rows)]
+    det = determinant([[dot(row, other) for other in rows] for row in rows]) if moving else 0.0
+    positive = det > 0.0
+    return {"w": select(positive, sqrt(select(positive, det, 1.0)), 0.0)}
 
 
 DERIVE_KINEMATICS = {

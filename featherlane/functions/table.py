@@ -394,7 +394,7 @@ DERIVED = of_kind(
             STATE, {"dA_dt": (6, "v")}, ()
         ),
         "task_space_inertia": DynamicsFunction(
-            {**Q, "damping": ()}, {"inertia": (6, 6)}, (), OF_FRAME, divides=True
+            {**Q, "damping_factor": ()}, {"inertia": (6, 6)}, (), OF_FRAME, divides=True
         ),
         "manipulability": DynamicsFunction(Q, {"w": ()}, (), OF_FRAME),
         "inverse_dynamics_hessian_product": DynamicsFunction(QVA | ALONG, PRODUCT, (), ("f_ext",)),
