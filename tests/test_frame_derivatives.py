@@ -166,3 +166,21 @@ def test_jacobians_of_functions_in_the_tangent_space():
         fl.jacobian(lambda q: q * q, {"q": 3}, tangent=model)
     with pytest.raises(ValueError, match="tangent is of 'q': wanted one of wrt, x"):
         fl.jacobian(lambda x: x * x, {"x": 3}, tangent=model)
+
+
+def test_several_frames_in_one_call():
+    model = fl.load("iiwa14")
+    q, v, a = states(model)
+    frames = [*model.frame_names[-2:]]
+    calls = {
+        "frame_velocity_derivatives": (q, v),
+        "frame_acceleration_derivatives": (q, v, a),
+        "body_regressor": (q, v, a),
+        "task_space_inertia": (q,),
+        "manipulability": (q,),
+    }
+    for name, arrays in calls.items():
+        of = lambda frame, method=getattr(model, name), arrays=arrays: method(*arrays, frame)
+        each = [x if isinstance(x, tuple) else (x,) for x in map(of, [frames, *frames])]
+        for together, *alone in zip(*each, strict=True):
+            assert_allclose(together, np.stack(alone, 1), rtol=1e-9, atol=1e-9)

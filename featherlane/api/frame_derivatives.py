@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featherlane.api.kinematics import Kinematics
-from featherlane.functions.array_like import ArrayLike, Out, Params, Reference, Threads
+from featherlane.functions.array_like import ArrayLike, Frames, Out, Params, Reference, Threads
 from featherlane.functions.results import FrameAccelerationDerivatives, FrameVelocityDerivatives
 
 
@@ -19,7 +19,7 @@ class FrameDerivatives(Kinematics):
         self,
         q: ArrayLike,
         v: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,
@@ -42,7 +42,7 @@ class FrameDerivatives(Kinematics):
         q: ArrayLike,
         v: ArrayLike,
         a: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,
@@ -65,7 +65,7 @@ class FrameDerivatives(Kinematics):
         q: ArrayLike,
         v: ArrayLike,
         a: ArrayLike,
-        frame: str,
+        frame: Frames,
         *,
         params: Params = None,
         out: Out = None,
@@ -86,7 +86,7 @@ class FrameDerivatives(Kinematics):
     def task_space_inertia(
         self,
         q: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         damping_factor: ArrayLike = 0.0,
@@ -113,7 +113,7 @@ class FrameDerivatives(Kinematics):
     def manipulability(
         self,
         q: ArrayLike,
-        frame: str,
+        frame: Frames,
         reference: Reference = "body",
         *,
         params: Params = None,

@@ -85,8 +85,8 @@ def manipulability(
     Where it is zero, its derivative is taken as zero, too.
     """
     rows, tree = call(graphs(variant._replace(name="jacobian")), **inputs)["J"], tree_of(model)
-    assert variant.frame is not None
-    body = tree.point(model.frame(variant.frame)).body
+    (frame,) = variant.frames
+    body = tree.point(model.frame(frame)).body
     moving = sorted({k for i in path(tree, body) for k, _ in tree.freedoms[i]})
     rows = [[row[k] for k in moving] for row in rows]
     if len(moving) < SPACE:

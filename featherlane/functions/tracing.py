@@ -71,7 +71,12 @@ def _derived(model: Robot, variant: Variant) -> Callable[..., dict[str, Any]]:
 
     def run(*inputs: Any) -> dict[str, Any]:
         derive = (DERIVE | DERIVE_KINEMATICS | DERIVE_STEPS)[variant.name]
-        return derive(model, variant, dict(zip(names, inputs, strict=True)), graphs)
+        values = dict(zip(names, inputs, strict=True))
+        if not isinstance(variant.frame, tuple):
+            return derive(model, variant, values, graphs)
+        of = (variant._replace(frame=frame) for frame in variant.frame)
+        each = [derive(model, one, {**values}, graphs) for one in of]
+        return {name: [results[name] for results in each] for name in each[0]}
 
     return run
 
