@@ -180,7 +180,7 @@ def test_several_frames_in_one_call():
         "manipulability": (q,),
     }
     for name, arrays in calls.items():
-        of = lambda frame, method=getattr(model, name), arrays=arrays: method(*arrays, frame)
-        each = [x if isinstance(x, tuple) else (x,) for x in map(of, [frames, *frames])]
+        each = [getattr(model, name)(*arrays, frame) for frame in (frames, *frames)]
+        each = [x if isinstance(x, tuple) else (x,) for x in each]
         for together, *alone in zip(*each, strict=True):
             assert_allclose(together, np.stack(alone, 1), rtol=1e-9, atol=1e-9)
