@@ -1,5 +1,8 @@
 """Optimal control of robots with constraints: costs of forces, anchors, gains at run time."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from constrained_states import with_frames
@@ -8,6 +11,7 @@ from repetition import repeated
 import featherlane as fl
 from featherlane.robot.parts import WORLD
 
+ROOT = Path(__file__).parents[1]
 DT, KNOTS = 0.02, 5
 
 
@@ -188,3 +192,22 @@ def test_forces_are_asked_of_constraints(robot, start):
     options = {"terminal_cost": lambda q, v, force: force, "constraints": c}
     with pytest.raises(TypeError, match="terminal_cost takes"):
         fl.ilqr(robot, q, v, tau, DT, lambda q, v, tau: tau, **options)
+
+
+def test_the_quadruped_of_the_example_trots(tmp_path):
+    """Feet are lifted and land, the base moves forward, and forces stay near their cones."""
+    example = runpy.run_path(str(ROOT / "examples" / "quadruped_trot.py"))
+    figure = tmp_path / "figure.svg"
+    has_plots = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    solution, trot = example["main"](str(figure) if has_plots else None)
+    assert figure.stat().st_size > 10_000
+    assert solution.converged.all()
+    assert 0.2 < solution.q[0, -1, 0] < 0.28
+    force = solution.force[0].reshape(-1, 4, 3)
+    assert np.all(force[trot.active == 0] == 0)
+    assert max(example["cone"](f).max() for f in solution.force[0]) < 5.0  # N
+    for i, leg in enumerate(example["LEGS"]):
+        height = example["robot"].frame_placement(solution.q[0], f"{leg}_foot")[:, 2, 3]
+        lifted, landed = trot.active[:, i] == 0, np.flatnonzero(trot.active[:, i])[-1]
+        assert height[:-1][lifted].max() > 0.05
+        assert abs(height[landed]) < 0.02  # it lands where it is when its mask says so

@@ -54,7 +54,7 @@ class ConstrainedDynamics(Configurations):
         constraints: Sequence[Constraint] | Constraints,
         kp: ArrayLike = 0.0,
         kd: ArrayLike = 0.0,
-        level: StepLevel = "velocity",
+        level: StepLevel | None = None,
     ) -> Constraints:
         """Returns constraints of this robot, from `fl.Pin`, `fl.Weld`, `fl.Hinge`, `fl.Rod` and
         `fl.Coupling`, for the functions that take them. Printing them shows their rows and rank.
@@ -62,7 +62,7 @@ class ConstrainedDynamics(Configurations):
         kp (1/s^2) and kd (1/s), one number or one for each constraint, correct errors: J a + dJ/dt
         v + kd J v + kp error = 0 (Baumgarte 1972); kd = 2 sqrt(kp) is critically damped. Position
         errors of constraints to the world are measured from `anchors`. level: what the steps
-        "semi_implicit" and "implicit_damping" hold, the "velocity" at their end, or the
+        "semi_implicit" and "implicit_damping" hold, the "velocity" at their end (default), or the
         "acceleration" with kp and kd, as all other functions do. Constraints of the robot before it
         was reduced or rerooted are accepted, and looked up by their names. Raises ValueError or
         TypeError that names the constraint.

@@ -144,7 +144,7 @@ def constraints_on(
     items: Sequence[Constraint] | Constraints,
     kp: Any = 0.0,
     kd: Any = 0.0,
-    level: StepLevel = "velocity",
+    level: StepLevel | None = None,
 ) -> Constraints:
     """Returns the constraints of a robot with their frames and joints looked up by name. items may
     be the Constraints of another robot, or of an earlier form of this one, whose gains and level
@@ -152,13 +152,14 @@ def constraints_on(
     """
     if isinstance(items, Constraints):
         kp, kd = (kp if np.any(kp) else items.kp), (kd if np.any(kd) else items.kd)
-        level = items.level if level == "velocity" else level
+        level = level or items.level
         items = items.items
     chosen = tuple(items) if isinstance(items, list | tuple) else (items,)
     if not chosen:
         raise ValueError("constraints is empty: wanted at least one, as in [fl.Pin('foot')]")
     places = tuple(_place(robot, item) for item in chosen)
     kp, kd = (_gains(name, value, len(chosen)) for name, value in (("kp", kp), ("kd", kd)))
+    level = level or "velocity"
     if level not in LEVELS:
         raise ValueError(f"level is {level!r}: {one_of(level, LEVELS)}")
     return Constraints(chosen, places, kp, kd, level, robot=robot.name, freedoms=robot.nv)
