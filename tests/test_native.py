@@ -49,6 +49,28 @@ def test_the_same_bits(monkeypatch, states, threads):
         assert_array_equal(a, b)
 
 
+@pytest.mark.skipif(bool(fast_path.why_not_native()), reason="calls go through NumPy here")
+def test_arrays_of_three_dimensions_are_taken_by_machine_code(monkeypatch):
+    """For one state, batches and results of the caller; arrays in other orders go to Python."""
+    tensor = fl.compile(lambda A, b: {"C": A * b[0], "d": A[1, 2] + b[1]}, {"A": (2, 3, 4), "b": 2})
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=(9, 2, 3, 4)), rng.normal(size=(9, 2))
+    wanted = A * b[:, :1, None, None], A[:, 1, 2] + b[:, 1:]
+    tensor(A, b)
+    (path,), through = tensor.paths, []
+    fallback = path.fallback
+    monkeypatch.setattr(path, "fallback", lambda *x, **y: through.append(x) or fallback(*x, **y))
+    path.renew()
+    out = np.empty((9, 2, 3, 4)), np.empty((9, 4))
+    single = [np.stack(x) for x in zip(*map(tensor, A, b), strict=True)]
+    for found in (tensor(A, b), single, tensor(A, b, out=out)):
+        for x, y in zip(found, wanted, strict=True):
+            assert_array_equal(x, y)
+    assert not through
+    assert_array_equal(tensor(np.asfortranarray(A[0]), b[0])[0], wanted[0][0])
+    assert len(through) == 1
+
+
 @pytest.mark.usefixtures("without")
 def test_threads_of_python(monkeypatch):
     made = pool.thread_pool()

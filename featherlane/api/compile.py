@@ -76,7 +76,9 @@ def _of_graph(graph: Graph, name: str, width: int | None) -> Function:
 
 
 class _Reshaped:
-    """An evaluator of a graph with arrays of three dimensions or more: its kernel has them flat."""
+    """An evaluator of a graph with arrays of three dimensions or more: the kernel of the function
+    `flat` has them flat. Machine code calls it for arrays whose entries lie one after another.
+    """
 
     def __init__(self, graph: Graph, width: int | None) -> None:
         self.inputs = [*graph.inputs.values()]
@@ -85,12 +87,12 @@ class _Reshaped:
             outputs={name: Output(_flat(shape), k) for name, (shape, k) in graph.outputs.items()},
         )
         self.outputs = [shape for shape, _ in graph.outputs.values()]
-        self.function = _of_graph(flat, "flat", width)
+        self.flat = _of_graph(flat, "flat", width)
 
     def __call__(self, *arrays: np.ndarray, out: Sequence[np.ndarray]) -> None:
         inputs = [_reshaped(x, shape) for x, shape in zip(arrays, self.inputs, strict=True)]
         results = [_reshaped(x, shape) for x, shape in zip(out, self.outputs, strict=True)]
-        self.function(*inputs, out=results, threads=1)
+        self.flat(*inputs, out=results, threads=1)
         for x, result in zip(out, results, strict=True):
             if not np.may_share_memory(x, result):  # a copy, where no view has this shape
                 x[...] = result.reshape(x.shape)

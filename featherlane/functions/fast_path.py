@@ -51,6 +51,7 @@ class Loops(NamedTuple):
     single: Any
     batch: Kernel | None
     task: bytes
+    shapes: tuple[tuple[int, ...], ...] = ()  # of arrays that the kernels take flat
 
 
 class Dispatched(Protocol):
@@ -140,7 +141,7 @@ def machine_code_call(
         share = pool.code.address_of("share") if loops.task and isinstance(pool, ThreadPool) else 0
         most = _most(function, loops.batch)
         call = cpython.CallSpec(
-            single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task
+            single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task, loops.shapes
         )
         pass_on = cpython.callable_of(
             call,

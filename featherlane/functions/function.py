@@ -292,6 +292,9 @@ class Function:
 
     def _loops(self, dtype: np.dtype) -> Loops:
         batch, alone = self._compiled.get(dtype), self._compiled_single.get(dtype)
+        if flat := getattr(batch and batch.run, "flat", None):
+            shapes = *flat.inputs.values(), *flat.outputs.values()
+            return flat._loops(dtype)._replace(task=b"", shapes=shapes)
         kernel = batch.kernel if batch else None
         single = alone.kernel if alone else _single_of(batch and batch.run)
         if not self.kernels.has_single:

@@ -160,6 +160,7 @@ class CallSpec(NamedTuple):
     unlocked: int  # states of the smallest call that releases the interpreter's lock
     share: int = 0  # the address of `pool_ir`'s @share
     task: bytes = b""  # a SharedTask; none if larger calls go to Python
+    shapes: Sequence[tuple[int, ...]] = ()  # of all arrays as the loops take them, if others
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -177,7 +178,9 @@ def _array_words(shape: tuple[int, ...], itemsize: int, output: bool) -> list[in
 def table(call: CallSpec) -> bytes:
     """The table of a call: a CallTable, the loop's strides, the records of the arrays."""
     shapes, size = [*call.inputs, *call.outputs], call.dtype.itemsize
-    strides = [0] * len(shapes) + [s for shape in shapes for s in _dense(shape, size)]
+    strides = [0] * len(shapes) + [
+        s for shape in call.shapes or shapes for s in _dense(shape, size)
+    ]
     counts = len(call.inputs), len(call.outputs)
     limits = 1 if call.single else 2, call.most if call.loop else 1, call.unlocked
     loop = id(call.dtype), call.dtype.num, call.single, call.loop, *limits
