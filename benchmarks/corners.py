@@ -1,0 +1,76 @@
+"""Costs of each way of calling a function for one state, in microseconds of processor time.
+
+Ways alternate in rounds of one process, and the least of all rounds counts. See docs/real_time.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import featherlane as fl
+
+CALLS = 200  # of each way in a round
+
+
+def ways(model: fl.Model) -> dict[str, Callable[[], Any]]:
+    """Returns calls for one state by what they show."""
+    q, v = np.linspace(0.2, 1.4, model.nq), np.linspace(-0.5, 1.0, model.nv)
+    tau, frame = np.ones(model.nv), model.frame_names[-1]
+    listed, dt, wrench = q.tolist(), np.array(0.002), {frame: np.ones(6)}
+    step, jacobian = (
+        model.function("step"),
+        model.function("jacobian", frame=frame, reference="body"),
+    )
+    scaled = fl.compile(lambda q, s: s * q, {"q": model.nq, "s": ()})
+    tensor, cube = fl.compile(lambda A: 2.0 * A, {"A": (3, 3, 3)}), np.ones((3, 3, 3))
+
+    def terms(q: Any, v: Any) -> dict[str, Any]:
+        J = model.jacobian(q, frame)
+        return {"M": model.mass_matrix(q), "h": model.bias_force(q, v), "J": J}
+
+    together = fl.compile(terms, {"q": model.nq, "v": model.nv})
+    return {
+        "three terms, one compiled function": lambda: together(q, v),
+        "three terms, three methods": lambda: terms(q, v),
+        "method, arrays": lambda: model.inverse_dynamics(q, v, tau),
+        "method, a list among arrays": lambda: model.inverse_dynamics(listed, v, tau),
+        "method of a frame": lambda: model.jacobian(q, frame),
+        "function of a frame": lambda: jacobian(q),
+        "step, method, a float as dt": lambda: model.step(q, v, tau, 0.002),
+        "step, function, an array as dt": lambda: step(q, v, tau, dt),
+        "method, f_ext by frames' names": lambda: model.forward_dynamics(q, v, tau, wrench),
+        "compiled function, a float": lambda: scaled(q, 0.5),
+        "compiled function, three dimensions": lambda: tensor(cube),
+        "second derivatives, method": lambda: model.inverse_dynamics_second_derivatives(q, v, v),
+    }
+
+
+def measured(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Returns the least time of a call of each way, in us."""
+    least = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds + 1):  # the first round compiles
+        for name, call in calls.items():
+            start = time.process_time()
+            for _ in range(CALLS):
+                call()
+            least[name] = min(least[name], (time.process_time() - start) / CALLS * 1e6)
+    return least
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--robot", default="iiwa14")
+    parser.add_argument("--rounds", type=int, default=30)
+    arguments = parser.parse_args()
+    for name, us in measured(ways(fl.load(arguments.robot)), arguments.rounds).items():
+        print(f"| {name} | {us:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
