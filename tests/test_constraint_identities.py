@@ -21,7 +21,7 @@ from test_constraints import (
 
 import featherlane as fl
 from featherlane import algorithms
-from featherlane.algorithms.impulse_derivatives import impulse_derivatives
+from featherlane.algorithms.impulse_slopes import impulse_derivatives
 from featherlane.backends.dual import evaluate
 
 seeds = pytest.mark.parametrize("seed", repeated([2, 4, 5], spread=False))

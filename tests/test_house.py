@@ -137,3 +137,10 @@ def test_an_import_leaves_out_what_few_programs_call():
     )
     assert not [name for name in loaded.stdout.split() if late.match(name)]
     assert "featherlane.algorithms.rnea" in loaded.stdout.split()
+
+
+def test_a_late_function_has_no_module_of_its_name():
+    """Python would set the module in the place of the function when it is loaded."""
+    package = Path(featherlane.algorithms.__path__[0])
+    assert not [name for name in featherlane.algorithms.__all__ if (package / f"{name}.py").exists()
+                and getattr(featherlane.algorithms, name).__module__.endswith(".late")]  # fmt: skip

@@ -45,7 +45,7 @@ from featherlane.algorithms.terms import (
     potential_energy,
 )
 
-body_regressor = late("featherlane.algorithms.body_regressor", "body_regressor")
+body_regressor = late("featherlane.algorithms.regressor", "body_regressor")
 closing_step = late("featherlane.algorithms.constrained_inverse", "closing_step")
 constrained_forward_dynamics = late(
     "featherlane.algorithms.constrained", "constrained_forward_dynamics"
@@ -60,7 +60,7 @@ constraint_error = late("featherlane.algorithms.constraints", "constraint_error"
 constraint_jacobian = late("featherlane.algorithms.constraints", "constraint_jacobian")
 delassus_matrix = late("featherlane.algorithms.constrained", "delassus_matrix")
 impulse = late("featherlane.algorithms.constrained", "impulse")
-impulse_derivatives = late("featherlane.algorithms.impulse_derivatives", "impulse_derivatives")
+impulse_derivatives = late("featherlane.algorithms.impulse_slopes", "impulse_derivatives")
 
 __all__ = [
     "aba",
