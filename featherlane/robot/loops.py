@@ -115,7 +115,7 @@ def with_locked(model: Robot, locked: Mapping[str, float]) -> tuple[LoopClosure,
                 item = coupling_of(ends[0], leader, law)
             except ValueError as error:
                 raise ValueError(
-                    f"{name_of(closure.constraint)}: lock both of its joints, or neither: {error}"
+                    f"{name_of(closure.constraint)}: {error} (lock both of its joints, or neither)"
                 ) from None
         closures += [] if item is None else [closure._replace(constraint=item)]
     return tuple(closures)

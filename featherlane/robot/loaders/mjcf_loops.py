@@ -66,9 +66,9 @@ def joint_couplings(
         try:
             item = coupling_of(y, x[0] if x else None, shifted + y0)
         except ValueError as error:
-            hint = 'load with loops="drop" to leave the loops out, since'
+            hint = 'load with loops="drop" to leave the loops out'
             raise ModelError(
-                f"{robot.source}: {equality_in_words(robot, i)}: {hint} {error}"
+                f"{robot.source}: {equality_in_words(robot, i)}: {error} ({hint})"
             ) from None
         if item is not None:
             yield LoopClosure(item)
