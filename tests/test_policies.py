@@ -9,9 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from repetition import repeated
 
 import featherlane as fl
+from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.differentiated import function_of
 from featherlane.functions.operations import Operation
 from featherlane.functions.table import Variant
+from featherlane.functions.variants import check_variant
 
 BATCH, STEPS, DT = 5, 12, 0.01
 
@@ -192,3 +194,15 @@ def test_arrays_of_a_policy_that_are_refused(model):
     assert moved().q.shape == (BATCH, 4, model.nq)
     with pytest.raises(ValueError, match="has an array 'gravity', which is another input"):
         moved(params={"gravity": np.zeros(3)})
+
+
+def test_arrays_named_like_inputs_of_constraints_are_refused():
+    model = fl.load("double_pendulum")
+    held = model.constraints([fl.Rod(model.frame_names[-1], model.frame_names[0], 0.3)])
+    policy = model.policy(lambda q, v, t, kp: -kp * v, {"kp": ()})
+    moved = model.rollout_with(policy, [0.1, 0.2], [0, 0], 1e-3, 3, parameters={"kp": 0.01})
+    assert moved.q.shape == (4, 2)
+    inputs = ConstraintInputs(held, kp=True)
+    variant = Variant("rollout_with", integrator="euler", steps=3, policy=policy)
+    with pytest.raises(ValueError, match="has an array 'kp', which is another input"):
+        check_variant(model, variant._replace(constraints=inputs))

@@ -198,7 +198,8 @@ def _check_time(model: Robot, variant: Variant) -> None:
         raise ValueError(f"{name} got {options}: wanted {wanted}")
     if (variant.policy is not None) != (name == "rollout_with"):
         raise ValueError(f"{name} and a policy do not go together: see model.rollout_with")
-    others = {"active", "anchors", *variant.parameters}
+    held = variant.constraints.sizes if variant.constraints else ()
+    others = {*held, *variant.parameters}
     if variant.policy and (shared := others.intersection(variant.policy.names)):
         raise ValueError(
             f"the policy has an array {min(shared)!r}, which is another input of the rollout: "
