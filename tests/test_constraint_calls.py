@@ -272,6 +272,18 @@ WRONG = [
     (lambda m: m.constraints(["p0"]), TypeError, "wanted fl.Pin"),
     (lambda m: m.constraints([fl.Pin("p0")], kp=-1), ValueError, "kp is -1"),
     (lambda m: m.constraints([fl.Pin("p0")], kp=[1, 2]), ValueError, "one for each of the 1"),
+    (
+        lambda m: m.constraints([fl.Coupling("joint1", None, "1")]),
+        ValueError,
+        "is '1', wanted numb",
+    ),
+    (
+        lambda m: m.constraints([fl.Coupling("joint1", None, [[0, 1]])]),
+        ValueError,
+        "wanted numbers",
+    ),
+    (lambda m: m.constraints([fl.Hinge("p0", "p1", "z")]), ValueError, "axis is 'z'"),
+    (lambda m: m.constraints([fl.Hinge("p0", "p1", [[0, 1], 0])]), ValueError, "axis is"),
 ]
 
 
@@ -307,6 +319,32 @@ def test_wrong_calls(robot, states):
         robot.function("impulse")
     with pytest.raises(ValueError, match="takes no constraints"):
         robot.function("forward_dynamics", constraints=c)
+
+    with pytest.raises(TypeError, match=r"active is \[1, 1\]: wanted True"):
+        robot.graph("constrained_forward_dynamics", constraints=c, active=[1, 1])
+    with pytest.raises(TypeError, match="takes no activ; did you mean 'active'"):
+        fl.call(robot, "constrained_forward_dynamics", *states, constraints=c, activ=[1, 1])
+
+
+def test_numbers_of_any_type(robot, states):
+    """Lists, arrays and NumPy's numbers are those of the tuples of floats that they hold."""
+    plain = [fl.Hinge("p2", "p1", (0.0, 1.0, 0.0)), fl.Rod("p0", "corner", 1.0)]
+    plain += [fl.Coupling("joint2", "joint1", (0.0, 2.0)), fl.Coupling("joint1", None, (0.5,))]
+    other = [fl.Hinge("p2", "p1", np.array([0, 1, 0])), fl.Rod("p0", "corner", np.int64(1))]
+    other += [fl.Coupling("joint2", "joint1", [0, 2]), fl.Coupling("joint1", None, 0.5)]
+    c = robot.constraints(other)
+    assert c == robot.constraints(plain)
+    assert hash(robot.with_loops(other)) == hash(robot.with_loops(plain))
+    gained = robot.constrained_forward_dynamics(*states, c, kp=np.int64(2), kd=np.float32(0.5))
+    wanted = robot.constrained_forward_dynamics(*states, c, kp=2.0, kd=0.5)
+    assert (gained.force == wanted.force).all()
+    assert robot.constraints([fl.Coupling("joint1")]).names == ("Coupling joint1 = 0",)
+
+
+def test_float32_closes_to_its_precision(robot, states):
+    closed = robot.close(states[0].astype(np.float32), robot.constraints([fl.Rod("p2", "p0", 0.3)]))
+    assert closed.converged.all()
+    assert closed.error.max() > 0
 
 
 def test_constraints_of_an_edited_robot(robot, states):

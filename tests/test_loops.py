@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import featherlane as fl
 from featherlane.robot.loaders import xml_text
 from featherlane.tools.cli import main
+from featherlane.tools.selfcheck import self_check
 
 LINK = (
     '<link name="{}"><inertial><origin xyz="0 .01 .1"/><mass value="{}"/><inertia ixx=".02" '
@@ -203,6 +204,17 @@ def test_the_card_and_the_command_line_show_loops(capsys, tmp_path):
     assert "forward_dynamics " not in out
     assert main(["info", str(path), "--loops", "keep", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["loops"] == ["Hinge loop/coupler to loop/rocker"]
+
+
+def test_commands_that_measure_and_compare_keep_loops(tmp_path, capsys):
+    """They leave out the functions that need the loops, and say so."""
+    path = tmp_path / "closed.urdf"
+    path.write_text(urdf(LOOPS["loop_joint"]))
+    checks = self_check(fl.load(path, loops="keep"), ["float64"], lambda text: None)
+    assert {check.name for check in checks if check.passed} >= {"ID(a) - ID(0) = M a"}
+    pytest.importorskip("pinocchio")
+    assert main(["check", str(path), "--states", "5"]) == 0
+    assert "left out what needs the robot's loops" in capsys.readouterr().out
 
 
 # Edits

@@ -73,6 +73,8 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
         options |= {"constraints": held} if held else {}
         values = *values, *more
     if arguments:
+        positions += ["constraints", "active"] if "constraints" in takes else []
+        positions += ["anchors"] if "anchors" in takes else []
         raise TypeError(
             f"{name} takes no {min(arguments)}{keyword_instead(name, min(arguments), positions)}"
         )

@@ -322,13 +322,13 @@ class ConstrainedDynamics(Configurations):
         active: ArrayLike | None = None,
         *,
         anchors: ArrayLike | None = None,
-        tolerance: float = 1e-9,
+        tolerance: float | None = None,
         iterations: int = 20,
     ) -> ClosedConfiguration:
         """Returns q (..., nq), rad or m, near the initial q, at which the constraints hold;
-        converged (...), whether all errors are within the tolerance; and the largest error (...), m
-        or rad. It takes Gauss-Newton steps of the smallest norm in the tangent space. Raises
-        ValueError for iterations below 1.
+        converged (...), whether all errors are within the tolerance, by default 1e-9 (float32:
+        1e-5); and the largest error (...), m or rad. It takes Gauss-Newton steps of the smallest
+        norm in the tangent space. Raises ValueError for iterations below 1.
 
         Examples:
             >>> geared = arm.constraints([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
@@ -340,10 +340,12 @@ class ConstrainedDynamics(Configurations):
         for k in range(steps + 1):
             after, errors = self._constrained("closing_step", (q,), (constraints, active, anchors))
             error = np.abs(errors).max(-1)
-            if k == steps or (error <= tolerance).all():
+            usual = 1e-5 if error.dtype == np.float32 else 1e-9
+            converged = error <= (usual if tolerance is None else tolerance)
+            if k == steps or converged.all():
                 break
             q = after
-        return ClosedConfiguration(np.asarray(q), error <= tolerance, error)
+        return ClosedConfiguration(np.asarray(q), converged, error)
 
     @staticmethod
     def _each(name: str, constraints: Any, **x: Any) -> Any:

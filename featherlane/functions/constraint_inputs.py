@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,12 @@ class ConstraintInputs(NamedTuple):
 
 
 def with_inputs(constraints: Constraints | None, *inputs: bool) -> ConstraintInputs | None:
-    """Returns constraints, if there are any. inputs: in the order of `INPUTS`."""
+    """Returns constraints, if there are any. inputs: in the order of `INPUTS`. Raises TypeError for
+    arrays in their place.
+    """
+    for name, x in zip(INPUTS, inputs, strict=False):
+        if not isinstance(x, bool):
+            raise TypeError(f"{name} is {x!r}: wanted True, which makes it an input, or False")
     return ConstraintInputs(constraints, *inputs) if constraints else None
 
 
@@ -84,21 +90,21 @@ def with_constraints(
         kind = type(constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) returns")
     for name in GAINS:
-        if isinstance(arrays.get(name), int | float):
+        if isinstance(arrays.get(name), Real):
             arrays[name] = [float(arrays[name])] * constraints.count
     return ConstraintInputs(constraints, **dict.fromkeys(arrays, True)), tuple(arrays.values())
 
 
 def with_usual(function: DynamicsFunction, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a call with the inputs that it leaves out, and with a number of
-    Python repeated for each row or constraint.
+    """Returns the arguments of a call with the inputs that it leaves out, and with a number
+    repeated for each row or constraint.
     """
     constraints, filled = arguments.get("constraints"), dict(arguments)
     if isinstance(constraints, Constraints):
         counts = {("rows",): constraints.rows, ("constraints",): constraints.count}
         for name, usual in function.usual.items():
             x = usual if filled.get(name) is None else filled[name]
-            if isinstance(x, int | float):
+            if isinstance(x, Real):
                 x = [float(x)] * counts[function.inputs[name]]  # type: ignore[index]
             filled[name] = x
     return filled

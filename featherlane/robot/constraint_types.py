@@ -116,8 +116,9 @@ def name_of(item: Constraint) -> str:
     """Returns the name of a constraint on the card."""
     kind = type(item).__name__
     if isinstance(item, Coupling):
+        terms = item.polynomial if item.leader else item.polynomial[:1]
         law = " + ".join(f"{c:g}" + f" {item.leader}^{n}" * (n > 0)
-                         for n, c in enumerate(item.polynomial) if c)  # fmt: skip
+                         for n, c in enumerate(terms) if c)  # fmt: skip
         return f"{kind} {item.joint} = {law or '0'}"
     to = f" to {item.to}" if item.to else ""
     axes = f" {item.axes}" if isinstance(item, Pin) and item.axes != AXES else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ def constraints_on(
         kp, kd = (kp if np.any(kp) else items.kp), (kd if np.any(kd) else items.kd)
         level = level or items.level
         items = items.items
-    chosen = tuple(items) if isinstance(items, list | tuple) else (items,)
+    chosen = tuple(map(_of_floats, items if isinstance(items, list | tuple) else (items,)))
     if not chosen:
         raise ValueError("constraints is empty: wanted at least one, as in [fl.Pin('foot')]")
     places = tuple(_place(robot, item) for item in chosen)
@@ -163,6 +164,33 @@ def constraints_on(
     if level not in LEVELS:
         raise ValueError(f"level is {level!r}: {one_of(level, LEVELS)}")
     return Constraints(chosen, places, kp, kd, level, robot=robot.name, freedoms=robot.nv)
+
+
+def _of_floats(item: Any) -> Any:
+    """Returns a constraint with its lists, arrays and NumPy's numbers as floats, so that it has a
+    hash.
+    """
+    if isinstance(item, Coupling):
+        return replace(item, polynomial=_numbers(item.polynomial))
+    if isinstance(item, Hinge):
+        return replace(item, axis=_numbers(item.axis))
+    if isinstance(item, Rod) and isinstance(item.length, Real):
+        return replace(item, length=float(item.length))
+    return item
+
+
+def _numbers(value: Any) -> Any:
+    """Returns a number or a list of numbers as floats, and anything else as it is."""
+    try:
+        entries = np.atleast_1d(np.asarray(value))
+    except ValueError:  # lists of several lengths
+        return value
+    return floats(entries) if entries.ndim == 1 and entries.dtype.kind in "iuf" else value
+
+
+def _finite(value: Any) -> bool:
+    """Tells whether a value is a tuple of finite floats, as `_numbers` returns."""
+    return isinstance(value, tuple) and all(isinstance(x, float) and isfinite(x) for x in value)
 
 
 def _gains(name: str, value: Any, count: int) -> Floats:
@@ -213,10 +241,9 @@ def _pair(item: Pin | Weld | Hinge | Rod, frame: Frame, to: Frame) -> FramePair:
 
 def _across(item: Hinge) -> tuple[Floats, Floats]:
     """Returns two unit vectors perpendicular to the axis of a hinge."""
-    axis = np.asarray(item.axis, float)
-    if axis.shape != (3,) or not np.isfinite(axis).all() or not axis.any():
+    if not (_finite(item.axis) and len(item.axis) == 3 and any(item.axis)):
         raise ValueError(f"{name_of(item)}: axis is {item.axis!r}, wanted three numbers, not all 0")
-    axis = axis / np.linalg.norm(axis)
+    axis = np.array(item.axis) / np.linalg.norm(item.axis)
     side = np.asarray(cross(unit(int(np.argmin(np.abs(axis))), 3), axis))
     side = side / np.linalg.norm(side)
     return floats(side), floats(cross(axis, side))
@@ -237,8 +264,10 @@ def _coupled(robot: Robot, item: Coupling) -> CoupledJoints:
 
     if item.joint == item.leader:
         raise ValueError(f"{name_of(item)}: a joint can't be its own leader")
-    polynomial = floats(np.atleast_1d(np.asarray(item.polynomial, float)))
-    if not polynomial or not all(map(isfinite, polynomial)):
-        raise ValueError(f"{name_of(item)}: polynomial is {item.polynomial!r}, wanted c0, c1, ...")
+    polynomial = item.polynomial
+    if not (polynomial and _finite(polynomial)):
+        raise ValueError(
+            f"Coupling {item.joint}: polynomial is {polynomial!r}, wanted numbers c0, c1, ..."
+        )
     leader = None if item.leader is None else entries(item.leader)
     return CoupledJoints(entries(item.joint), leader, polynomial if leader else polynomial[:1])

@@ -188,7 +188,7 @@ def check(
         raise ValueError(f"dtype is {dtype}: wanted float64 or float32")
     if unknown := set(functions or ()) - set(FUNCTIONS):
         raise ValueError(f"functions has {min(unknown)!r}: {one_of(min(unknown), FUNCTIONS)}")
-    model = load(source, root=root, xacro_args=xacro_args, packages=packages)
+    model = load(source, root=root, xacro_args=xacro_args, packages=packages, loops="keep")
     notes: list[str] = []
     if not functions:
         functions = functions_of(model)
