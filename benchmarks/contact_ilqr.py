@@ -2,10 +2,11 @@
 
 The problem is that of examples/quadruped_trot.py from many initial states, with contacts that hold
 accelerations, J a + dJ/dt v + J v / dt = 0, as both packages have them. Both solvers minimise the
-same costs from the same first trajectories, those after 30 iterations from torques that would hold
-the postures, on one thread and one core, alternating, in processor
-time. crocoddyl runs in C++, one problem after the other. It needs `crocoddyl==3.2.1 pin==4.0.0
-libpinocchio==4.0.0`: with newer ones of libpinocchio it returns garbage.
+same costs from the same first trajectories: motions that hold velocities are solved, and are
+followed by their feedback in steps that hold accelerations. Both run on one thread and one core,
+alternating, in processor time. crocoddyl runs in C++, one problem after the other. It needs
+`crocoddyl==3.2.1 pin==4.0.0 libpinocchio==4.0.0`: with newer ones of libpinocchio it returns
+garbage.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from ilqr import limit_vectors, seconds
@@ -30,16 +31,38 @@ TROT = SimpleNamespace(
 )
 ROBOT, DT, KNOTS, LEGS, WEIGHTS = TROT.robot, TROT.DT, TROT.KNOTS, TROT.LEGS, TROT.WEIGHTS
 FEET = ROBOT.constraints(TROT.feet, kd=1 / DT, level="acceleration")
-FIRST, ITERATIONS = 30, 100
+FIRST, ITERATIONS = 60, 100
 Row = dict[str, Any]
 
 
 def initial(batch: int) -> np.ndarray:
     """Configurations about the standing one, the first of them that one."""
     rng = np.random.default_rng(0)
-    away = 0.01 * rng.normal(size=(batch, ROBOT.nv))
+    away = 0.001 * rng.normal(size=(batch, ROBOT.nv))
     away[0] = 0.0
     return ROBOT.integrate(np.tile(TROT.standing(), (batch, 1)), away)
+
+
+class Trajectories(NamedTuple):
+    """First trajectories of a batch: q and v have KNOTS + 1 rows, controls KNOTS."""
+
+    q: np.ndarray
+    v: np.ndarray
+    tau: np.ndarray
+
+
+def followed(trot: Any, q0: np.ndarray) -> Trajectories:
+    """First trajectories: open loops would not do, as rounding grows to decimetres along them."""
+    lead = TROT.solve(trot, q0, iterations=FIRST, threads=1)
+    options = {"integrator": "semi_implicit", "constraints": FEET, "actuation": TROT.motors}
+    q, v, tau = [q0], [np.zeros((len(q0), ROBOT.nv))], []
+    for k in range(KNOTS):
+        away = [ROBOT.difference(lead.q[:, k], q[-1]), v[-1] - lead.v[:, k]]
+        tau.append(lead.tau[:, k] + np.einsum("bij,bj->bi", lead.gains[:, k], np.hstack(away)))
+        step = ROBOT.step(q[-1], v[-1], tau[-1], DT, active=trot.active[k], **options)
+        q.append(step.q)
+        v.append(step.v)
+    return Trajectories(*(np.stack(x, 1) for x in (q, v, tau)))
 
 
 def solved(trot: Any, q0: np.ndarray, tau: np.ndarray, dtype: str) -> Any:
@@ -140,7 +163,7 @@ class Crocoddyl:
 def compared(batch: int, rounds: int) -> list[Row]:
     """A row for crocoddyl, and one for each dtype."""
     trot, q0, rows = TROT.plan(), initial(batch), list[Row]()
-    first = TROT.solve(trot, q0, constraints=FEET, iterations=FIRST, threads=1)
+    first = followed(trot, q0)
     calls: dict[str, Callable[[], Any]] = {
         dtype: lambda dtype=dtype: solved(trot, q0, first.tau, dtype)
         for dtype in ("float64", "float32")
