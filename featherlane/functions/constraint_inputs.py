@@ -89,6 +89,7 @@ def with_constraints(
     if not isinstance(constraints, Constraints):
         kind = type(constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) returns")
+    check_active(arrays.get("active"))
     for name in GAINS:
         if isinstance(arrays.get(name), Real):
             arrays[name] = [float(arrays[name])] * constraints.count
@@ -108,6 +109,31 @@ def with_usual(function: DynamicsFunction, arguments: Mapping[str, Any]) -> dict
                 x = [float(x)] * counts[function.inputs[name]]  # type: ignore[index]
             filled[name] = x
     return filled
+
+
+def check_active(active: Any) -> None:
+    """Raises ValueError for masks with numbers other than 0 and 1: they would scale rows, and leave
+    wrong accelerations that look right. Traced ones pass.
+    """
+    if not (others := _values(active) - {0, 1}):
+        return
+    raise ValueError(
+        f"active has {min(others, key=str)!r}: wanted 1 for constraints that hold and 0 for others; "
+        "a contact of some softness is not a constraint"
+    )
+
+
+def _values(x: Any) -> set[Any]:
+    """Returns the numbers of an array or of lists of numbers, of large arrays at most one that is
+    neither 0 nor 1.
+    """
+    if isinstance(x, list | tuple):
+        return set().union(*map(_values, x))
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
+        if x.size > 256:
+            x = x[(x != 0) & (x != 1)][:1]
+        return {*x.ravel().tolist()}
+    return {x} if isinstance(x, int | float) else set()
 
 
 def check_weights(weights: Any) -> None:

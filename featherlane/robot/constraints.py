@@ -211,6 +211,11 @@ def _place(robot: Robot, item: Any) -> FramePair | CoupledJoints:
     if not isinstance(item, Pin | Weld | Hinge | Rod):
         kinds = "fl.Pin, fl.Weld, fl.Hinge, fl.Rod or fl.Coupling"
         raise TypeError(f"constraints has {item!r}: wanted {kinds}")
+    if item.to is None and isinstance(item, Hinge | Rod):
+        raise ValueError(
+            f"{name_of(item)}: to is None: wanted a frame of another body; fl.Pin and fl.Weld hold "
+            "frames to the world, at their anchors"
+        )
     frame = robot.frame(item.frame)._replace(name="")
     to = Frame("", WORLD) if item.to is None else robot.frame(item.to)._replace(name="")
     if frame.body == to.body:
