@@ -303,7 +303,7 @@ def test_wrong_calls(robot, states):
     with pytest.raises(ValueError, match=r"active has shape \(3,\).*wanted \(\.\.\., 2\)"):
         call(*states, c, [1, 1, 1])
     for half in ([0.5, 1], np.full((37, 2), 2.0), [[np.nan, 1]], np.full((300, 2), -1)):
-        with pytest.raises(ValueError, match="active has .*: wanted 1 for constraints that hold"):
+        with pytest.raises(ValueError, match=r"active has .*: wanted 1 for"):
             call(*states, c, half)
     with pytest.raises(ValueError, match="anchors is missing: Pin p0 has kp = 10"):
         call(*states, pulled)
@@ -315,7 +315,7 @@ def test_wrong_calls(robot, states):
         call(*states, [fl.Pin("p0")])
     points = [(f"p{i}", i, np.eye(3), np.ones(3)) for i in range(2)]
     other = with_frames(fl.load("iiwa14"), *points)
-    with pytest.raises(ValueError, match="mean something else"):
+    with pytest.raises(ValueError, match="something else"):
         other.constrained_forward_dynamics(*[np.zeros(7)] * 3, c)
     with pytest.raises(TypeError, match="misses constraints"):
         robot.function("impulse")

@@ -118,7 +118,7 @@ def check_active(active: Any) -> None:
     if not (others := _values(active) - {0, 1}):
         return
     raise ValueError(
-        f"active has {min(others, key=str)!r}: wanted 1 for constraints that hold and 0 for others; "
+        f"active has {min(others, key=str)!r}: wanted 1 for constraints that hold, 0 for others; "
         "a contact of some softness is not a constraint"
     )
 

@@ -157,8 +157,8 @@ def _check_constraints(model: Robot, variant: Variant) -> None:
         )
     if inputs.constraints != constraints_on(model, inputs.constraints):
         raise ValueError(
-            f"constraints are of {inputs.constraints.robot!r}, or of that robot before an edit, and "
-            f"mean something else in this {model.name!r}: make them by its own constraints(...)"
+            f"constraints are of {inputs.constraints.robot!r}, perhaps before an edit, and mean "
+            f"something else in this {model.name!r}: make them by its own constraints(...)"
         )
     if "anchors" not in takes and (unknown := [*inputs.sizes.keys() - {"active"}]):
         raise ValueError(f"{name} takes no {min(unknown)}")
