@@ -11,7 +11,7 @@ from repetition import full
 import featherlane as fl
 
 FOLDER = ROOT / "examples"  # `documents` adds it to the path: one example reads another
-LONG = {"identify_iiwa.py", "array_scans.py"}  # documents go through them
+LONG = {"identify_iiwa.py", "array_scans.py", "quadruped_trot.py"}  # documents go through them
 
 
 def example(name, *packages):
