@@ -43,6 +43,13 @@ def with_frames(model, *frames):
     return replace(model, frames=model.frames + more)
 
 
+def pendulum_with_points(damping=None):
+    """A double pendulum on a free root with a point on each body, and a corner in the world."""
+    base = fl.load("double_pendulum", root="free").with_physics(damping=damping)
+    points = [(f"p{i}", body, np.eye(3), [0.1 * i, 0.05, 0.2]) for i, body in enumerate((0, 1, 2))]
+    return with_frames(base, *points, ("corner", WORLD, np.eye(3), [0.1, 0.2, 0.3]))
+
+
 @cache
 def in_contact():
     """A robot on a free root with a point on the ground, and a rod between two of its bodies."""

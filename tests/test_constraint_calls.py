@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from constrained_states import feet, run, with_frames
+from constrained_states import feet, pendulum_with_points, run, with_frames
 
 import featherlane as fl
 from featherlane.algorithms import constrained_forward_dynamics_derivatives
@@ -15,10 +15,7 @@ from featherlane.robot.parts import WORLD
 
 @pytest.fixture(scope="module")
 def robot():
-    """A double pendulum on a free root, with points on its bodies."""
-    base = fl.load("double_pendulum", root="free")
-    points = [(f"p{i}", body, np.eye(3), [0.1 * i, 0.05, 0.2]) for i, body in enumerate((0, 1, 2))]
-    return with_frames(base, *points, ("corner", WORLD, np.eye(3), [0.1, 0.2, 0.3]))
+    return pendulum_with_points()
 
 
 @pytest.fixture(scope="module")

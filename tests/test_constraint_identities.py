@@ -6,13 +6,11 @@ from constrained_states import run, states, with_frames
 from repetition import repeated
 from test_constraints import (
     KINDS,
-    PROXIMAL,
     ROBOTS,
     allowed,
     direction_of,
     in_axes_of_frames,
-    pinocchio_model,
-    pinocchio_pairs,
+    pinocchio_problem,
     run_one,
     tree,
     well_posed,
@@ -129,12 +127,7 @@ def pinocchio_impulses(model, c, restitution):
     """A function from q and v to Pinocchio's velocities, and to impulses in the axes of `frame`."""
     import pinocchio as pin
 
-    peer = pinocchio_model(model)
-    pairs = pinocchio_pairs(peer, c)
-    data, datas = peer.createData(), pin.StdVec_RigidConstraintData()
-    datas.extend(pair.createData() for pair in pairs)
-    settings = pin.ProximalSettings(PROXIMAL, 0.0, 1)
-    pin.initConstraintDynamics(peer, data, pairs, datas)
+    peer, data, pairs, datas, settings = pinocchio_problem(model, c)
 
     def impulses(q, v):
         after = pin.impulseDynamics(peer, data, q, v, pairs, datas, restitution, settings)

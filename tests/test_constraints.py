@@ -162,16 +162,23 @@ def pinocchio_pairs(peer, c):
     return pairs
 
 
+def pinocchio_problem(model, c):
+    """Pinocchio's model, its data, pairs of frames with their data, and settings."""
+    import pinocchio as pin
+
+    peer = pinocchio_model(model)
+    pairs = pinocchio_pairs(peer, c)
+    data, datas = peer.createData(), pin.StdVec_RigidConstraintData()
+    datas.extend(pair.createData() for pair in pairs)
+    pin.initConstraintDynamics(peer, data, pairs, datas)
+    return peer, data, pairs, datas, pin.ProximalSettings(PROXIMAL, 0.0, 1)
+
+
 def pinocchio_results(model, c, q, v, tau):
     """Values and derivatives; forces in the axes of `frame`, linear first."""
     import pinocchio as pin
 
-    peer = pinocchio_model(model)
-    made = pinocchio_pairs(peer, c)
-    data, datas = peer.createData(), pin.StdVec_RigidConstraintData()
-    datas.extend(pair.createData() for pair in made)
-    settings = pin.ProximalSettings(PROXIMAL, 0.0, 1)
-    pin.initConstraintDynamics(peer, data, made, datas)
+    peer, data, made, datas, settings = pinocchio_problem(model, c)
     names = ("ddq_dq", "ddq_dv", "ddq_dtau", "dlambda_dq", "dlambda_dv", "dlambda_dtau")
     rows = []
     for state in zip(q, v, tau, strict=True):

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from constrained_states import with_frames
+from constrained_states import pendulum_with_points
 from repetition import repeated
 
 import featherlane as fl
-from featherlane.robot.parts import WORLD
 
 ROOT = Path(__file__).parents[1]
 DT, KNOTS = 0.02, 5
@@ -17,10 +16,7 @@ DT, KNOTS = 0.02, 5
 
 @pytest.fixture(scope="module")
 def robot():
-    """A double pendulum with damping on a free root, with a point on each body."""
-    base = fl.load("double_pendulum", root="free").with_physics(damping=0.01)
-    points = [(f"p{i}", body, np.eye(3), [0.1 * i, 0.05, 0.2]) for i, body in enumerate((0, 1, 2))]
-    return with_frames(base, *points, ("corner", WORLD, np.eye(3), [0.1, 0.2, 0.3]))
+    return pendulum_with_points(damping=0.01)
 
 
 @pytest.fixture(scope="module")

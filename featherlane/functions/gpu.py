@@ -89,7 +89,7 @@ class OnGPU:
 
 
 def source_of(model: Robot, variant: Variant) -> Source:
-    """The program of a robot's function, or its plan where it takes several. No long one."""
+    """Returns the program of a function, or its plan; of robots that are not long."""
     if not is_planned(model, variant):
         return dynamics_program(model, variant)
     plan, variants = planned(model, variant)
