@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import textbook
 from numpy.testing import assert_allclose
+from test_editing import close, dynamics_are_pinocchios
 
 import featherlane as fl
 from featherlane import convert
@@ -44,11 +45,6 @@ def states(model, seed=0):
     return model.random_configuration(BATCH, seed=seed), v, a
 
 
-def close(x, wanted, tolerance=1e-12):
-    assert x.shape == wanted.shape
-    assert_allclose(x, wanted, rtol=0, atol=tolerance * max(np.abs(wanted).max(), 1))
-
-
 def same(one, other, tolerance=1e-12):
     """Both robots compute the same, whatever they are called."""
     q, v, a = states(one)
@@ -67,15 +63,9 @@ def test_pinocchio_appends_robots_alike(name, at, root):
     whole = pin.appendModel(peer, tool, peer.getFrameId(at), pin.SE3.Identity())
     ours, data = fl.attach(robot, gripper(root), at), whole.createData()
     assert ours.joint_names == (*robot.joint_names, "left", "right")
-    change = convert.pinocchio(ours, whole)
     q, v, a = states(ours)
-    there, tau, M = change.to(q, v=v, a=a), textbook.rnea(ours, q, v, a), ours.mass_matrix(q)
-    for k in range(BATCH):
-        expected = pin.rnea(whole, data, there.q[k], there.v[k], there.a[k])
-        close(change.to(q[k], tau=tau[k]).tau, expected, 1e-10)
-        upper = np.triu(pin.crba(whole, data, there.q[k]))
-        close(change.to(q[k], M=M[k]).M, upper + np.triu(upper, 1).T, 1e-10)
-    pin.framesForwardKinematics(whole, data, there.q[0])
+    dynamics_are_pinocchios(pin, ours, whole, q, v, a)
+    pin.framesForwardKinematics(whole, data, convert.pinocchio(ours, whole).to(q[0]).q)
     for frame in ("palm", "pad", "finger", "thumb"):
         T = data.oMf[whole.getFrameId(frame)].homogeneous
         close(ours.frame_placement(q[0], frame), T, 1e-10)

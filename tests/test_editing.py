@@ -69,6 +69,17 @@ def close(x, wanted, tolerance=1e-12):
     assert_allclose(x, wanted, rtol=0, atol=tolerance * max(np.abs(wanted).max(), 1))
 
 
+def dynamics_are_pinocchios(pin, model, peer, q, v, a):
+    """Inverse dynamics and M of an edited robot are those of Pinocchio's edit."""
+    change, data = convert.pinocchio(model, peer), peer.createData()
+    there, tau, M = change.to(q, v=v, a=a), textbook.rnea(model, q, v, a), model.mass_matrix(q)
+    for k in range(len(q)):
+        expected = pin.rnea(peer, data, there.q[k], there.v[k], there.a[k])
+        close(change.to(q[k], tau=tau[k]).tau, expected, 1e-10)
+        upper = np.triu(pin.crba(peer, data, there.q[k]))
+        close(change.to(q[k], M=M[k]).M, upper + np.triu(upper, 1).T, 1e-10)
+
+
 # Joints locked
 
 
@@ -160,15 +171,8 @@ def test_pinocchio_reduces_robots_alike(name, root, locked):
     for joint, x in lock.items():
         posed[peer.joints[peer.getJointId(joint)].idx_q] = x
     peer = pin.buildReducedModel(peer, [peer.getJointId(joint) for joint in lock], posed)
-    part, data = full.reduced(lock), peer.createData()
-    change = convert.pinocchio(part, peer)
-    q, v, a = states(part)
-    there, tau, M = change.to(q, v=v, a=a), textbook.rnea(part, q, v, a), part.mass_matrix(q)
-    for k in range(BATCH):
-        expected = pin.rnea(peer, data, there.q[k], there.v[k], there.a[k])
-        close(change.to(q[k], tau=tau[k]).tau, expected, 1e-10)
-        upper = np.triu(pin.crba(peer, data, there.q[k]))
-        close(change.to(q[k], M=M[k]).M, upper + np.triu(upper, 1).T, 1e-10)
+    part = full.reduced(lock)
+    dynamics_are_pinocchios(pin, part, peer, *states(part))
 
 
 def test_the_root_that_is_left():
