@@ -56,6 +56,7 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph
 from featherlane.robot.actuators import JointActuator
+from featherlane.robot.collision_shapes import CollisionPair, CollisionShape
 from featherlane.robot.constraint_types import Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.loaders import bundled
@@ -85,6 +86,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FUNCTIONS",
     "Body",
+    "CollisionPair",
+    "CollisionShape",
     "CompileError",
     "Constraints",
     "Coupling",

@@ -58,7 +58,9 @@ class Model(
     merged or ignored; `ground`, the `Body` of what is fixed to the ground; `friction_velocity`,
     rad/s or m/s; `actuators`, a tuple of `JointActuator`; `named_configurations`, which
     `configurations` returns as arrays; `fixed_joints`, their names with the frames they carry;
-    `loop_closures`, which `loops` returns as constraints.
+    `loop_closures`, which `loops` returns as constraints; `collision_shapes`, `CollisionShape`s of
+    bodies and of the ground; `collision_pairs`, `CollisionPair`s of the file, which touch whatever
+    their groups are; `collision_exclusions`, pairs of links that do not touch.
 
     Raises ValueError or TypeError with the argument's name, its value and what was expected.
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from featherlane.errors import nearest, one_of, shown
 from featherlane.robot.actuators import JointActuator
+from featherlane.robot.collision_shapes import CollisionPair, CollisionShape, Exclusion
 from featherlane.robot.constants import total
 from featherlane.robot.constraint_types import LoopClosure
 from featherlane.robot.joint_type import JointType
@@ -106,6 +107,9 @@ class Robot:
     named_configurations: tuple[NamedConfiguration, ...] = ()
     fixed_joints: tuple[tuple[str, str], ...] = ()  # names, and the frame that each one carries
     loop_closures: tuple[LoopClosure, ...] = ()
+    collision_shapes: tuple[CollisionShape, ...] = ()  # of the ground, too
+    collision_pairs: tuple[CollisionPair, ...] = ()
+    collision_exclusions: tuple[Exclusion, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.joints)

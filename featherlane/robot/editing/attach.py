@@ -57,6 +57,16 @@ def attached(robot: M, tool: Robot, at: str, prefix: str = "") -> M:
         named_configurations=_configurations(robot, part),
         fixed_joints=(*robot.fixed_joints, *part.fixed_joints),
         loop_closures=(*robot.loop_closures, *part.loop_closures),
+        collision_shapes=(
+            *robot.collision_shapes,
+            *(
+                replace(s, body=body, placement=place)
+                for s in part.collision_shapes
+                for body, place in [mounted(s.body, s.placement)]
+            ),
+        ),
+        collision_pairs=(*robot.collision_pairs, *part.collision_pairs),
+        collision_exclusions=(*robot.collision_exclusions, *part.collision_exclusions),
     )
     return noted(robot, whole, f"{tool.name} attached at {at}", *tool.notes, *part.notes)
 
@@ -94,8 +104,12 @@ def _with_free_names(robot: Robot, tool: M, prefix: str) -> M:
         names(kind, of_tool, {*robot.body_names, *robot.frame_names})
         for kind, of_tool in (("body", tool.body_names), ("frame", tool.frame_names))
     )
-    actuator = names(
-        "actuator", [a.name for a in tool.actuators], [a.name for a in robot.actuators]
+    actuator, shape = (
+        names(what, [x.name for x in of_tool], [x.name for x in of_robot])
+        for what, of_tool, of_robot in (
+            ("actuator", tool.actuators, robot.actuators),
+            ("collision shape", tool.collision_shapes, robot.collision_shapes),
+        )
     )
     new = renamed(tool, {name: joint[name] for name in tool.joint_names}, body, frame)
     text = (
@@ -105,6 +119,11 @@ def _with_free_names(robot: Robot, tool: M, prefix: str) -> M:
         new,
         actuators=tuple(replace(a, name=actuator[a.name]) for a in new.actuators),
         fixed_joints=tuple((joint[name], carried) for name, carried in new.fixed_joints),
+        collision_shapes=tuple(replace(s, name=shape[s.name]) for s in new.collision_shapes),
+        collision_pairs=tuple(
+            pair._replace(first=shape[pair.first], second=shape[pair.second])
+            for pair in new.collision_pairs
+        ),
         notes=(text,) if changed else (),
     )
 

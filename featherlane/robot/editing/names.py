@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from featherlane.robot.actuators import on_joints
+from featherlane.robot.collision_shapes import with_links
 from featherlane.robot.loaders.words import near, quoted
 from featherlane.robot.loops import renamed_constraint
 from featherlane.robot.model import Robot
@@ -31,6 +32,8 @@ def renamed(
         ),
         bodies=tuple(replace(b, name=body[b.name]) for b in model.bodies),
         frames=tuple(f._replace(name=frame[f.name]) for f in model.frames),
+        collision_shapes=with_links(model.collision_shapes, frame),
+        collision_exclusions=tuple((frame[a], frame[b]) for a, b in model.collision_exclusions),
         actuators=on_joints(model.actuators, joint),
         fixed_joints=tuple((name, frame[carried]) for name, carried in model.fixed_joints),
         named_configurations=tuple(c.of_joints(joint) for c in model.named_configurations),

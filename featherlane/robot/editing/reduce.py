@@ -43,6 +43,7 @@ def reduced(model: M, lock: Mapping[str, Any]) -> M:
         joints=tuple(_joint(model.joints[i], attached) for i in moving),
         bodies=tuple(joined(model.bodies[i].name, parts[k]) for k, i in enumerate(moving)),
         frames=tuple(_frame(frame, attached) for frame in model.frames),
+        collision_shapes=tuple(shape.on(*attached[shape.body]) for shape in model.collision_shapes),
         root=_root(model, locked),
         ground=joined("", [(model.ground, IDENTITY), *parts[WORLD]]),
         actuators=on_joints(model.actuators, names),

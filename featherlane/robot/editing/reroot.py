@@ -49,6 +49,10 @@ def on_free_joint(model: M, new: int) -> M:
             f if f.body == WORLD else Frame(f.name, place[f.body], back[f.body] * f.placement)
             for f in model.frames
         ),
+        collision_shapes=tuple(
+            s if s.body == WORLD else s.on(place[s.body], back[s.body])
+            for s in model.collision_shapes
+        ),
         named_configurations=tuple(_reversed(c, model, path) for c in model.named_configurations),
         notes=(*model.notes, *_notes(model, path)),
     )

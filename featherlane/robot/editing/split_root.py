@@ -8,7 +8,7 @@ from typing import TypeVar
 from featherlane.robot.loaders.words import quoted
 from featherlane.robot.model import Robot
 from featherlane.robot.named_configurations import NamedConfiguration
-from featherlane.robot.parts import WORLD, Body, Joint
+from featherlane.robot.parts import IDENTITY, WORLD, Body, Joint
 
 M = TypeVar("M", bound=Robot)
 TRANSLATION, ROTATION = "_translation", "_rotation"  # behind the name of the free joint
@@ -44,6 +44,9 @@ def split_root(model: M) -> M:
         joints=(translation, rotation, *(replace(j, parent=j.parent + 1) for j in others)),
         bodies=(Body(first.name + TRANSLATION), *model.bodies),
         frames=tuple(frames),
+        collision_shapes=tuple(
+            s if s.body == WORLD else s.on(s.body + 1, IDENTITY) for s in model.collision_shapes
+        ),
         named_configurations=tuple(_split(c, first.name) for c in model.named_configurations),
     )
 

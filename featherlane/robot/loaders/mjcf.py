@@ -17,6 +17,7 @@ import numpy as np
 
 from featherlane.errors import ModelError
 from featherlane.robot.actuators import on_joints
+from featherlane.robot.collision_shapes import placed_on
 from featherlane.robot.constants import rotated_matrix
 from featherlane.robot.constraint_types import LoopClosure
 from featherlane.robot.loaders.assemble import assemble
@@ -35,6 +36,11 @@ from featherlane.robot.loaders.mjcf_notes import (
     has_friction,
     held_joints,
     notes,
+)
+from featherlane.robot.loaders.mjcf_shapes import (
+    collision_exclusions,
+    collision_pairs,
+    collision_shapes,
 )
 from featherlane.robot.loaders.roots import GROUND, Root, described, root_joints
 from featherlane.robot.loaders.specs import FrameSpec, JointSpec, LinkSpec
@@ -119,6 +125,7 @@ def read_mjcf(
         root=file_root if root is None else described(root),
         loop_closures=tuple(closures),
         **_of_moving_joints(robot, model),
+        **_collisions(robot, model),
     )
     return without_rigid_loops(read)
 
@@ -134,6 +141,21 @@ def _of_moving_joints(robot: CompiledMjcf, model: Robot) -> dict[str, Any]:
     return {
         "actuators": on_joints(joint_actuators(robot), single),
         "named_configurations": tuple(configurations),
+    }
+
+
+def _collisions(robot: CompiledMjcf, model: Robot) -> dict[str, Any]:
+    """Returns the collision shapes of the file on the bodies of the model. Raises ModelError for
+    figures that no contact can have.
+    """
+    try:
+        shapes = placed_on(model.frames, collision_shapes(robot))
+    except ValueError as error:
+        raise ModelError(f"{robot.source}: {error}") from None
+    return {
+        "collision_shapes": shapes,
+        "collision_pairs": tuple(collision_pairs(robot)),
+        "collision_exclusions": tuple(collision_exclusions(robot)),
     }
 
 

@@ -28,9 +28,16 @@ class Needed(NamedTuple):
     file: str
 
 
-def use_stand_ins(mujoco: Any, spec: Any, every: bool) -> list[Needed]:
+class StandIns(NamedTuple):
+    """The meshes that no stand-in can replace, and the names of those that have one."""
+
+    needed: list[Needed]
+    meshes: frozenset[str]
+
+
+def use_stand_ins(mujoco: Any, spec: Any, every: bool) -> StandIns:
     """Puts stand-ins in the place of all assets but the meshes that give moving bodies their
-    inertia, and returns these. every: bodies on the ground count as moving.
+    inertia. every: bodies on the ground count as moving.
     """
     needs = _Needs(mujoco, spec, every)
     needed = [
@@ -44,11 +51,14 @@ def use_stand_ins(mujoco: Any, spec: Any, every: bool) -> list[Needed]:
     for geom in spec.geoms:
         if geom.meshname and _mesh_of(spec, geom.meshname).file not in files:
             geom.mass = 0.0  # of a body on the ground, or nothing beside an <inertial>
+            if geom.type != mujoco.mjtGeom.mjGEOM_MESH:  # its size is that of the mesh
+                geom.contype = geom.conaffinity = 0
+    names = frozenset(mesh.name or Path(mesh.file).stem for mesh in left_out)
     for mesh in left_out:
         mesh.file, mesh.content_type = "", ""
         mesh.uservert, mesh.userface = list(VERTICES), list(FACES)
     _empty_pictures(mujoco, spec)
-    return needed
+    return StandIns(needed, names)
 
 
 def _mesh_of(spec: Any, name: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from lxml import etree
 
 from featherlane.errors import ModelError
-from featherlane.robot.loaders.mjcf_assets import Needed, missing_inertia, use_stand_ins
+from featherlane.robot.loaders.mjcf_assets import StandIns, missing_inertia, use_stand_ins
 from featherlane.robot.loaders.mjcf_traps import whole
 from featherlane.robot.loaders.words import all_named, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
@@ -43,6 +43,7 @@ class CompiledMjcf:
     lines: dict[int, str]  # ", line 12" of bodies
     warnings: tuple[str, ...]  # MuJoCo's
     unread: str = ""  # its complaint about assets that have stand-ins
+    stand_ins: frozenset[str] = frozenset()  # names of meshes that were not read
     keeps_loops: bool = False  # whether equalities become loops of the model
 
     def where(self, b: int) -> str:
@@ -82,7 +83,7 @@ def compiled(
     mujoco = _module(document.source)
     text, document = _decoded(text, document), whole(document, path)
     messages: list[str] = []
-    unread = ""
+    unread, stand_ins = "", frozenset[str]()
     try:
         with _collected_warnings(mujoco, messages):
             spec = _spec(mujoco, text, path)
@@ -92,7 +93,7 @@ def compiled(
             raise _complaint(error, document) from None
         messages.clear()
         with _collected_warnings(mujoco, messages):
-            spec, m = _with_stand_ins(mujoco, document, text, path, every)
+            spec, m, stand_ins = _with_stand_ins(mujoco, document, text, path, every)
         unread = _one_line(str(error))
     if any("NaN" in message for message in messages):  # where `whole` takes it for a name
         raise ModelError(f"{document.source}: it holds numbers that are NaN; wanted finite ones")
@@ -101,23 +102,26 @@ def compiled(
     # With includes, lines are those of other files than the message names.
     lines = _lines(spec) if document.node.find(".//include") is None else {}
     unnamed, warned = no_body + no_joint, tuple(dict.fromkeys(messages))
-    return CompiledMjcf(m, mujoco, document.source, bodies, joints, unnamed, lines, warned, unread)
+    texts = unnamed, lines, warned, unread
+    return CompiledMjcf(m, mujoco, document.source, bodies, joints, *texts, stand_ins)
 
 
 def _with_stand_ins(
     mujoco: Any, document: Element, text: str, path: str | None, every: bool
-) -> tuple[Any, Any]:
-    """Returns the specification and the model of a text without assets that no inertia needs."""
-    needed: list[Needed] = []
+) -> tuple[Any, Any, frozenset[str]]:
+    """Returns the specification and the model of a text without assets that no inertia needs, and
+    the names of its meshes that have stand-ins.
+    """
+    stand_ins = StandIns([], frozenset())
     folder = os.path.dirname(path or "")
     try:
         spec = _spec(mujoco, text, path)
         folder = os.path.join(folder, spec.meshdir or "")
-        needed = use_stand_ins(mujoco, spec, every)
-        return spec, spec.compile()
+        stand_ins = use_stand_ins(mujoco, spec, every)
+        return spec, spec.compile(), stand_ins.meshes
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
         complaint = _complaint(error, document)
-        if missing := missing_inertia(needed, _one_line(str(error)), folder):
+        if missing := missing_inertia(stand_ins.needed, _one_line(str(error)), folder):
             raise ModelError(f"{complaint}; {missing}") from None
         raise complaint from None
 

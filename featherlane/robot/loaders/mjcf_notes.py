@@ -19,15 +19,13 @@ from featherlane.robot.loaders.mjcf_actuators import (
     servos,
 )
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
+from featherlane.robot.loaders.mjcf_shapes import colliding, hulls_without_mesh, unread_shapes
 from featherlane.robot.loaders.words import WARNING, counted, listed
 from featherlane.robot.parts import Mimic
 
 CLOSING = ("CONNECT", "WELD")  # equalities, of mjtEq
 SOFT = "flex"
-IGNORED = {  # objects without a part in the equation of motion without contacts, and their counts
-    "geom": "ngeom",
-    "contact pair": "npair",
-    "contact exclusion": "nexclude",
+IGNORED = {  # objects without a part in motion, and their counts
     "sensor": "nsensor",
     "camera": "ncam",
     "light": "nlight",
@@ -208,7 +206,9 @@ def notes(robot: CompiledMjcf) -> Iterator[str]:
     for title, names_of in {**WARNINGS, **REMARKS}.items():
         if names := names_of(robot):
             yield f"{WARNING * (title in WARNINGS)}{title}: {', '.join(names)}"
-    ignored = [counted(n, what) for what, size in IGNORED.items() if (n := getattr(robot.m, size))]
+    sizes = {what: getattr(robot.m, size) for what, size in IGNORED.items()}
+    sizes = {"geom": robot.m.ngeom - len(colliding(robot)), **sizes}
+    ignored = [counted(n, what) for what, n in sizes.items() if n]
     if ignored:
         yield f"ignored: {', '.join(ignored)}"
 
@@ -331,6 +331,8 @@ REMARKS: dict[str, NamesOf] = {
         lambda r: [equality_in_words(r, i) for i in [*closing(r), *coupling(r)] if r.keeps_loops]
     ),
     "joints that equalities hold are fixed there (rad, m), with their followers": _held,
+    "geoms of types without a rule for contacts are not kept": unread_shapes,
+    "collision shapes whose mesh was not read": hulls_without_mesh,
     "assets without a part in dynamics are not read": lambda r: [r.unread] * bool(r.unread),
     "inactive equalities are ignored": lambda r: [
         equality_in_words(r, i) for i in _equalities(r, *_all_kinds(r), active=False)

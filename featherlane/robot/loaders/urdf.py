@@ -1,7 +1,7 @@
 """URDF, by its specification (wiki.ros.org/urdf/XML, version 1.1, and quat_xyzw of 1.2).
 
 Siblings are sorted by name, as urdfdom and so Pinocchio order them. Only kinematics, inertia,
-limits, dynamics and mimic are read; visuals, collisions and meshes are never opened.
+limits, dynamics, mimic and collision shapes are read; visuals and meshes are never opened.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from featherlane.robot.constants import norm, rotated_matrix
+from featherlane.robot.collision_shapes import placed_on
+from featherlane.robot.constants import rotated_matrix
 from featherlane.robot.constraint_types import LoopClosure
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.loops import check_links, loop_frames, refuse
 from featherlane.robot.loaders.specs import INF, FrameSpec, JointSpec, LinkSpec
 from featherlane.robot.loaders.urdf_loops import closes_loop, loop_specs
+from featherlane.robot.loaders.urdf_placements import normalised, origin_of
+from featherlane.robot.loaders.urdf_shapes import collision_shapes
 from featherlane.robot.loaders.words import WARNING, quoted
 from featherlane.robot.loaders.xml import Element, expansion_hint, unexpanded
 from featherlane.robot.loops import without_rigid_loops
 from featherlane.robot.model import Robot
-from featherlane.robot.parts import IDENTITY, Floats, Mimic, Placement, floats, rows3
-from featherlane.robot.rotations import rpy_rotation, xyzw_rotation
+from featherlane.robot.parts import IDENTITY, Floats, Mimic, floats, rows3
 from featherlane.robot.spatial import Matrix, Symmetric
 
 URDF_TYPES = {
@@ -38,7 +40,7 @@ URDF_TYPES = {
 }
 READ = {  # the child elements that are read; others are ignored and counted
     "robot": {"link", "joint"},
-    "link": {"inertial"},
+    "link": {"inertial", "collision"},
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic"},
 }
@@ -58,6 +60,8 @@ class Remarks:
     fixed_mimic: list[str] = field(default_factory=list)
     unexpanded: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    shapes: list[str] = field(default_factory=list)
+    friction: list[str] = field(default_factory=list)
 
     def notes(self) -> Iterator[str]:
         lists = (
@@ -69,6 +73,8 @@ class Remarks:
             ("lower limit equal to the upper one, taken as unlimited", self.equal),
             ("axes made unit vectors", self.not_unit),
             ("planar joints whose normal is not z (Pinocchio takes z)", self.normals),
+            ("collision shapes that are not read", self.shapes),
+            ("friction of links that is not read (mu1 and mu2 of <gazebo> differ)", self.friction),
             ("ignored", [f"{tag} ({count})" for tag, count in self.ignored.most_common()]),
         )
         return (f"{title}: {', '.join(names)}" for title, names in lists if names)
@@ -95,9 +101,13 @@ def read_urdf(robot: Element, fallback_name: str, loops: str, options: Mapping[s
     names = [link.name for link in links] + [joint.name for joint in joints]
     remarks.unexpanded += filter(unexpanded, names)
     frames, closures = _loops(robot, links, joints, loops, remarks)
+    shapes = [*collision_shapes(robot, remarks.shapes, remarks.friction)]
     name, notes = robot.node.get("name") or fallback_name, remarks.notes()
     tree = assemble(name, links, joints, frames, source=robot.source, notes=notes, **options)
-    return without_rigid_loops(replace(tree, loop_closures=tuple(closures)))
+    placed = placed_on(tree.frames, shapes)
+    return without_rigid_loops(
+        replace(tree, loop_closures=tuple(closures), collision_shapes=placed)
+    )
 
 
 def _loops(
@@ -133,7 +143,7 @@ def _link(element: Element, remarks: Remarks) -> LinkSpec:
     value = mass.number("value")
     if value < 0:
         raise mass.error(f"value={mass.text('value')} kg; wanted 0 or more")
-    frame = _origin(inertial)
+    frame = origin_of(inertial)
     R, I = frame.R, _moments(inertial.required("inertia"))
     if R != IDENTITY.R:
         I = rotated_matrix(R, I)
@@ -143,38 +153,6 @@ def _link(element: Element, remarks: Remarks) -> LinkSpec:
 def _moments(element: Element) -> Matrix:
     names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
     return Symmetric(*[element.number(name) for name in names]).rows
-
-
-# Placements
-
-
-def _origin(element: Element) -> Placement:
-    origin = element.child("origin")
-    if origin is None:
-        return IDENTITY
-    xyz = origin.numbers("xyz", "0 0 0")
-    if origin.node.get("quat_xyzw") is None:
-        return Placement.of(rpy_rotation(*origin.numbers("rpy", "0 0 0")), xyz)
-    if origin.node.get("rpy") is not None:
-        raise origin.error("it has both rpy and quat_xyzw; wanted one of them")
-    return Placement.of(_quaternion(origin), xyz)
-
-
-def _quaternion(origin: Element) -> np.ndarray:
-    quaternion = _normalised(origin.numbers("quat_xyzw", count=4))
-    if quaternion is None:
-        raise origin.error("quat_xyzw is zero; wanted a unit quaternion")
-    return xyzw_rotation(quaternion)
-
-
-def _normalised(numbers: Sequence[float]) -> np.ndarray | None:
-    """Returns the unit vector along numbers however large or small; None for zero."""
-    x, largest = np.array(numbers), max(map(abs, numbers))
-    if largest == 0:
-        return None
-    x = x / largest
-    length = norm(x.tolist())
-    return x / length if abs(largest * length - 1) > 1e-15 else np.array(numbers)
 
 
 # Joints
@@ -196,7 +174,7 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
         kind,
         parent=element.required("parent").text("link"),
         child=element.required("child").text("link"),
-        placement=_origin(element),
+        placement=origin_of(element),
         axis=_axis(element, name, kind, remarks) if moving and moving.axis else (0.0, 0.0, 1.0),
         mimic=_mimic(element, name, kind, remarks),
         lower=lower,
@@ -212,7 +190,7 @@ def _joint(element: Element, remarks: Remarks) -> JointSpec:
 def _axis(joint: Element, name: str, kind: str, remarks: Remarks) -> Floats:
     element = joint.child("axis")
     numbers = (1.0, 0.0, 0.0) if element is None else element.numbers("xyz", "1 0 0")
-    axis = _normalised(numbers)
+    axis = normalised(numbers)
     if axis is None:
         raise (element or joint).error("xyz is zero; wanted a direction")
     if np.abs(axis - numbers).max() > UNIT:

@@ -1,0 +1,246 @@
+"""Collision shapes: what loaders keep of URDF and MJCF, and that edits carry them."""
+
+import pickle
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import featherlane as fl
+from featherlane.robot.hulls import EXACT, POINTS, extreme_points
+from featherlane.robot.parts import WORLD, Frame
+
+ORIGIN = '<origin xyz="0.1 -0.2 0.3" rpy="0.4 0.5 0.6"/>'
+SHAPES = {
+    "sphere": ('<sphere radius="0.1"/>', (0.1,)),
+    "box": ('<box size="0.2 0.4 0.6"/>', (0.1, 0.2, 0.3)),
+    "cylinder": ('<cylinder radius="0.1" length="0.4"/>', (0.1, 0.2)),
+    "capsule": ('<capsule radius="0.1" length="0.4"/>', (0.1, 0.2)),
+    "hull": ('<mesh filename="package://lost/part.stl" scale="1 2 3"/>', ()),
+}
+INERTIAL = (
+    '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    "</inertial>"
+)
+
+
+def collision(shape, name=""):
+    return f"<collision {name}>{ORIGIN}<geometry>{shape}</geometry></collision>"
+
+
+def urdf(inside, rest=""):
+    """A base, a link on a revolute joint, and `tip` fixed to it, which has the collisions."""
+    return (
+        f'<robot name="r"><link name="base">{collision(SHAPES["box"][0])}</link>'
+        f'<link name="arm">{INERTIAL}</link><link name="tip">{inside}</link>'
+        '<joint name="j" type="continuous"><parent link="base"/><child link="arm"/>'
+        f'<axis xyz="0 1 0"/>{ORIGIN}</joint><joint name="f" type="fixed"><parent link="arm"/>'
+        f'<child link="tip"/>{ORIGIN}</joint>{rest}</robot>'
+    )
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_urdf(kind):
+    text, size = SHAPES[kind]
+    model = fl.load(urdf(collision(text)))
+    base, shape = model.collision_shapes
+    assert (base.body, base.kind, base.link) == (WORLD, "box", "base")
+    assert (shape.name, shape.kind, shape.size) == ("tip", kind, size)
+    assert (shape.body, shape.link) == (0, "tip")
+    place = base.placement
+    wanted = place * place
+    assert np.allclose(shape.placement.R, wanted.R)
+    assert np.allclose(shape.placement.p, wanted.p)
+    if kind == "hull":
+        assert shape.mesh == ("package://lost/part.stl", (1.0, 2.0, 3.0))
+    assert not any("collision" in note for note in model.notes)
+
+
+def test_urdf_names_and_friction():
+    two = collision(SHAPES["sphere"][0]) + collision(SHAPES["box"][0], 'name="heel"')
+    gazebo = '<gazebo reference="{}"><mu1 value="0.7"/><mu2>{}</mu2></gazebo>'
+    model = fl.load(urdf(two, gazebo.format("tip", 0.7) + gazebo.format("base", 0.6)))
+    assert [shape.name for shape in model.collision_shapes] == ["base", "tip/0", "heel"]
+    assert [shape.friction[0] for shape in model.collision_shapes] == [1.0, 0.7, 0.7]
+    assert any("mu1 and mu2" in note and note.endswith(": base") for note in model.notes)
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ('<sphere radius="-1"/>', r"sphere 'tip': size is \(-1.0,\); wanted \(radius\), m"),
+        ('<sphere radius="a"/>', "radius holds 'a'; wanted a finite number"),
+        ("<cone/>", "wanted a box, sphere, cylinder, capsule or mesh"),
+        ("", "there is no shape in it"),
+    ],
+)
+def test_shapes_that_cannot_be_read_are_noted(shape, said):
+    model = fl.load(urdf(collision(shape)))
+    assert len(model.collision_shapes) == 1
+    (note,) = [note for note in model.notes if note.startswith("collision shapes that are not")]
+    assert re.search(said, note)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": "spere"}, r"spere 'foot': kind is 'spere'.*did you mean 'sphere'"),
+        ({"size": (1.0, 2.0)}, r"sphere 'foot': size is \(1.0, 2.0\); wanted \(radius\)"),
+        ({"friction": (-0.1, 0.0, 0.0)}, r"sphere 'foot': friction is .*or condim=1 is no"),
+    ],
+)
+def test_refused(fields, said):
+    sphere = fl.CollisionShape("foot", "sphere", (0.1,))
+    with pytest.raises(ValueError, match=said):
+        replace(sphere, **fields)
+
+
+# MJCF, against the compiled model
+
+CUBE = "0 0 0 1 0 0 0 1 0 0 0 1 1 1 0 1 0 1 0 1 1 1 1 1 .5 .5 .5"
+PLACED = 'pos=".1 -.2 .3" euler="20 -30 40"'
+MJCF = f"""
+<mujoco><asset><mesh name="cube" vertex="{CUBE}"/></asset>
+<default><geom friction=".8" margin=".01" gap=".002" solref=".03 .9" solmix="2"/></default>
+<worldbody><geom name="floor" type="plane" size="1 1 1"/>
+<body name="a" {PLACED}><freejoint name="root"/>
+  <geom name="ball" size=".1" {PLACED} condim="4" priority="1"/>
+  <geom name="look" size=".1" contype="0" conaffinity="0"/>
+  <body name="b" {PLACED}><joint name="x" pos=".1 .2 .3"/><joint name="y" axis="0 1 0"/>
+    <geom name="rod" type="capsule" size=".1 .3" {PLACED} contype="2" conaffinity="4"/>
+    <geom type="cylinder" size=".1 .3" {PLACED}/>
+    <body name="c" {PLACED}><geom name="crate" type="box" size=".1 .2 .3" {PLACED}/>
+      <geom name="egg" type="ellipsoid" size=".1 .2 .3" {PLACED}/>
+      <geom name="die" type="mesh" mesh="cube" {PLACED}/></body>
+  </body></body></worldbody>
+<contact><pair geom1="ball" geom2="crate" friction=".5 .4 .3 .2 .1"/>
+  <exclude body1="a" body2="c"/></contact></mujoco>
+"""
+
+
+def placements(model, q):
+    """The placement in the world of each shape at q, by name."""
+    places = {}
+    for s in model.collision_shapes:
+        frames = (*model.frames, Frame("shape", s.body, s.placement))
+        places[s.name] = replace(model, frames=frames).frame_placement(q, "shape")
+    return places
+
+
+def same_places(a, b):
+    assert a.keys() == b.keys()
+    for name, place in a.items():
+        assert np.allclose(place, b[name], atol=1e-12), name
+
+
+def test_mjcf():
+    mujoco = pytest.importorskip("mujoco")
+    model = fl.load(MJCF)
+    m = mujoco.MjModel.from_xml_string(MJCF)
+    d = mujoco.MjData(m)
+    q = model.random_configuration(seed=1)
+    d.qpos[:] = np.concatenate([q[:3], q[6:7], q[3:6], q[7:]])
+    mujoco.mj_kinematics(m, d)
+    names = {g: m.geom(g).name or "geom4" for g in range(m.ngeom) if m.geom(g).name != "look"}
+    found = placements(model, q)
+    for shape, g in zip(model.collision_shapes, names, strict=True):
+        geom = m.geom(g)
+        assert shape.name == names[g]
+        assert np.allclose(found[shape.name][:3, 3], d.geom_xpos[g])
+        assert np.allclose(found[shape.name][:3, :3].ravel(), d.geom_xmat[g])
+        assert np.allclose(shape.size, geom.size[: len(shape.size)])
+        numbers = ("friction", "margin", "gap", "contype", "conaffinity", "condim", "priority")
+        for field in (*numbers, "solref", "solimp", "solmix"):
+            assert np.array_equal(np.ravel(getattr(shape, field)), getattr(geom, field)), field
+    (die,) = [shape for shape in model.collision_shapes if shape.kind == "hull"]
+    corners = np.array(die.points) @ np.array(die.placement.R).T + die.placement.p
+    assert len(corners) == 8
+    assert np.ptp(corners @ np.array(die.placement.R), axis=0).max() < np.sqrt(3) + 1e-6
+    (pair,) = model.collision_pairs
+    assert (pair.first, pair.second) == ("ball", "crate")
+    assert np.array_equal(pair.friction, m.pair_friction[0])
+    assert model.collision_exclusions == (("a", "c"),)
+    assert "ignored: 1 geom" in model.notes
+    with pytest.raises(fl.ModelError, match="sphere 'ball': friction is"):
+        fl.load(MJCF.replace('condim="4"', 'condim="4" friction="-1"'))
+
+
+def test_meshes_that_are_missing(tmp_path, monkeypatch):
+    pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+    text = MJCF.replace(f'vertex="{CUBE}"', 'file="lost.obj"')
+    text = text.replace('<geom name="crate"', f'{inertial}<geom name="crate"')
+    model = fl.load(text)
+    (die,) = [shape for shape in model.collision_shapes if shape.kind == "hull"]
+    assert (die.points, die.mesh.name) == ((), "cube")
+    assert any(note == "collision shapes whose mesh was not read: die" for note in model.notes)
+
+
+# Edits
+
+
+def test_edits_carry_shapes():
+    pytest.importorskip("mujoco")
+    model = fl.load(MJCF)
+    q = model.random_configuration(seed=2)
+    before = placements(model, q)
+    root = {"root": q[:7]}
+    same_places(placements(model.reduced({"x": q[7]}), np.delete(q, 7)), before)
+    same_places(placements(model.reduced(root), q[7:]), before)
+    moved = fl.editing.rerooting(model, "b")
+    same_places(placements(moved.model, moved.to(q).q), before)
+    renamed = model.renamed(frames=lambda name: f"new_{name}")
+    assert {s.link for s in renamed.collision_shapes} == {"new_world", "new_a", "new_b", "new_c"}
+    assert renamed.collision_exclusions == (("new_a", "new_c"),)
+    assert pickle.loads(pickle.dumps(model)) == model
+
+
+def test_attached_shapes():
+    pytest.importorskip("mujoco")
+    arm, tool = fl.load(urdf(collision(SHAPES["sphere"][0]))), fl.load(MJCF)
+    whole = fl.attach(arm, tool, "tip", prefix="tool_")
+    assert {s.name for s in whole.collision_shapes} >= {"tip", "tool_ball", "tool_floor"}
+    assert (whole.collision_pairs[0].first, whole.collision_exclusions) == (
+        "tool_ball",
+        (("tool_a", "tool_c"),),
+    )
+    q = whole.random_configuration(seed=3)
+    at_tip = whole.frame_placement(q, "tip")
+    of_tool = placements(tool.reduced({"root": None}), q[1:])
+    found = placements(whole, q)
+    for name, place in of_tool.items():
+        assert np.allclose(found[f"tool_{name}"], at_tip @ place, atol=1e-12)
+    again = fl.attach(whole, fl.load(urdf(collision(SHAPES["sphere"][0]))), "tip")
+    assert "r_tip" in [shape.name for shape in again.collision_shapes]
+
+
+def test_shapes_change_no_machine_code():
+    bare, with_shape = (fl.load(urdf(x)) for x in ("", collision(SHAPES["sphere"][0])))
+    assert bare.fingerprint == with_shape.fingerprint
+    assert bare != with_shape
+
+
+# Hulls
+
+
+def test_extreme_points(rng):
+    cube = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
+    inside = rng.uniform(-0.99, 0.99, (1000, 3))
+    points, short = extreme_points(np.concatenate([inside, cube]))
+    assert {*points} == {tuple(map(float, corner)) for corner in cube}
+    assert short <= 2 * EXACT
+    ball = rng.normal(size=(5000, 3))
+    ball /= np.linalg.norm(ball, axis=1)[:, None]
+    points, short = extreme_points(ball)
+    assert len(points) == POINTS
+    directions = rng.normal(size=(2000, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    worst = ((ball @ directions.T).max(0) - (np.array(points) @ directions.T).max(0)).max()
+    assert 0.5 * worst < short < 0.3
