@@ -35,6 +35,7 @@ from featherlane.functions.control_pool import (
     ControlKernels,
     Pool,
     Work,
+    gap_sizes,
 )
 from featherlane.functions.optimal_control import (
     PARAMETER,
@@ -68,6 +69,7 @@ class History(NamedTuple):
     expected: np.ndarray  # the decrease that the whole step promised; NaN if there was no step
     length: np.ndarray  # the part of the step that was taken; 0 for none
     damping: np.ndarray  # in mean entries of the diagonal of the Hessian by the controls
+    gap: np.ndarray  # the sum of the magnitudes of all gaps; 0 for a rollout
 
 
 class Solution(NamedTuple):
@@ -144,6 +146,19 @@ def _limits(tau_limits: Any, ranges: np.ndarray) -> dict[str, Any]:
     return {"tau_limits[0]": low, "tau_limits[1]": high}
 
 
+def _guess(states: Any) -> dict[str, Any]:
+    """The first guess of all states as arrays by name; none if there is none."""
+    if states is None:
+        return {}
+    try:
+        q, v = states
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"states is {shown(states)}: wanted (q, v), (..., T + 1, nq) and (..., T + 1, nv)"
+        ) from None
+    return {"states[0]": q, "states[1]": v}
+
+
 def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
     dt = arrays["dt"]
     if not np.all((dt > 0.0) & np.isfinite(dt)):
@@ -198,6 +213,7 @@ class _Inputs(NamedTuple):
     q0: np.ndarray  # (B, nq)
     v0: np.ndarray  # (B, nv)
     tau: np.ndarray  # (T, B, nu)
+    states: tuple[np.ndarray, ...]  # the guess of all q and v, each (B, T + 1, ...), if any
     fixed: Columns  # by the kernels' names
     shapes: dict[str, tuple[int, ...]]  # of the user's parameters
 
@@ -206,15 +222,17 @@ def _inputs(
     model: Model,
     actuation: Actuation | None,
     state: Mapping[str, Any],
+    states: Any,
     tau_limits: Any,
     parameters: Mapping[str, Any],
     references: Mapping[str, Any],
 ) -> _Inputs:
-    """Checks the arrays of a call: q0, v0, tau and dt in `state`, limits, and the parameters of a
-    problem and of each knot.
+    """Checks the arrays of a call: q0, v0, tau and dt in `state`, the first guess of all states,
+    limits, and the parameters of a problem and of each knot.
     """
     nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
     _check_names(parameters, references)
+    guess = _guess(states)
     ranges = _ranges(actuation, nu)
     limits = _limits(tau_limits, ranges)
     label = {x: f"parameter {x!r}" for x in parameters} | {
@@ -223,14 +241,15 @@ def _inputs(
     named = {
         label[x]: a for x, a in {**parameters, **references}.items()
     }  # which may be called "dt", too
-    dtype, arrays = alike({**state, **limits, **named})
+    dtype, arrays = alike({**state, **guess, **limits, **named})
     if dtype == TRACED:
         raise TypeError(
             "ilqr got traced values: it iterates by value, call it outside of the trace"
         )
     _check_numbers(arrays)
     cores = {"q0": (model.nq,), "v0": (model.nv,), "tau": (steps, nu), "dt": ()}
-    cores |= dict.fromkeys(limits, (nu,))
+    sizes = {"states[0]": model.nq, "states[1]": model.nv}
+    cores |= {x: (steps + 1, sizes[x]) for x in guess} | dict.fromkeys(limits, (nu,))
     explain = partial(shape_hint, model, actuation)
     lead = lead_of([arrays[x] for x in cores], cores, explain)
     whole = {x: np.broadcast_to(arrays[x], lead + core) for x, core in cores.items()}
@@ -243,9 +262,12 @@ def _inputs(
     if limits:
         ranges = ranges.astype(dtype)
         fixed["limits"] = np.stack([np.clip(flat[x], *ranges) for x in limits], 1)[None]
+    if guess:
+        fixed["gap"] = np.zeros((steps, math.prod(lead), 2 * model.nv), dtype)
     shapes = {x: column.shape[2:] for x, column in columns.items()}
     tau = np.ascontiguousarray(np.moveaxis(flat["tau"], 1, 0))
-    return _Inputs(lead, flat["q0"], flat["v0"], tau, fixed, shapes)
+    states = tuple(flat[x] for x in guess)
+    return _Inputs(lead, flat["q0"], flat["v0"], tau, states, fixed, shapes)
 
 
 def _of_knots(name: str, array: Any, shape: tuple[int, ...], inputs: _Inputs) -> np.ndarray:
@@ -275,6 +297,8 @@ class _Results:
         self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(inputs.tau, 1, 0).copy()}
         if (held := problem.constraints) is not None:
             self.trajectories["force"] = empty(T, held.constraints.rows)
+        if inputs.states:
+            q[...], v[...] = inputs.states
         q[:, 0], v[:, 0] = inputs.q0, inputs.v0
         self.gains, self.cost = empty(T, nu, problem.states) if gains else None, empty()
         self.status, self.iterations = np.zeros((2, B), int)
@@ -316,6 +340,22 @@ class _Results:
         )
 
 
+def _first_costs(problem: ControlProblem, work: Work, columns: Columns, which: slice) -> np.ndarray:
+    """Fills the first trajectories of these problems, or the gaps of those that are a guess, and
+    returns their costs.
+    """
+    if not problem.gaps:
+        return work.roll_out(columns, which, problem.states)
+    model = problem.model
+    assert isinstance(model, Model)
+    states = columns["q"][1:], columns["v"][1:]
+    q, v = (np.empty_like(x) for x in states)
+    cost = work.roll_out(columns, which, problem.states, {"q": q, "v": v})
+    away = model.difference(states[0], q, threads=work.threads), v - states[1]
+    gaps = work.fixed["gap"][:, which] = np.concatenate(away, -1)
+    return np.where(np.isfinite(gaps).all((0, 2)), cost, np.nan)
+
+
 def _solve(
     problem: ControlProblem,
     work: Work,
@@ -327,8 +367,9 @@ def _solve(
     for k in range(0, count, slots):
         which = slice(k, k + slots)
         part = {name: x[:, which] for name, x in results.columns.items()}
-        results.cost[which] = work.roll_out(part, which, problem.states)
+        results.cost[which] = _first_costs(problem, work, part, which)
     results.history[:, 0, 0] = results.cost
+    results.history[:, 0, -1] = gap_sizes(work.fixed["gap"]) if problem.gaps else 0.0
     finite = np.isfinite(results.cost)
     results.status[~finite] = NO_START
     ended = int(np.sum(~finite))
@@ -357,6 +398,7 @@ def ilqr(
     *,
     parameters: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, ArrayLike] | None = None,
+    states: tuple[ArrayLike, ArrayLike] | None = None,
     tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
     integrator: Integrator = DEFAULT_INTEGRATOR,
     actuation: Actuated = None,
@@ -385,6 +427,10 @@ def ilqr(
       parameters and references whose names are among its arguments.
     - parameters: arrays (..., *shape) by name, one for each problem.
     - references: arrays (..., T + 1, *shape) by name, one for each problem and knot.
+    - states: (q, v), a first guess of the trajectory (..., T + 1, nq) and (..., T + 1, nv), such as
+      the initial state at all knots, from which tau need not lead from knot to knot: steps close
+      the gaps between them. By default the rollout of tau, which diverges if an arm falls for long.
+      q0 and v0 take the place of the first rows.
     - tau_limits: the smallest and the largest control, each (..., nu); by default the limits of the
       actuators, which `Model.step` enforces in any case.
     - integrator, actuation, constraints: as in `Model.step`. active (..., T, n): which constraints
@@ -425,7 +471,8 @@ def ilqr(
     model.function("step", integrator=integrator, actuation=actuation, **of_step)
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     parameter_arrays, reference_arrays = ({} if x is None else x for x in (parameters, references))
-    inputs = _inputs(model, actuation, state, tau_limits, parameter_arrays, reference_arrays)
+    named = parameter_arrays, reference_arrays
+    inputs = _inputs(model, actuation, state, states, tau_limits, *named)
     computed = {} if held is None else {"force": (held.constraints.rows,)}
     for (name, shape), array in zip(held.shapes.items() if held else (), arrays_held, strict=True):
         inputs.fixed[name] = _of_knots(name, array, shape, inputs)
@@ -433,7 +480,8 @@ def ilqr(
     wanted = Wanted(sizes, inputs.shapes, computed, hessian == "exact", bool(inputs.lead))
     costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
     options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
-    problem = ControlProblem(model, *options, costs_key(*costs), costs[0], costs[1], held)
+    key, gaps = costs_key(*costs), states is not None
+    problem = ControlProblem(model, *options, key, costs[0], costs[1], held, gaps)
     least = _tolerance(tolerance, inputs.tau.dtype)
     work = Work(_compiled(problem), inputs.fixed, int(iterations), least, count)
     slots = max(1, min(len(inputs.q0), SLOTS * (count or physical_cores())))

@@ -6,7 +6,8 @@ next one that waits, so that the lanes of vectors stay full.
 
 Li and Todorov (ICINCO 2004); Tassa, Mansard and Todorov, Control-limited differential dynamic
 programming (ICRA 2014); step lengths and their acceptance as in Mastalli et al., Crocoddyl (ICRA
-2020).
+2020), with the merit of Nocedal and Wright, Numerical Optimization (2006), equation 18.27, for
+trajectories with gaps: the cost plus a penalty times the size of the gaps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ENOUGH = 0.1  # the part of the expected decrease with which a step is taken
 SHORT = 0.01  # a step after which damping grows
 LEAST, MOST, FACTOR = 1e-6, 1e8, 10.0  # damping, in mean entries of the diagonal of Quu
 LANES = 16  # the slots in use are a multiple of
+PENALTY_SHARE = 0.5  # of a decrease of the penalty that the merit decreases by, at least
 FLOOR = 1e-6  # of the first cost: what an expected decrease is compared with at least
 ROUNDING = 16  # units in the last place of the cost in which two costs are equal
 CONVERGED, RUNNING, USED_UP, STUCK, INDEFINITE, NO_START, NO_SLOPE = range(7)
@@ -35,7 +37,7 @@ WORDS = (
     "iterations used up",
     "stuck: no step lowers the cost",
     "indefinite: no damping makes the Hessian by the controls positive",
-    "not finite: the first trajectory or its cost",
+    "not finite: the first trajectory or its cost; states= may start from another one",
     "not finite: derivatives of the cost or the step",
 )
 
@@ -74,16 +76,22 @@ def _backwards(
 
 
 def _forwards(
-    kernels: ControlKernels, before: Columns, others: Columns, after: Columns, totals: np.ndarray
+    kernels: ControlKernels,
+    before: Columns,
+    others: Columns,
+    after: Columns,
+    totals: np.ndarray,
+    ends: Columns | None = None,
 ) -> Iterator[Call]:
     """Trials of a law about trajectories `before`: fills `after` behind its first states, and the
-    costs in totals[-1].
+    costs in totals[-1]. ends: filled instead of the states of `after`, which are inputs then.
     """
     T = len(after["tau"])
     about = {f"{name}_before": x for name, x in before.items()}
     columns = {**about, **others, **after, "total": totals}
-    ends = after["tau"], after["q"][1:], after["v"][1:], totals[1:-1]
-    out = zip(*ends, *[after[x] for x in ("force",) if x in after], strict=True)
+    q, v = (ends or {x: after[x][1:] for x in ("q", "v")}).values()
+    forces = [after[x] for x in ("force",) if x in after]
+    out = zip(after["tau"], q, v, totals[1:-1], *forces, strict=True)
     yield from zip(repeat(kernels.forward), _over_knots(kernels.forward, columns, slice(T)), out)
     yield kernels.last, next(_over_knots(kernels.last, columns, slice(T, None))), totals[-1]
 
@@ -96,7 +104,7 @@ class Work(NamedTuple):
     """The kernels, arrays and options that all problems share."""
 
     kernels: ControlKernels
-    fixed: Columns  # dt, limits and parameters of all problems
+    fixed: Columns  # dt, limits, parameters and first gaps of all problems
     iterations: int
     tolerance: float
     threads: int | None
@@ -105,37 +113,48 @@ class Work(NamedTuple):
         for kernel, inputs, out in calls:
             kernel(*inputs, out=out, threads=self.threads)
 
-    def roll_out(self, columns: Columns, which: slice, states: int) -> np.ndarray:
+    def roll_out(
+        self, columns: Columns, which: slice, states: int, ends: Columns | None = None
+    ) -> np.ndarray:
         """Fills the columns of these problems, whose first state and tau are inputs, and
-        returns their costs. tau is put between its limits.
+        returns their costs. tau is put between its limits. ends: filled with the states in which
+        steps end, if all states are inputs.
         """
         tau = columns["tau"].copy()
         _, m, nu = tau.shape
         law = {"k": np.zeros((1, m, nu), tau.dtype), "K": np.zeros((1, m, nu, states), tau.dtype)}
         others = {**_part(self.fixed, which), **law, "length": np.zeros((1, m), tau.dtype)}
         totals = np.zeros((len(tau) + 2, m), tau.dtype)
-        self.run(_forwards(self.kernels, {**columns, "tau": tau}, others, columns, totals))
+        about = {**columns, "tau": tau}
+        self.run(_forwards(self.kernels, about, others, columns, totals, ends))
         return totals[-1]
 
 
 class _Promise(NamedTuple):
-    """The change of the cost that is expected of a step along k, for each problem, and the cost
-    before it.
+    """The change of the merit that is expected of a step along k, for each problem, and the cost
+    before it. Without gaps the merit is the cost.
     """
 
-    slope: np.ndarray
+    slope: np.ndarray  # of the cost
     curvature: np.ndarray
     cost: np.ndarray
     rounding: np.ndarray  # of the cost
+    charge: np.ndarray  # the penalty for the gaps
 
     def decrease(self, which: Any, length: Any) -> np.ndarray:
-        """Returns the decrease of the cost by a step of a length."""
-        return -length * (self.slope[which] + 0.5 * length * self.curvature[which])
+        """Returns the decrease of the merit by a step of a length."""
+        slope = self.slope[which] - self.charge[which]
+        return -length * (slope + 0.5 * length * self.curvature[which])
 
     def kept(self, which: Any, length: Any, new: np.ndarray) -> np.ndarray:
-        """Returns whether a step has lowered the cost enough."""
-        change = self.cost[which] - new + self.rounding[which]
+        """Returns whether a step has lowered the merit enough. new: costs."""
+        change = self.cost[which] - new + self.rounding[which] + length * self.charge[which]
         return np.isfinite(new) & (change >= ENOUGH * self.decrease(which, length))
+
+
+def gap_sizes(gaps: np.ndarray) -> np.ndarray:
+    """Returns the sums of the magnitudes of gaps (T, n, 2 nv), for each of n problems."""
+    return np.abs(gaps.astype(float)).sum((0, 2))
 
 
 class Pool:
@@ -166,6 +185,7 @@ class Pool:
         # Of each slot: its problem, its iterations, and what the next step depends on
         self.problem, self.done = np.zeros((2, slots), int)
         self.cost, self.first, self.damping, self.unit = np.zeros((4, slots))
+        self.gap, self.penalty = np.zeros((2, slots))  # the gaps' size, and what it costs
         self.tried = np.zeros(slots, bool)  # no damping, which gave no step from where it is
 
     # Problems come and go
@@ -176,11 +196,13 @@ class Pool:
         slots, self.free = np.split(np.sort(self.free), [len(which)])
         self._close_up()
         self.problem[slots], self.done[slots], self.tried[slots] = which, 0, False
-        self.damping[slots] = self.unit[slots] = 0.0
+        self.damping[slots] = self.unit[slots] = self.penalty[slots] = 0.0
         self.cost[slots] = self.first[slots] = self.cost_of[which]
         for mine, all_of_them in ((self.fixed, self.work.fixed), (self.now, self.first_of)):
             for name, x in all_of_them.items():
                 mine[name][:, slots] = x[:, which]
+        if "gap" in self.fixed:
+            self.gap[slots] = gap_sizes(self.fixed["gap"][:, slots])
         return self.active > 0
 
     def leave(self, slots: np.ndarray) -> None:
@@ -199,7 +221,7 @@ class Pool:
             for x in columns.values():
                 x[:, holes] = x[:, moved]
         numbers = self.problem, self.done, self.cost, self.first, self.damping, self.unit
-        for x in (*numbers, self.tried):
+        for x in (*numbers, self.tried, self.gap, self.penalty):
             x[holes] = x[moved]
 
     # One iteration
@@ -258,6 +280,24 @@ class Pool:
             x[:, stays] = self.now[name][:, stays]
         self.now, self.new, self.sweeps = self.new, self.now, self.sweeps[::-1]
 
+    def _charge(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Raises penalties, where they have to be, until a step that closes gaps lowers the merit.
+        Returns what the gaps cost: Nocedal and Wright, Numerical Optimization, equation 18.36.
+        """
+        n = self.active
+        gap, rise = self.gap[:n], slope + 0.5 * np.maximum(curvature, 0.0)
+        least = rise / ((1.0 - PENALTY_SHARE) * np.where(gap > 0.0, gap, np.inf))
+        self.penalty[:n] = np.fmax(self.penalty[:n], np.where(np.isfinite(least), least, 0.0))
+        return self.penalty[:n] * gap
+
+    def _close_gaps(self, length: np.ndarray) -> None:
+        """Leaves the part 1 - length of gaps."""
+        n = self.active
+        self.gap[:n] *= 1.0 - length
+        if "gap" in self.fixed:
+            gaps = self.fixed["gap"][:, :n]
+            gaps *= (1.0 - length).astype(gaps.dtype)[:, None]
+
     def _damp(self, length: np.ndarray, quiet: np.ndarray, mean: np.ndarray) -> None:
         """Damps the next step more where this one was hardly taken, less where it was long, and not
         at all where this one promised nothing: that may be the damping's fault.
@@ -282,22 +322,26 @@ class Pool:
         slope, curvature, size, knots, definite = gathered.T
         nu, cost, new = self.law["k"].shape[-1], self.cost[:n], self.totals[-1, :n].astype(float)
         rounding = ROUNDING * np.finfo(self.totals.dtype).eps
-        promise = _Promise(slope, curvature, cost.copy(), rounding * np.abs(cost))
+        charge = self._charge(slope, curvature)
+        promise = _Promise(slope, curvature, cost.copy(), rounding * np.abs(cost), charge)
         expected = promise.decrease(slice(None), 1.0)
         broken = (definite < 0.0) | ((definite > 0.0) & ~np.isfinite(expected))
         solved = (definite > 0.0) & ~broken & (expected >= 0.0)
         enough = max(self.work.tolerance, rounding) * np.maximum(
             np.abs(cost), FLOOR * np.abs(self.first[:n])
         )
-        quiet = solved & (expected * (1.0 + self.damping[:n]) <= enough)
+        small = expected * (1.0 + self.damping[:n]) <= enough
+        quiet = solved & small & (self.gap[:n] == 0.0)
         settled = quiet & ((self.damping[:n] == 0.0) | self.tried[:n])
         length = np.where(solved & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
         refused = np.flatnonzero(solved & ~quiet & (length == 0.0))
         self._search(promise, refused, length, new)
         self._step_on(length)
+        self._close_gaps(length)
         self.cost[:n] = np.where(length > 0.0, new, cost)
         promised = np.where(solved, expected, np.nan)
-        history = np.stack([self.cost[:n], promised, length, self.damping[:n]], -1)
+        numbers = self.cost[:n], promised, length, self.damping[:n], self.gap[:n]
+        history = np.stack(numbers, -1)
         given_up = (self.damping[:n] > MOST) & (length == 0.0)
         why = np.where(broken, NO_SLOPE, np.where(solved, STUCK, INDEFINITE))
         self._damp(length, quiet, size / (knots * nu))

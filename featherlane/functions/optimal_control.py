@@ -3,6 +3,10 @@
 Configurations change by motions in the tangent space, dx = [dq; dv]. The value of the state at a
 knot is one row of numbers: its gradient by dx, the lower triangle of its Hessian, and what the
 recursion has gathered on its way, see `GATHERED`.
+
+Trajectories may have gaps: the gap of a step is its end minus the state after it, in the tangent
+space of that state. A trial step of length s leaves the part 1 - s of each gap (Mastalli et al.,
+Crocoddyl, ICRA 2020).
 """
 
 from __future__ import annotations
@@ -20,10 +24,17 @@ from featherlane.functions.actuation import Actuation
 from featherlane.functions.constraint_inputs import INPUTS, ConstraintInputs
 from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.results import named_results
-from featherlane.functions.riccati import Feedback, Quadratic, feedback, first_failure
+from featherlane.functions.riccati import (
+    Feedback,
+    Quadratic,
+    beside,
+    cross,
+    feedback,
+    first_failure,
+)
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
-from featherlane.program.array import TracedArray, call_graph, trace
+from featherlane.program.array import call_graph, trace
 from featherlane.program.derivatives.graphs import hessian, jacobians
 from featherlane.program.graph import Graph, graph_key
 from featherlane.program.program import Program
@@ -37,13 +48,13 @@ STATE_OF_COST = ("q", "v", "tau", "force")  # which a kernel has; parameters are
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
     "backward": (
-        ("q", "v", "tau", "value", "damping", "dt", "limits", *INPUTS),
+        ("q", "v", "tau", "value", "gap", "damping", "dt", "limits", *INPUTS),
         "cost",
         ("value", "k", "K"),
     ),
     "end": (("q", "v"), "terminal", ("value",)),
     "forward": (
-        ("q", "v", "total", *BEFORE, "k", "K", "length", "dt", "limits", *INPUTS),
+        ("q", "v", "total", *BEFORE, "k", "K", "length", "gap", "dt", "limits", *INPUTS),
         "cost",
         ("tau", "q_next", "v_next", "sum", "force"),
     ),
@@ -67,11 +78,13 @@ class ControlProblem:
     cost: Graph = field(compare=False, repr=False)
     terminal: Graph = field(compare=False, repr=False)
     constraints: ConstraintInputs | None = None
+    gaps: bool = False  # whether trajectories may have them
 
     @property
     def _identity(self) -> tuple[Any, ...]:
         held = self.constraints
-        return self.integrator, self.actuation, self.limited, self.exact, self.key, held
+        kind = self.limited, self.exact, self.gaps
+        return self.integrator, self.actuation, *kind, self.key, held
 
     @property
     def controls(self) -> int:
@@ -85,7 +98,7 @@ class ControlProblem:
     @property
     def value_size(self) -> int:
         n = self.states
-        return n + n * (n + 1) // 2 + len(GATHERED)
+        return n + n * (n + 1) // 2 + n * self.gaps + len(GATHERED)
 
     @property
     def products(self) -> int:
@@ -106,9 +119,10 @@ class ControlProblem:
         sizes: dict[str, tuple[int, ...]]
         sizes = {"q": (self.model.nq,), "v": (n,), "tau": (nu,), "k": (nu,), "K": (nu, nx)}
         sizes |= {"value": (self.value_size,), "limits": (2, nu)}
-        sizes |= {"gradient": (z,), "hessian": (z, z)}
+        sizes |= {"gradient": (z,), "hessian": (z, z), "gap": (nx,)}
         plain = lambda name: name.removesuffix("_before").removesuffix("_next")
-        absent = {*INPUTS, "force", *([] if self.limited else ["limits"])}
+        absent = {*INPUTS, "force"}
+        absent |= {x for x, used in (("limits", self.limited), ("gap", self.gaps)) if not used}
         if (held := self.constraints) is not None:
             of_constraints = held.shapes
             sizes |= {**of_constraints, "force": (held.constraints.rows,)}
@@ -244,24 +258,44 @@ class ControlProblem:
 
     def _backward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the value at a knot, and the feedback, from the value at the knot's end."""
-        q, v, tau = x["q"], x["v"], x["tau"]
-        T, S = self._linear(self._of_step(x, q=q, v=v, tau=tau))
-        after, gathered = unpacked(x["value"], self.states)
-        Q = (after if T is None else after.after(T)).after(S)
-        Q = Q.plus(self._of_knot(x))
-        limits = tuple(x["limits"] - tau) if self.limited else None
-        law, value = feedback(Q, self.states, x["damping"], limits)
-        sums = np.array(gather(gathered, law), object).view(TracedArray)
-        return packed(value, sums), law.k, law.K
+        T, S = self._linear(self._of_step(x, q=x["q"], v=x["v"], tau=x["tau"]))
+        steps = (S,) if T is None else (T, S)
+        return self.recursion(x, steps, self._of_knot(x))
+
+    def recursion(
+        self, x: Mapping[str, Array], steps: tuple[Array, ...], cost: Quadratic
+    ) -> tuple[Array, ...]:
+        """Returns the value at a knot, and the feedback, of the inputs of `backward` by name.
+        steps: matrices whose product takes [dx; dtau] to the dx of the knot's end.
+        """
+        n = self.states
+        after, others = unpacked(x["value"], n)
+        gathered = [others[..., k] for k in range(-len(GATHERED), 0)]
+        crossed = cross(after, others[..., :n], x["gap"]) if self.gaps else None
+        Q = after if crossed is None else crossed.value
+        for S in steps:
+            Q = Q.after(S)
+        limits = None
+        if self.limited:
+            low, high = np.moveaxis(x["limits"], -2, 0)
+            limits = low - x["tau"], high - x["tau"]
+        law, value = feedback(Q.plus(cost), n, x["damping"], limits)
+        carried = []
+        if crossed is not None:
+            law, share = crossed.before(law, steps)
+            carried = [share]
+        sums = [beside(y) for y in gather(gathered, law)]
+        return packed(value, *carried, *sums), law.k, law.K
 
     def _end(self, x: dict[str, Array]) -> tuple[Array]:
         """Returns the value at the end of the last knot."""
         value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
-        return (packed(value, np.array([0.0, 0.0, 0.0, 0.0, 1.0])),)
+        none = np.zeros(self.states if self.gaps else 0)
+        return (packed(value, none, np.array([0.0, 0.0, 0.0, 0.0, 1.0])),)
 
     def _forward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns a knot of a trial: its controls, the state after it, the sum of the costs so far,
-        and forces of constraints. length: of the step along k.
+        and forces of constraints. length: of the step along k, and of the gap the part that closes.
         """
         q, v = x["q"], x["v"]
         dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
@@ -276,7 +310,12 @@ class ControlProblem:
             forces = self._of_model("step_forces", **inputs)
         state = self._cost_inputs(self.cost, x, q=q, v=v, tau=tau, **forces)
         total = x["total"] + _single(self.cost, state)
-        return tau, step["q_next"], step["v_next"], total, *forces.values()
+        q_next, v_next = step["q_next"], step["v_next"]
+        if self.gaps:
+            back_q, back_v = np.split((x["length"] - 1.0) * x["gap"], 2)
+            q_next = self._of_model("integrate", q=q_next, v=back_q)["q_next"]
+            v_next = v_next + back_v
+        return tau, q_next, v_next, total, *forces.values()
 
     def _last(self, x: dict[str, Array]) -> tuple[Array]:
         """Returns the sum of the costs with that of the end."""
@@ -288,18 +327,18 @@ class ControlProblem:
         return self._of_knot(x)
 
 
-def packed(value: Quadratic, gathered: Array) -> Array:
-    """Returns the row of a value."""
+def packed(value: Quadratic, *others: Array) -> Array:
+    """Returns the row of a value, with other entries behind it."""
     i, j = np.tril_indices(value.gradient.shape[-1])
-    return np.concatenate([value.gradient, value.hessian[..., i, j], gathered], -1)
+    return np.concatenate([value.gradient, value.hessian[..., i, j], *others], -1)
 
 
-def unpacked(row: Array, n: int) -> tuple[Quadratic, list[Array]]:
-    """Returns the value of n entries of dx in a row, and what is gathered behind it."""
+def unpacked(row: Array, n: int) -> tuple[Quadratic, Array]:
+    """Returns the value of n entries of dx in a row, and the entries behind it."""
     i, j = np.indices((n, n))
     i, j = np.maximum(i, j), np.minimum(i, j)
     H = row[..., n:][..., i * (i + 1) // 2 + j]
-    return Quadratic(row[..., :n], H), [row[..., k] for k in range(-len(GATHERED), 0)]
+    return Quadratic(row[..., :n], H), row[..., n + n * (n + 1) // 2 :]
 
 
 def gather(before: list[Array], law: Feedback) -> list[Array]:
@@ -337,16 +376,10 @@ class PiecewiseBackward:
 
     def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
         x = dict(zip(self.inputs, arrays, strict=True))
-        after, gathered = unpacked(x["value"], self.problem.states)
         named = [x[name] for name in self.linear.inputs]
         *_, A, B = self.linear(*named, threads=threads)
         named = [x[name] for name in self.expanded.inputs]
         cost = Quadratic(*self.expanded(*named, threads=threads))
-        Q = after.after(np.concatenate([A, B], -1)).plus(cost)
-        limits = None
-        if self.problem.limited:
-            low, high = np.moveaxis(x["limits"], 1, 0)
-            limits = low - x["tau"], high - x["tau"]
-        law, value = feedback(Q, self.problem.states, x["damping"], limits)
-        out[0][...] = packed(value, np.stack(gather(gathered, law), -1))
-        out[1][...], out[2][...] = law.k, law.K
+        results = self.problem.recursion(x, (np.concatenate([A, B], -1),), cost)
+        for array, result in zip(out, results, strict=True):
+            array[...] = result

@@ -4,7 +4,8 @@ Matrices are arrays of NumPy, of numbers with leading dimensions or traced: the 
 the one kernel of a small robot, where it is unrolled and constant entries fold away, and computes
 batches of a large robot. Where a matrix has to be positive definite and is not, a flag says so.
 
-Tassa, Mansard and Todorov, Control-limited differential dynamic programming (ICRA 2014).
+Tassa, Mansard and Todorov, Control-limited differential dynamic programming (ICRA 2014). Gaps
+between a step's end and the next state: Mastalli et al., Crocoddyl (ICRA 2020).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _turned(A: Array) -> Array:
     return np.swapaxes(A, -1, -2)
 
 
-def _beside(x: Array) -> Array:
+def beside(x: Array) -> Array:
     """x[..., None], of a traced scalar too."""
     return x[..., None] if isinstance(x, np.ndarray) else np.reshape(x, (1,))
 
@@ -97,7 +98,7 @@ class Cholesky:
             verdict = np.where(good, 1.0, np.where(pivot == pivot, 0.0, -1.0))
             self.definite = first_failure(self.definite, verdict)
             inverse = 1.0 / np.sqrt(np.where(pivot > 0.0, pivot, 1.0))
-            column = A[..., 1:, 0] * _beside(inverse)
+            column = A[..., 1:, 0] * beside(inverse)
             A = A[..., 1:, 1:] - _outer(column, column)
             self.L[..., j + 1 :, j] = column
             self.inverses.append(inverse)
@@ -106,7 +107,7 @@ class Cholesky:
         """L^-1 B, with B (..., n, m)."""
         rows = []
         for j, inverse in enumerate(self.inverses):
-            rows.append(B[..., 0, :] * _beside(inverse))
+            rows.append(B[..., 0, :] * beside(inverse))
             B = B[..., 1:, :] - _outer(self.L[..., j + 1 :, j], rows[-1])
         return np.stack(rows, -2)
 
@@ -114,7 +115,7 @@ class Cholesky:
         """L^-T B."""
         rows: list[Array] = []
         for j in reversed(range(len(self.inverses))):
-            rows.append(B[..., j, :] * _beside(self.inverses[j]))
+            rows.append(B[..., j, :] * beside(self.inverses[j]))
             B = B[..., :j, :] - _outer(self.L[..., j, :j], rows[-1])
         return np.stack(rows[::-1], -2)
 
@@ -170,7 +171,7 @@ def limited_minimum(g: Array, H: Array, low: Array, high: Array) -> _Limited:
             moved = np.minimum(np.maximum(x + length * step, low), high) - x
             change = _dot(gradient + 0.5 * _times(H, moved), moved)
             lower = change < lowest
-            best = np.where(_beside(lower), moved, best)
+            best = np.where(beside(lower), moved, best)
             lowest = np.where(lower, change, lowest)
         x = x + best
     free = _free(x, g + _times(H, x), low, high)
@@ -185,7 +186,7 @@ def feedback(
     """
     Qx, Qu = Q.gradient[..., :nx], Q.gradient[..., nx:]
     Qxx, Qux, Quu = Q.hessian[..., :nx, :nx], Q.hessian[..., nx:, :nx], Q.hessian[..., nx:, nx:]
-    H = Quu + np.eye(Qu.shape[-1]) * _beside(_beside(damping))
+    H = Quu + np.eye(Qu.shape[-1]) * beside(beside(damping))
     if limits is None:
         factor = Cholesky(H)
         Y = factor.forward(np.concatenate([Qux, Qu[..., None]], -1))
@@ -203,3 +204,39 @@ def feedback(
     slope, curvature = _dot(Qu, k), _dot(k, _times(Quu, k))
     size = np.sum(np.abs(np.diagonal(Quu, axis1=-2, axis2=-1)), -1)
     return Feedback(k, K, slope, curvature, size, definite), value
+
+
+class Crossed(NamedTuple):
+    """The value at the state in which a step ends, of that at the state behind its gap. share: the
+    part of the gradient that is there because gaps are to be closed. Without it the gradient is
+    that of the cost along the trajectory, to which a short step belongs.
+    """
+
+    value: Quadratic
+    share: Array  # (..., nx)
+    gap: Array  # (..., nx)
+    slope: Array  # by the length of a step that closes the part of the gap that it says
+    curvature: Array
+
+    def before(self, law: Feedback, steps: tuple[Array, ...]) -> tuple[Feedback, Array]:
+        """Returns the feedback at the knot with what its gap adds to the changes that are expected,
+        and the share of gaps in the gradient there. steps: matrices whose product takes [dx; du] to
+        dx at the end of the step.
+        """
+        by_all, nx = self.share, self.share.shape[-1]
+        for S in steps:
+            by_all = _times(_turned(S), by_all)
+        by_x, by_u = by_all[..., :nx], by_all[..., nx:]
+        ahead = _dot(by_u, law.k) + _dot(self.share, self.gap)
+        slope = law.slope + self.slope - ahead
+        curvature = law.curvature + self.curvature + 2.0 * ahead
+        share = by_x + _times(_turned(law.K), by_u)
+        return law._replace(slope=slope, curvature=curvature), share
+
+
+def cross(value: Quadratic, share: Array, gap: Array) -> Crossed:
+    """Returns the value of a state as a function of the change of the state before its gap."""
+    rise = _times(value.hessian, gap)
+    gradient = value.gradient + rise
+    moved = Quadratic(gradient, value.hessian)
+    return Crossed(moved, share + rise, gap, _dot(gradient, gap), -_dot(gap, rise))
