@@ -7,6 +7,7 @@ from featherlane.backends import main_interpreter  # noqa: F401, before NumPy is
 
 # isort: split
 from featherlane.api import convert, editing, identification
+from featherlane.api.avoidance import Avoidance
 from featherlane.api.builder import ModelBuilder
 from featherlane.api.call import call
 from featherlane.api.compile import compile
@@ -56,6 +57,7 @@ from featherlane.functions.table import FUNCTIONS
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph
 from featherlane.robot.actuators import JointActuator
+from featherlane.robot.body_spheres import BodySphere
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape
 from featherlane.robot.constraint_types import Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.constraints import Constraints
@@ -85,7 +87,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FUNCTIONS",
+    "Avoidance",
     "Body",
+    "BodySphere",
     "CollisionPair",
     "CollisionShape",
     "CompileError",

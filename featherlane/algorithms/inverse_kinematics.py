@@ -4,15 +4,17 @@ The step dq minimises |J dq - e|^2 + lambda |dq - z|^2, where e is the error of 
 world's axes and z leads towards a posture: dq = z + J^T (J J^T + lambda)^-1 (e - J z). lambda
 grows with |e|^2 (Sugihara, Solvability-unconcerned inverse kinematics by the Levenberg-Marquardt
 method, 2011). The system has a row for each entry of e, so that its size does not grow with the
-robot. A coordinate at a limit that e pushes outwards has no column in J.
+robot. A coordinate at a limit that e pushes outwards has no column in J. Obstacles add one row: by
+how much spheres that cover the robot overlap with them, or with each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
+from featherlane.algorithms.clearance import Push
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.configurations import difference, integrate
 from featherlane.algorithms.frames import frame_transform, jacobian
@@ -152,12 +154,15 @@ def inverse_kinematics_step(
     gain: Scalar,
     targets: Sequence[Any],
     posture: Scalars | None,
+    push_at: Callable[[Scalars], Push] | None,
 ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
     """Moves q by a step, and returns where that is, the next step, and the squares [position error
-    in m^2, (2 sin(angle / 2))^2 of the rotation error, |next step|^2], of frames the largest.
+    in m^2, (2 sin(angle / 2))^2 of the rotation error, (missing clearance)^2 in m^2 if there are
+    obstacles, |next step|^2], of frames the largest.
 
     gain: the share of the way to the posture in a step, within what the targets leave open. Far
     from the targets the centres of the limits attract too: at limits, most searches would end.
+    push_at: returns the push out of obstacles at q.
     """
     q, bounds = _inside(integrate(tree, q, step), *limits), bounded(tree, *limits)
     pairs = [errors(tree, q, frame, x) for frame, x in zip(frames, targets, strict=True)]
@@ -167,8 +172,14 @@ def inverse_kinematics_step(
         for frame, pair in zip(frames, pairs, strict=True)
         for row in jacobian(tree, q, frame, "world")[: sum(map(len, pair))]
     ]
-    size = dot(e, e)
     columns = [list(column) for column in transpose(tuple(J))]
+    if push_at is not None:
+        push = push_at(q)
+        e.append(push.size)
+        for column, x in zip(columns, push.rate, strict=True):
+            column.append(0.0 if all(map(is_zero, column)) else x)
+        J = [list(row) for row in transpose(tuple(columns))]
+    size = dot(e, e)
     # Joints that move no frame stay where they are
     bounds = [bound for bound in bounds if not all(map(is_zero, columns[bound.v]))]
     z = _secondary_step(tree, q, bounds, posture, gain, size)
@@ -187,4 +198,6 @@ def inverse_kinematics_step(
     squares = [
         _largest([dot(x, x) for x in kind if x]) for kind in zip(*pairs, strict=True) if any(kind)
     ]
+    if push_at is not None:
+        squares.append(push.missing * push.missing)
     return q, step, [*squares, dot(step, step)]

@@ -4,32 +4,20 @@ obstacles and of themselves.
 A sphere is [x y z r], a capsule [x0 y0 z0 x1 y1 z1 r], the points within r of a segment. Distances
 are negative where the bodies overlap, by the depth. Their derivatives have length 1, but for
 concentric bodies, where they are 0 instead of without a direction.
-
-Reference: Ericson, Real-Time Collision Detection (2005), section 5.1.
 """
 
 # Callers pass arrays; the functions themselves run on symbolic scalars in nested sequences.
-# mypy: disable-error-code="arg-type, return-value, index, operator"
+# mypy: disable-error-code="arg-type, return-value"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from featherlane.algorithms import distances
 from featherlane.api.array_functions import array_function
 from featherlane.functions.array_like import ArrayLike
-from featherlane.robot.spatial import Vector, dot
-from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
 
 SPHERE, CAPSULE, PLANE = (4,), (7,), (4,)
-
-
-def _length(x: Sequence[Scalar]) -> Scalar:
-    """Returns |x|, with the derivative 0 at 0."""
-    square = dot(x, x)
-    is_zero = square <= 0.0
-    return select(is_zero, 0.0, sqrt(select(is_zero, 1.0, square)))
 
 
 @array_function(a=SPHERE, b=SPHERE)
@@ -40,7 +28,7 @@ def sphere_sphere_distance(a: ArrayLike, b: ArrayLike) -> np.ndarray:
         >>> fl.sphere_sphere_distance([0.0, 0.0, 0.0, 0.125], [0.0, 0.5, 0.0, 0.25])
         array(0.125)
     """
-    return _length(Vector(a[:3]) - b[:3]) - (a[3] + b[3])
+    return distances.sphere_sphere(a, b)
 
 
 @array_function(sphere=SPHERE, capsule=CAPSULE)
@@ -53,12 +41,7 @@ def sphere_capsule_distance(sphere: ArrayLike, capsule: ArrayLike) -> np.ndarray
         >>> fl.sphere_capsule_distance([[0.5, 0.0, 0.4, 0.1], [0.0, 0.0, 1.5, 0.1]], upright)
         array([0.3, 0.3])
     """
-    start, end = Vector(capsule[:3]), Vector(capsule[3:6])
-    along, to_center = end - start, Vector(sphere[:3]) - start
-    square = dot(along, along)
-    share = dot(along, to_center) / select(square <= 0.0, 1.0, square)
-    nearest = along * minimum(maximum(share, 0.0), 1.0)
-    return _length(to_center - nearest) - (sphere[3] + capsule[6])
+    return distances.sphere_capsule(sphere, capsule)
 
 
 @array_function(sphere=SPHERE, plane=PLANE)
@@ -71,4 +54,4 @@ def sphere_plane_distance(sphere: ArrayLike, plane: ArrayLike) -> np.ndarray:
         >>> fl.sphere_plane_distance([0.3, 0.2, 0.5, 0.1], floor)
         array(0.4)
     """
-    return dot(plane[:3], sphere[:3]) - (plane[3] + sphere[3])
+    return distances.sphere_plane(sphere, plane)

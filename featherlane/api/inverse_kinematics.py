@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from featherlane.api.configurations import Configurations
+from featherlane.api.avoidance import Avoidance, Clearances, placement_parameters
 from featherlane.api.limits import rounded_into
 from featherlane.errors import shown
 from featherlane.functions.arguments import TRACED, alike, is_count, lead_of, threads_asked
-from featherlane.functions.array_like import ArrayLike, Threads
+from featherlane.functions.array_like import ArrayLike, Params, Threads
+from featherlane.functions.clearance import shapes_of_placements
 from featherlane.functions.function import Function
 from featherlane.functions.initial_guesses import FirstConfigurations
 from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Problem, solver
@@ -25,7 +27,7 @@ SKEW = 1e-3  # by which entries of a pose may differ from a rotation's
 Targets = ArrayLike | Mapping[str, ArrayLike]
 
 
-class InverseKinematicsMethod(Configurations):
+class InverseKinematicsMethod(Clearances):
     """Inverse kinematics of a `featherlane.Model`."""
 
     def inverse_kinematics(
@@ -36,6 +38,8 @@ class InverseKinematicsMethod(Configurations):
         q0: ArrayLike | None = None,
         posture: ArrayLike | None = None,
         posture_gain: float = 0.2,
+        avoid: Avoidance | None = None,
+        params: Params = None,
         limits: bool = True,
         tolerance: tuple[float, float] = (1e-4, 1e-3),
         iterations: int = 20,
@@ -51,14 +55,18 @@ class InverseKinematicsMethod(Configurations):
         - posture (..., nq): a configuration that q approaches as far as the targets allow, by the
           fraction posture_gain of the difference in each step. Quaternions in q0 and posture have
           length 1, as in `neutral`.
+        - avoid: obstacles, and the robot's own spheres, from which it keeps clear by the margin
+          (`featherlane.Avoidance`). A target is reached if q is clear, too. Joints that move none
+          of the frames do not give way.
+        - params: `position` and `orientation` of joints in place of the model's, see `parameters`.
         - limits: whether q stays within `position_limits`.
         - tolerance: the largest errors that count as converged, in m and rad.
         - iterations: the largest number of steps from one start, rounded up to a multiple of 4.
         - restarts: the number of further starts, drawn with `seed`, for targets that were not
           reached. They are the same for all targets, so a result does not depend on other targets.
 
-        Without convergence, q is the best configuration from all starts; for targets with a NaN it
-        is q0.
+        Without convergence, q is the best configuration from all starts: with `avoid`, of those
+        with the least overlap the nearest to the target. For targets with a NaN it is q0.
 
         The search takes damped Gauss-Newton steps (Sugihara 2011), for many targets in the lanes of
         vectors. Raises ValueError or TypeError with the argument's name, its value and what was
@@ -72,41 +80,54 @@ class InverseKinematicsMethod(Configurations):
             (True, True)
         """
         frames, goals = self._goals(targets, frame)
-        options = {"q0": q0, "posture": posture}
-        dtype, arrays = alike(goals | {name: x for name, x in options.items() if x is not None})
+        around, obstacles = (None, {}) if avoid is None else self._surroundings(avoid)
+        parameters, values = placement_parameters(params)
+        options = {name: x for name, x in (("q0", q0), ("posture", posture)) if x is not None}
+        others = dict(zip(parameters, values, strict=True))
+        dtype, arrays = alike(goals | options | obstacles | others)
         if dtype == TRACED:
             raise TypeError(
                 "inverse_kinematics in a trace: its steps end by value, call it outside"
             )
         shapes = {name: _shape(arrays[name]) for name in goals}
-        cores = shapes | {name: (self.nq,) for name in options if name in arrays}
+        cores = shapes | dict.fromkeys(options, (self.nq,))
+        cores |= {} if around is None else around.inputs
+        cores |= shapes_of_placements(self, parameters)
         lead = lead_of(arrays.values(), cores, self._explain_target)
         inside = rounded_into(self.position_limits, dtype)
         for name, shape in shapes.items():
             _check_poses(name, arrays[name], shape)
         rows = {name: _rows(x, cores[name], lead) for name, x in arrays.items()}
-        for name in options.keys() & rows.keys():
+        for name in options:
             self._check_quaternions(name, rows[name])  # before limits change them
             rows[name] = np.clip(rows[name], *inside) if limits else rows[name]
         kinds = tuple(POSE if shape == (4, 4) else POSITION for shape in shapes.values())
         none = np.full(self.nq, np.inf)
         lower, upper = (tuple(map(float, x)) for x in (inside if limits else (-none, none)))
+        problem = Problem(frames, kinds, lower, upper, posture is not None, around, parameters)
         search = Search(
-            self._solver(Problem(frames, kinds, lower, upper, posture is not None)),
-            _squares(tolerance, POSE in kinds, dtype),
+            self._solver(problem),
+            _squares(tolerance, problem, dtype),
             -(-_count("iterations", iterations) // STEPS),
             0.0 if posture is None else _share(posture_gain),
             threads_asked(threads),
         )
-        moves = self._moves(frames)
-        starts = FirstConfigurations(
-            self, rows.pop("q0", None), _count("seed", seed, 0), inside, moves
+        first = rows.pop("q0", None), _count("seed", seed, 0)
+        starts = FirstConfigurations(self, *first, inside, self._moves(frames))
+        after = [rows.pop(name) for name in (*obstacles, *others)]
+        margin = [] if avoid is None else [_rows(np.array(avoid.margin, dtype), (), lead)]
+        reached = search(
+            [*rows.values(), *margin, *after], starts, 1 + _count("restarts", restarts, 0)
         )
-        reached = search([*rows.values()], starts, 1 + _count("restarts", restarts, 0))
         turn = reached.error[:, 1] if POSE in kinds else np.zeros_like(reached.score)
         angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
-        position = np.sqrt(reached.error[:, 0])
-        result = reached.q, reached.score <= 1, position, angle, reached.steps
+        position, converged = np.sqrt(reached.error[:, 0]), reached.score <= 1
+        clearance = np.full_like(position, np.inf)
+        if around is not None:
+            distance = self._clearance_function(around, parameters, least=True)
+            clearance = distance(reached.q, *after, threads=search.threads)
+            converged &= clearance >= margin[0]
+        result = reached.q, converged, position, angle, reached.steps, clearance
         return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in result])
 
     def _explain_target(self, name: str, shape: tuple[int, ...]) -> str:
@@ -178,9 +199,13 @@ def _check_poses(name: str, x: np.ndarray, core: tuple[int, ...]) -> None:
 
 
 def _rows(x: np.ndarray, core: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
-    """Returns an array of one row for each target; of a pose, its first three rows."""
+    """Returns an array of one row for each target, without a copy where all have the same row; of a
+    pose, its first three rows.
+    """
     if core == (4, 4):
         x, core = x[..., :3, :], POSE
+    if x.ndim == len(core):
+        return np.broadcast_to(x, (prod(lead), *core))
     return np.broadcast_to(x, lead + core).reshape(-1, *core)
 
 
@@ -196,8 +221,10 @@ def _share(gain: Any) -> float:
     raise ValueError(f"posture_gain is {shown(gain)}: wanted a number above 0, at most 1")
 
 
-def _squares(tolerance: Any, has_poses: bool, dtype: np.dtype) -> np.ndarray:
-    """Returns the squares of the tolerances, as the solver measures errors."""
+def _squares(tolerance: Any, problem: Problem, dtype: np.dtype) -> np.ndarray:
+    """Returns the squares of the tolerances, as the solver measures errors: of missing clearance,
+    none is allowed.
+    """
     try:
         position, angle = map(float, tolerance)
     except (TypeError, ValueError):
@@ -205,5 +232,9 @@ def _squares(tolerance: Any, has_poses: bool, dtype: np.dtype) -> np.ndarray:
     if not (position > 0 and angle > 0):
         wanted = "wanted two positive numbers, in m and rad, as in (1e-4, 1e-3)"
         raise ValueError(f"tolerance is {shown(tolerance)}: {wanted}")
-    squares = [position**2, (2 * np.sin(min(angle, np.pi) / 2)) ** 2]
-    return np.maximum(squares[: 1 + has_poses], np.finfo(dtype).tiny).astype(dtype)
+    squares = [position**2]
+    if POSE in problem.targets:
+        squares.append((2 * np.sin(min(angle, np.pi) / 2)) ** 2)
+    if problem.surroundings is not None:
+        squares.append(0.0)
+    return np.maximum(squares, np.finfo(dtype).tiny).astype(dtype)

@@ -211,8 +211,10 @@ class RolloutGradient(NamedTuple):
 
 class InverseKinematics(NamedTuple):
     """Configurations for targets: q (..., nq); converged (...), whether all frames are within the
-    tolerance; the largest errors of the frames, (...) in m and in rad (0 for points); iterations
-    (...), the number of steps from all starts.
+    tolerance, and clear of obstacles by the margin; the largest errors of the frames, (...) in m
+    and in rad (0 for points); iterations (...), the number of steps from all starts; clearance
+    (...), the least distance in m from obstacles and of the robot's own spheres, infinite without
+    `avoid`.
     """
 
     q: np.ndarray
@@ -220,6 +222,7 @@ class InverseKinematics(NamedTuple):
     position_error: np.ndarray
     rotation_error: np.ndarray
     iterations: np.ndarray
+    clearance: np.ndarray
 
 
 class ConstrainedForwardDynamics(NamedTuple):

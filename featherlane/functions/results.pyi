@@ -98,6 +98,7 @@ class InverseKinematics(NamedTuple, Generic[Array]):
     position_error: Array
     rotation_error: Array
     iterations: Array
+    clearance: Array
 
 class ConstrainedForwardDynamics(NamedTuple, Generic[Array]):
     a: Array

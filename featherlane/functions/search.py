@@ -48,7 +48,7 @@ class Search:
                 rows = left[first : first + TILE]
                 q = np.concatenate([starts(k + j, rows) for j in range(together)])
                 again = np.tile(rows, together)
-                ends = self._from(q, [x[again] for x in goals])
+                ends = self._from(q, [_taken(x, again) for x in goals])
                 best.take(rows, ends.first_of(together))
             k += together
         return best
@@ -78,8 +78,14 @@ class Search:
                 break
             if leaves.any():
                 stay = np.flatnonzero(~leaves)
-                q, step, rows, goals = q[stay], step[stay], rows[stay], [x[stay] for x in goals]
+                q, step, rows = q[stay], step[stay], rows[stay]
+                goals = [_taken(x, stay) for x in goals]
         return ends
+
+
+def _taken(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Returns rows of an array, without a copy where all are the same one in memory."""
+    return np.broadcast_to(x[0], (len(rows), *x.shape[1:])) if x.strides[0] == 0 else x[rows]
 
 
 class Ends(NamedTuple):
