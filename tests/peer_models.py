@@ -104,17 +104,21 @@ def _mjcf_body(model, i):
 
 
 def mujoco_model(model):
-    """mujoco.MjModel; its joints are in our order."""
+    """mujoco.MjModel without constraints; its joints are in our order."""
+    return mujoco_spec(model).compile()
+
+
+def mujoco_spec(model):
+    """mujoco.MjSpec without constraints; its joints are in our order."""
     import mujoco
 
     roots = [i for i in range(model.nbodies) if model.parent[i] == WORLD]
-    peer = mujoco.MjModel.from_xml_string(
+    return mujoco.MjSpec.from_string(
         f'<mujoco><option gravity="{_numbers(model.gravity)}"><flag constraint="disable"/></option>'
         '<compiler angle="radian"/><worldbody>'
         + "".join(_mjcf_body(model, i) for i in roots)
         + "</worldbody></mujoco>"
     )
-    return peer
 
 
 # Drake

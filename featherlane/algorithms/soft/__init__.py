@@ -1,0 +1,1 @@
+"""MuJoCo's soft constraints: contacts, limits and dry friction as one convex problem."""

@@ -1,0 +1,97 @@
+"""Contacts as soft constraints, with elliptic or pyramidal friction cones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Literal, NamedTuple
+
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.soft.newton import SoftConstraint
+from featherlane.algorithms.soft.potentials import (
+    EllipticCone,
+    OneSided,
+    Potential,
+    PyramidalCone,
+)
+from featherlane.algorithms.soft.softness import Softness, stiffness_of
+from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.robot.parts import Floats
+from featherlane.scalar import Scalar, maximum, select
+
+LEAST_FRICTION = 1e-5
+Cone = Literal["elliptic", "pyramidal"]
+
+
+class ConeModel(NamedTuple):
+    """The numbers that all contacts share.
+
+    impratio: how much larger impedances of friction are than those of normals; time_step: s, of
+    which time constants are at least twice as long.
+    """
+
+    cone: Cone = "pyramidal"
+    impratio: float = 1.0
+    time_step: Scalar = 0.002
+
+
+class Touch(NamedTuple):
+    """The state of a contact. rows: of velocities along its normal and its tangents, then of
+    angular velocities about them, as many as its condim; gap: m, less the margin; friction: the
+    coefficient of each row but the first; weight: the inverse inertia of its bodies, 1/kg.
+    """
+
+    rows: list[Row]
+    gap: Scalar
+    friction: Sequence[Scalar]
+    weight: float
+
+
+class SoftContact(NamedTuple):
+    """A contact as a constraint. scales: of the constraint's rows, in the contact's."""
+
+    constraint: SoftConstraint
+    scales: list[Scalar]
+
+    def forces(self, f: Scalars) -> list[Scalar]:
+        """Returns the forces along the contact's rows, N, and about them, N m."""
+        return [s * x for s, x in zip(self.scales, f, strict=True)]
+
+
+def soft_contact(
+    touch: Touch, qd: Scalars, softness: Softness, model: ConeModel, across: Floats | None = None
+) -> SoftContact:
+    """Returns a contact as a constraint, which is inactive while its gap is positive.
+
+    across: the solref of the rows of friction, if another.
+    """
+    normal = softness.gains(model.time_step)
+    tangents = normal if across is None else softness._replace(solref=across).gains(model.time_step)
+    velocities, impedance = dict(enumerate(qd)), softness.impedance(touch.gap)
+    damping = [normal.d, *[tangents.d] * len(touch.friction)]
+    reference = [
+        -b * sparse_dot(row, velocities) for b, row in zip(damping, touch.rows, strict=True)
+    ]
+    reference[0] = reference[0] - normal.p * impedance * touch.gap
+    D = select(touch.gap < 0.0, stiffness_of(impedance, touch.weight), 0.0)
+    potential, scales = _potential(D, [maximum(x, LEAST_FRICTION) for x in touch.friction], model)
+    rows = [{k: s * x for k, x in row.items()} for s, row in zip(scales, touch.rows, strict=True)]
+    reference = [s * x for s, x in zip(scales, reference, strict=True)]
+    return SoftContact(SoftConstraint(rows, reference, potential), scales)
+
+
+def _potential(
+    D: Scalar, friction: Sequence[Scalar], model: ConeModel
+) -> tuple[Potential, list[Scalar]]:
+    """Returns the potential of a contact, and the factors that make an elliptic cone round.
+
+    With the sliding coefficient mu, all edges of a pyramid have the regularisation of the first
+    one, whose inverse inertia is 1 + mu^2 times the normal's, times 2 mu^2 / impratio.
+    """
+    if not friction:
+        return OneSided(D), [1.0]
+    mu = friction[0] * (1.0 / sqrt(model.impratio))
+    if model.cone == "elliptic":
+        return EllipticCone(D, mu), [1.0, *[x / mu for x in friction]]
+    of_edge = 2.0 * mu * mu * (1.0 + friction[0] * friction[0])
+    return PyramidalCone(D / of_edge, friction), [1.0] * (1 + len(friction))

@@ -1,0 +1,237 @@
+"""Newton's method for accelerations a under soft constraints:
+
+    minimise  1/2 (a - a_free)^T M (a - a_free) + sum_c s_c(J_c a - a_ref,c)                (1)
+
+which is convex, so that the minimum is unique. With the slopes g = ds/dy and the curvatures C of
+the potentials at y = J a - a_ref, a step p is
+
+    (M + J^T C J) p = -J^T (r + g),    a = a_free + M^-1 J^T r                              (2)
+
+where r, the constraints' part of M (a - a_free), is kept in the place of a: it follows a step of
+length t by r - t (r + g + C J p), and at the minimum r = -g is the constraints' force. Steps have
+the length that a search along p finds: Newton's method for one variable, within the interval known
+to hold the minimum. All lanes take the same number of steps, and rest where they have converged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.soft.potentials import Potential
+from featherlane.algorithms.soft.sparse_factor import sparse_factor
+from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.robot.spatial import dot
+from featherlane.scalar import Scalar, maximum, minimum, select
+
+SEARCHES = 2  # of the length of a step, see `_Line.minimum`
+LONGEST = 8.0  # step, in Newton's
+EDGE = 0.1  # of the interval that holds the minimum: the secant does not go nearer to an end
+LEAST = 1e-30  # of a curvature and a difference of slopes that are divided by
+
+
+class SoftConstraint(NamedTuple):
+    """A constraint: its rows of J, their reference accelerations, and its potential."""
+
+    rows: list[Row]
+    reference: list[Scalar]
+    potential: Potential
+
+
+class SoftSolution(NamedTuple):
+    """Accelerations, the forces of each constraint along its rows, and the residual: the largest
+    entry of M (a - a_free) - J^T f, in N and N m.
+    """
+
+    a: list[Scalar]
+    forces: list[list[Scalar]]
+    residual: Scalar
+
+
+class _Rows(NamedTuple):
+    """Vectors with an entry for each row of the constraints, as one list for each constraint."""
+
+    each: list[list[Scalar]]
+
+    def plus(self, t: Scalar, other: _Rows) -> _Rows:
+        pairs = zip(self.each, other.each, strict=True)
+        return _Rows([[x + t * y for x, y in zip(a, b, strict=True)] for a, b in pairs])
+
+    def dot(self, other: _Rows) -> Scalar:
+        return sum((dot(a, b) for a, b in zip(self.each, other.each, strict=True)), start=0.0)
+
+
+def _slopes(constraints: Sequence[SoftConstraint], y: _Rows) -> _Rows:
+    return _Rows(
+        [[-f for f in c.potential.forces(x)] for c, x in zip(constraints, y.each, strict=True)]
+    )
+
+
+def _times_matrix(C: Rows, x: Scalars) -> list[Scalar]:
+    """Returns C x, for the lower half of a symmetric C."""
+    n = range(len(x))
+    return [dot([C[max(i, j)][min(i, j)] for j in n], x) for i in n]
+
+
+def _moved(constraints: Sequence[SoftConstraint], a: Scalars) -> _Rows:
+    """Returns J a."""
+    entries = dict(enumerate(a))
+    return _Rows([[sparse_dot(row, entries) for row in c.rows] for c in constraints])
+
+
+def _pushed(constraints: Sequence[SoftConstraint], f: _Rows, n: int) -> list[Scalar]:
+    """Returns J^T f."""
+    total: list[Scalar] = [0.0] * n
+    for c, forces in zip(constraints, f.each, strict=True):
+        for row, x in zip(c.rows, forces, strict=True):
+            for k, entry in row.items():
+                total[k] = total[k] + entry * x
+    return total
+
+
+def _stiffened(
+    M: Sequence[Row], constraints: Sequence[SoftConstraint], curvatures: Sequence[Rows]
+) -> list[Row]:
+    """Returns the lower half of M + J^T C J."""
+    H = [dict(row) for row in M]
+    for c, C in zip(constraints, curvatures, strict=True):
+        columns = sorted({k for row in c.rows for k in row})
+        by_column = [[row.get(k, 0.0) for row in c.rows] for k in columns]
+        for n, (k, x) in enumerate(zip(columns, by_column, strict=True)):
+            Cx = _times_matrix(C, x)
+            for j, y in zip(columns[: n + 1], by_column[: n + 1], strict=True):
+                H[k][j] = H[k].get(j, 0.0) + dot(Cx, y)
+    return H
+
+
+class _Line(NamedTuple):
+    """The objective (1) along a step: its slope is `slope` + t `curvature` and what the potentials
+    add at y + t d. first: the slope at t = 0.
+    """
+
+    constraints: Sequence[SoftConstraint]
+    y: _Rows
+    d: _Rows
+    slope: Scalar
+    curvature: Scalar
+    first: Scalar
+
+    def at(self, t: Scalar) -> tuple[Scalar, Scalar]:
+        """Returns the slope and the curvature at t."""
+        y = self.y.plus(t, self.d)
+        slope, curvature = self.slope + t * self.curvature, self.curvature
+        for c, x, d in zip(self.constraints, y.each, self.d.each, strict=True):
+            slope = slope - dot(c.potential.forces(x), d)
+            curvature = curvature + dot(_times_matrix(c.potential.curvature(x), d), d)
+        return slope, curvature
+
+    def minimum(self) -> Scalar:
+        """Returns the length of the step, from t = 1 on: by Newton's method for one variable, or,
+        where that leaves the nearer half of the interval that holds the minimum, by the secant over
+        the interval, clipped to its inner part.
+        """
+        t: Scalar = 1.0
+        low: Scalar = 0.0
+        high: Scalar = LONGEST
+        of_low, of_high = self.first, 0.0  # slopes, 0 where that of an end is not known
+        for _ in range(SEARCHES):
+            slope, curvature = self.at(t)
+            falls = slope < 0.0
+            low, of_low = select(falls, t, low), select(falls, slope, of_low)
+            high, of_high = select(falls, high, t), select(falls, of_high, slope)
+            length = high - low
+            share = -of_low / maximum(of_high - of_low, LEAST)
+            share = select(of_high > 0.0, minimum(maximum(share, EDGE), 1.0 - EDGE), 0.5)
+            newton, middle = t - slope / maximum(curvature, LEAST), low + 0.5 * length
+            inside = low + share * length
+            t = select(falls, select(newton <= middle, newton, inside),
+                       select(middle <= newton, newton, inside))  # fmt: skip
+        return t
+
+
+class NewtonState(NamedTuple):
+    """Accelerations a, y = J a - a_ref, and r with M (a - a_free) = J^T r."""
+
+    a: list[Scalar]
+    y: _Rows
+    r: _Rows
+
+
+class _Step(NamedTuple):
+    """A step p, its part d = J p of y, r + g, C d, and r + g + C d."""
+
+    p: list[Scalar]
+    d: _Rows
+    unbalanced: _Rows
+    stiff: _Rows
+    change: _Rows
+
+
+def _full_step(
+    M: Sequence[Row],
+    constraints: Sequence[SoftConstraint],
+    state: NewtonState,
+    g: _Rows,
+    curvatures: Sequence[Rows],
+) -> _Step:
+    """Solves (2)."""
+    unbalanced = state.r.plus(1.0, g)
+    force = [-x for x in _pushed(constraints, unbalanced, len(state.a))]
+    p = sparse_factor(_stiffened(M, constraints, curvatures)).solve(force)
+    d = _moved(constraints, p)
+    Cd = _Rows([_times_matrix(C, x) for C, x in zip(curvatures, d.each, strict=True)])
+    return _Step(p, d, unbalanced, Cd, unbalanced.plus(1.0, Cd))
+
+
+def _after(state: NewtonState, t: Scalar, step: _Step) -> NewtonState:
+    """Returns the state after a step of length t."""
+    a = [x + t * p for x, p in zip(state.a, step.p, strict=True)]
+    return NewtonState(a, state.y.plus(t, step.d), state.r.plus(-t, step.change))
+
+
+def newton_step(
+    M: Sequence[Row], constraints: Sequence[SoftConstraint], state: NewtonState
+) -> NewtonState:
+    """Returns the state after a step of Newton's method."""
+    g = _slopes(constraints, state.y)
+    curvatures = [c.potential.curvature(y) for c, y in zip(constraints, state.y.each, strict=True)]
+    step = _full_step(M, constraints, state, g, curvatures)
+    slope, first = state.r.dot(step.d), step.unbalanced.dot(step.d)
+    of_mass = -(first + step.stiff.dot(step.d))  # p^T M p
+    line = _Line(constraints, state.y, step.d, slope, of_mass, first)
+    return _after(state, line.minimum(), step)
+
+
+def beginning(
+    M: Sequence[Row], constraints: Sequence[SoftConstraint], free: Scalars
+) -> NewtonState:
+    """Returns the state in which all active constraints stick and hold in both directions: one
+    linear system away, and two to four steps nearer to the minimum than a_free.
+    """
+    moved = _moved(constraints, free).each
+    y = _Rows(
+        [
+            [x - b for x, b in zip(row, c.reference, strict=True)]
+            for row, c in zip(moved, constraints, strict=True)
+        ]
+    )
+    state = NewtonState(list(free), y, _Rows([[0.0] * len(c.rows) for c in constraints]))
+    stuck = [c.potential.stuck(len(c.rows)) for c in constraints]
+    g = _Rows([_times_matrix(C, x) for C, x in zip(stuck, y.each, strict=True)])
+    return _after(state, 1.0, _full_step(M, constraints, state, g, stuck))
+
+
+def minimised(
+    M: Sequence[Row], free: Scalars, constraints: Sequence[SoftConstraint], steps: int
+) -> SoftSolution:
+    """Returns the minimum of (1). M: the rows of its lower half; free: a_free."""
+    state = beginning(M, constraints, free)
+    for _ in range(steps):
+        state = newton_step(M, constraints, state)
+    g = _slopes(constraints, state.y)
+    residual: Scalar = 0.0
+    for x in _pushed(constraints, state.r.plus(1.0, g), len(free)):
+        residual = maximum(residual, maximum(x, -x))
+    return SoftSolution(state.a, [[-x for x in slopes] for slopes in g.each], residual)
