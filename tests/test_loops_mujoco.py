@@ -10,6 +10,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import featherlane as fl
+from featherlane.algorithms.soft.dynamics import soft_forward_dynamics
+from featherlane.algorithms.soft.equalities import soft_equality
+from featherlane.algorithms.soft.inverse_weights import inverse_weights
+from featherlane.algorithms.soft.softness import Softness
+from featherlane.robot.tree_of import tree_of
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -115,6 +120,33 @@ def test_rows_and_residuals_are_those_of_mujoco(name):
                 J, error = np.vstack([J[:3], -J[3:]]), np.concatenate([error[:3], -error[3:]])
             assert_allclose(ours[1], error, atol=1e-12)
             assert_allclose(ours[0], J, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_soft_loops_accelerate_as_in_mujoco(name):
+    m, model = mujoco.MjModel.from_xml_string(text_of(name)), fl.load(text_of(name), loops="keep")
+    rng, q = np.random.default_rng(5), model.random_configuration(20, seed=2)
+    v, tau = rng.normal(size=(2, 20, model.nv))
+    change = fl.convert.mujoco(model)
+    there = change.to(q, v=v, tau=tau)
+    d, expected = mujoco.MjData(m), np.empty_like(v)
+    for i in range(len(q)):
+        d.qpos[:], d.qvel[:], d.qfrc_applied[:] = there.q[i], there.v[i], there.tau[i]
+        mujoco.mj_forward(m, d)
+        expected[i] = d.qacc
+    expected = change.back(there.q, v=there.v, a=expected).a
+    weights = inverse_weights(model, change.back(m.qpos0).q.tolist())
+    scales = np.where(m.eq_type == int(mujoco.mjtEq.mjEQ_WELD), m.eq_data[:, 10], 1.0)
+    tree, state = tree_of(model), ([*q.T], [*v.T], [*tau.T])
+    fixed = weights, Softness(), m.opt.timestep
+    rows = [
+        constraint
+        for place, scale in zip(model.loops.places, scales, strict=True)
+        for constraint in soft_equality(tree, *state[:2], place, *fixed, float(scale))
+    ]
+    a, _, residual = soft_forward_dynamics(tree, *state, rows, 1)
+    assert_allclose(np.transpose(a), expected, rtol=1e-9, atol=1e-9)
+    assert residual.max() < 1e-9
 
 
 def test_rows_of_closed_loops_are_those_of_mujoco_in_the_axes_of_the_other_frame():

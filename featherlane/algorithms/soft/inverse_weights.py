@@ -1,6 +1,6 @@
 """Inverse inertias that MuJoCo puts in the place of the diagonal of J M^-1 J^T.
 
-They belong to the neutral configuration of the robot: the mean over a body's three directions of
+They belong to one configuration, MuJoCo's qpos0: the mean over a body's three directions of
 how much its centre of mass accelerates by a unit force, and over its three axes by a unit moment;
 and the diagonal of M^-1, in which three entries of a free or ball joint have their mean.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.frames import jacobian
 from featherlane.algorithms.mminv import Rows, mass_matrix
@@ -41,10 +42,11 @@ class InverseWeights(NamedTuple):
         return BodyWeight(sum(w.linear for w in each), sum(w.angular for w in each))
 
 
-def inverse_weights(robot: Robot) -> InverseWeights:
-    """Returns the inverse inertias of a robot."""
+def inverse_weights(robot: Robot, q: Scalars | None = None) -> InverseWeights:
+    """Returns the inverse inertias of a robot at a configuration, by default the neutral one."""
     tree = tree_of(robot)
-    q = [x for kind, _, _ in tree.coordinates for x in kind.neutral]
+    if q is None:
+        q = [x for kind, _, _ in tree.coordinates for x in kind.neutral]
     factored = factor(tree, mass_matrix(tree, q))
     bodies = []
     for i, body in enumerate(robot.bodies):

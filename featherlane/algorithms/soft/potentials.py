@@ -31,18 +31,18 @@ class Potential(Protocol):
 
 
 class TwoSided(NamedTuple):
-    """1/2 D y^2 of a row that holds in both directions."""
+    """1/2 D |y|^2 of rows that hold in both directions."""
 
     D: Scalar
 
     def forces(self, y: Scalars) -> list[Scalar]:
-        return [-self.D * y[0]]
+        return [-self.D * x for x in y]
 
     def curvature(self, y: Scalars) -> Rows:
-        return self.stuck(1)
+        return self.stuck(len(y))
 
     def stuck(self, rows: int) -> Rows:
-        return [[self.D]]
+        return [[*[0.0] * i, self.D] for i in range(rows)]
 
 
 class OneSided(NamedTuple):
