@@ -61,6 +61,7 @@ from featherlane.robot.body_spheres import BodySphere
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape
 from featherlane.robot.constraint_types import Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.ground import Ground, HeightField
 from featherlane.robot.loaders import bundled
 from featherlane.robot.parts import Body, Frame, Joint, Mimic, Placement
 from featherlane.scalar import (
@@ -100,6 +101,8 @@ __all__ = [
     "Frame",
     "Function",
     "Graph",
+    "Ground",
+    "HeightField",
     "Hinge",
     "InverseDynamicsDerivatives",
     "Joint",

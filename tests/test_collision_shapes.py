@@ -9,8 +9,10 @@ import pytest
 
 import featherlane as fl
 from featherlane.robot.hulls import EXACT, POINTS, extreme_points
+from featherlane.robot.loaders import meshes
 from featherlane.robot.parts import WORLD, Frame
 
+BALL = fl.CollisionShape("ball", "sphere", (0.1,))
 ORIGIN = '<origin xyz="0.1 -0.2 0.3" rpy="0.4 0.5 0.6"/>'
 SHAPES = {
     "sphere": ('<sphere radius="0.1"/>', (0.1,)),
@@ -227,7 +229,94 @@ def test_shapes_change_no_machine_code():
     assert bare != with_shape
 
 
+def test_shapes_are_added_and_removed():
+    model = fl.load(urdf(collision(SHAPES["sphere"][0])))
+    toe = fl.CollisionShape("toe", "sphere", (0.05,))
+    more = model.with_collision_shapes({"tip": toe})
+    assert more.collision_shapes[-1] == replace(
+        toe, body=0, link="tip", placement=model.frame("tip").placement
+    )
+    again = more.with_collision_shapes([replace(s, condim=1) for s in more.collision_shapes])
+    assert [s.name for s in again.collision_shapes] == ["base", "tip", "toe"]
+    assert {s.condim for s in again.collision_shapes} == {1}
+    assert more.without_collision_shapes(["toe"]).collision_shapes == model.collision_shapes
+    assert more.without_collision_shapes().collision_shapes == ()
+    on_body = model.with_collision_shapes(replace(toe, body=0)).collision_shapes[-1]
+    assert (on_body.link, on_body.placement.p) == ("arm", (0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"tips": BALL}, "there is no frame 'tips'"),
+        ([replace(BALL, body=3)], "sphere 'ball' is on body 3: wanted a number of one of 1"),
+        (
+            [replace(BALL, link="tip")],
+            "is on body -1, and its link 'tip' on body 0: {'tip': shape}",
+        ),
+        ([BALL, BALL], "two collision shapes are named 'ball'"),
+        ("ball", "shapes has 'b': wanted fl.CollisionShape"),
+    ],
+)
+def test_shapes_that_cannot_be_added(shapes, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        fl.load(urdf("")).with_collision_shapes(shapes)
+    with pytest.raises(ValueError, match=r"no collision shape 'bas' .*'base'"):
+        fl.load(urdf("")).without_collision_shapes("bas")
+
+
 # Hulls
+
+
+CORNERS = np.array([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
+FACES = np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)])
+
+
+def binary_stl(corners, faces):
+    triangles = np.zeros(len(faces), meshes.TRIANGLE)
+    triangles["vertices"] = corners[faces]
+    return bytes(80) + len(faces).to_bytes(4, "little") + triangles.tobytes()
+
+
+def text_stl(corners, faces):
+    vertices = "\n".join(f"  vertex {x} {y} {z}" for x, y, z in corners[faces].reshape(-1, 3))
+    return f"solid part\n{vertices}\nendsolid".encode()
+
+
+def obj(corners, faces):
+    rows = [f"v {x} {y} {z}" for x, y, z in corners] + ["vn 9 9 9"]
+    return "\n".join(rows + [f"f {a + 1} {b + 1} {c + 1}" for a, b, c in faces]).encode()
+
+
+@pytest.mark.parametrize(
+    ("write", "suffix"), [(binary_stl, "stl"), (text_stl, "STL"), (obj, "obj")]
+)
+def test_points_are_read_when_they_are_needed(tmp_path, write, suffix):
+    (tmp_path / f"part.{suffix}").write_bytes(write(CORNERS, FACES))
+    mesh = f'<mesh filename="package://tool/part.{suffix}" scale="1 2 3"/>'
+    (tmp_path / "robot.urdf").write_text(urdf(collision(mesh)))
+    shape = fl.load(tmp_path / "robot.urdf").collision_shapes[-1]
+    assert shape.points == ()
+    read = meshes.with_points(shape)
+    assert {*read.points} == {tuple(map(float, row)) for row in CORNERS * [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("lost.stl", None, "there is no file package://tool/lost.stl"),
+        ("empty.obj", b"f 1 2 3", "has no finite vertices"),
+        ("odd.obj", b"v a b c", "could not convert"),
+    ],
+)
+def test_meshes_that_cannot_be_read(tmp_path, name, text, said):
+    if text is not None:
+        (tmp_path / name).write_bytes(text)
+    mesh = f'<mesh filename="package://tool/{name}"/>'
+    (tmp_path / "robot.urdf").write_text(urdf(collision(mesh)))
+    shape = fl.load(tmp_path / "robot.urdf").collision_shapes[-1]
+    with pytest.raises(fl.ModelError, match=f"hull 'tip' has no points: .*{said}.*; put a sphere"):
+        meshes.with_points(shape)
 
 
 def test_extreme_points(rng):

@@ -159,6 +159,8 @@ OF_METHODS = {
     ("renamed", "bodies"): "{old: new}, or a function from old to new names",
     ("renamed", "frames"): "{old: new}, or a function from old to new names",
     ("to_urdf", "path"): "the file to write",
+    ("with_collision_shapes", "shapes"): "{frame: shape or shapes}, or shapes on their bodies",
+    ("without_collision_shapes", "names"): "names of shapes; None: all of them",
     ("with_frame", "name"): "name of the new frame",
     ("with_frame", "on"): "name of the frame that carries it",
     ("with_frame", "xyz"): "(3,), m, in the axes of the frame that carries it",

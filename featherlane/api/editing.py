@@ -17,8 +17,10 @@ from featherlane.api.rerooted_derivatives import derivatives_back
 from featherlane.api.rerooting import Rerooting, rerooting
 from featherlane.functions.array_like import ArrayLike
 from featherlane.robot import model
+from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.editing import attach as attaching
 from featherlane.robot.editing import frames, inertials, limits, names, parameters, physics, reduce
+from featherlane.robot.editing import shapes as shapes_of
 from featherlane.robot.editing.names import Renaming
 from featherlane.robot.editing.reroot import body_number, on_free_joint
 from featherlane.robot.editing.urdf_text import urdf_text
@@ -218,6 +220,35 @@ class Editing(model.Robot):
             ('tip', (0.0, 0.0, 0.3))
         """
         return frames.with_frame(self, name, on, xyz, rpy, R)
+
+    def with_collision_shapes(
+        self: M, shapes: CollisionShape | Sequence[CollisionShape] | Mapping[str, Any]
+    ) -> M:
+        """Returns the robot with further collision shapes, each in the place of one of its name.
+
+        shapes: {frame: shape, or a list of shapes}, placed on these frames; or shapes on their
+        bodies (`body`, by default the world), as those of `collision_shapes` are. Raises ValueError
+        for unknown frames and bodies, and for two shapes of one name.
+
+        Examples:
+            >>> foot = fl.CollisionShape("foot", "sphere", (0.02,), friction=(0.8, 0.0, 0.0))
+            >>> with_foot = arm.with_collision_shapes({"link2": foot})
+            >>> [(shape.name, shape.body) for shape in with_foot.collision_shapes]
+            [('foot', 1)]
+        """
+        return shapes_of.with_collision_shapes(self, shapes)
+
+    def without_collision_shapes(self: M, names: str | Sequence[str] | None = None) -> M:
+        """Returns the robot without collision shapes of these names, by default without any, and
+        without the contact pairs that name them. Raises ValueError for unknown names.
+
+        Examples:
+            >>> foot = fl.CollisionShape("foot", "sphere", (0.02,))
+            >>> with_foot = arm.with_collision_shapes({"link2": foot})
+            >>> with_foot.without_collision_shapes("foot").collision_shapes
+            ()
+        """
+        return shapes_of.without_collision_shapes(self, names)
 
     def to_urdf(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes the robot as a URDF file, and returns sentences on what the file does not say.

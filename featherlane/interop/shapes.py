@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from lxml import etree
 
 from featherlane.interop.wrapped import required
 from featherlane.robot.loaders import xml_text
+from featherlane.robot.loaders.meshes import mesh_file
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD, Body, Placement
 from featherlane.robot.rotations import rpy_rotation
@@ -218,27 +218,6 @@ def _visual(visual: Any, path: str | None, colours: Mapping[Any, Any]) -> tuple[
     else:
         raise ValueError(f"<{shape.tag}> is no geometry of URDF")
     return placed(mesh, place), GREY if rgba is None else rgba
-
-
-def mesh_file(name: str, robot: str | None) -> str:
-    """Returns the path of a mesh that a robot's file names: package://PACKAGE/... is looked for in
-    the folders above that file, and in those of ROS_PACKAGE_PATH. Raises ValueError.
-    """
-    above = [*Path(robot).resolve().parents] if robot else []
-    scheme, colon, rest = name.partition("://")
-    if not colon:
-        candidates = [Path(name), *[folder / name for folder in above[:1]]]
-    elif scheme == "file":
-        candidates = [Path(rest)]
-    else:
-        ros = map(Path, filter(None, os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)))
-        inside = rest.partition("/")[2]
-        folders = [*above, *ros]
-        candidates = [folder / rest for folder in folders] + [folder / inside for folder in folders]
-    for path in candidates:
-        if path.is_file():
-            return str(path)
-    raise ValueError(f"there is no file {name}")
 
 
 def _of_mjcf(model: Robot, source: str) -> list[Shape]:

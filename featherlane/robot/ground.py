@@ -1,0 +1,233 @@
+"""The ground that robots stand on, and which of their shapes touch it and one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal
+
+import numpy as np
+
+from featherlane.errors import shown
+from featherlane.robot.collision_shapes import CollisionShape
+from featherlane.robot.parts import WORLD, Floats, Placement, floats
+
+IN_FILE: Literal["file"] = "file"
+USUAL = CollisionShape("ground", "plane")  # MuJoCo's numbers
+LARGEST_GRID = 4096  # heights of a field: each one costs four operations for each contact point
+
+
+@dataclass(frozen=True)
+class HeightField:
+    """Terrain above a rectangle: heights[i][k], m, at the i-th of equal steps along x and the k-th
+    along y, bilinear in between and constant beyond the edges.
+
+    x, y: the ends of the rectangle, m. heights: an array (nx, ny); or its shape (nx, ny) alone, if
+    heights are inputs, which differ between environments. friction: sliding; torsional, m; rolling,
+    m. Raises ValueError.
+
+    Examples:
+        >>> ramp = fl.HeightField((0.0, 2.0), (-1.0, 1.0), [[0.0, 0.0], [0.5, 0.5]])
+        >>> ramp.shape
+        (2, 2)
+    """
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    heights: Any
+    friction: Floats = USUAL.friction
+    name: str = "height field"
+
+    def __post_init__(self) -> None:
+        array = np.asarray(self.heights, float)
+        if array.ndim == 1 and array.shape == (2,):
+            shape, heights = (int(array[0]), int(array[1])), None
+        else:
+            shape, heights = array.shape, tuple(map(floats, np.atleast_2d(array)))
+        if len(shape) != 2 or min(shape) < 2 or shape[0] * shape[1] > LARGEST_GRID:
+            raise ValueError(
+                f"{self.name!r}: heights has shape {shape}; wanted (nx, ny), 2 or more along each, "
+                f"and {LARGEST_GRID} in all: a coarser grid, or the part that the robot reaches"
+            )
+        for axis in ("x", "y"):
+            ends = floats(getattr(self, axis))
+            if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
+                raise ValueError(f"{self.name!r}: {axis} is {ends}; wanted (lower, upper) in m")
+            object.__setattr__(self, axis, ends)
+        if not np.isfinite(array).all():
+            raise ValueError(f"{self.name!r}: heights has a NaN or an infinity; wanted metres")
+        object.__setattr__(self, "heights", shape if heights is None else heights)
+        object.__setattr__(self, "friction", checked_friction(self.friction, self.name))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of heights along x and along y."""
+        if self.are_inputs:
+            return self.heights  # type: ignore[no-any-return]
+        return len(self.heights), len(self.heights[0])
+
+    @property
+    def are_inputs(self) -> bool:
+        """Whether the heights come with each state, instead of being constants."""
+        return isinstance(self.heights[0], int)
+
+    @property
+    def kind(self) -> str:
+        """The name of the kind, beside those of shapes."""
+        return "height field"
+
+    @property
+    def title(self) -> str:
+        """The height field in messages."""
+        return f"height field {self.name!r}"
+
+    @property
+    def as_plane(self) -> CollisionShape:
+        """A plane with the same numbers for contacts."""
+        return CollisionShape(self.name, "plane", link="world", friction=self.friction)
+
+
+Surface = CollisionShape | HeightField
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The surfaces that shapes of a robot touch, and pairs of its shapes that touch.
+
+    Without surfaces the ground is the plane through (0, 0, height), m, with a normal of any length.
+    surfaces: `HeightField`s and `CollisionShape`s on the world, which are planes, boxes, spheres or
+    capsules; "file" takes those of the robot's file. friction: the sliding coefficient, or sliding,
+    torsional (m) and rolling (m), of every contact with the ground; by default MuJoCo's rule holds:
+    the larger of both coefficients, those of the higher priority. shapes: the names of those that
+    touch the ground, by default all on moving bodies whose groups match. pairs: names of two
+    shapes, spheres or capsules on moving bodies, that touch one another; "file" takes those of the
+    robot's file, its contact pairs and all spheres and capsules whose groups match, but for
+    exclusions, parents and children.
+
+    Raises ValueError or TypeError that names the field. docs/ground.md has the rules.
+
+    Examples:
+        >>> fl.Ground(friction=0.8).friction
+        (0.8, 0.005, 0.0001)
+        >>> fl.Ground(pairs=[("left_foot", "right_foot")]).pairs
+        (('left_foot', 'right_foot'),)
+    """
+
+    height: float = 0.0
+    shapes: tuple[str, ...] | None = None
+    normal: Floats = (0.0, 0.0, 1.0)
+    friction: Any = None
+    surfaces: tuple[Surface, ...] | Literal["file"] = ()
+    pairs: tuple[tuple[str, str], ...] | Literal["file"] = ()
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(getattr(self, name)))
+        if self.surfaces and (self.height or self.normal != (0.0, 0.0, 1.0)):
+            raise ValueError(
+                "height and normal are those of a ground without surfaces: wanted one or the other"
+            )
+
+    @property
+    def planes(self) -> tuple[Surface, ...] | Literal["file"]:
+        """The surfaces, or the plane of a ground without any."""
+        return self.surfaces or (plane("ground", (0.0, 0.0, self.height), self.normal),)
+
+    @property
+    def height_field(self) -> HeightField | None:
+        """The height field whose heights are inputs, if there is one."""
+        fields = (x for x in self.surfaces if isinstance(x, HeightField) and x.are_inputs)
+        return next(fields, None)
+
+
+def plane(name: str, point: Any, normal: Any, **numbers: Any) -> CollisionShape:
+    """Returns a plane through a point, m, solid below its normal. numbers: of contacts, fields of
+    `CollisionShape`.
+    """
+    z = np.asarray(normal, float) / np.linalg.norm(normal)
+    x = np.cross(z, np.eye(3)[np.argmin(np.abs(z))])
+    x /= np.linalg.norm(x)
+    R = np.eye(3) if z[2] == 1 else np.column_stack([x, np.cross(z, x), z])
+    return CollisionShape(name, "plane", placement=Placement.of(R, point), link="world", **numbers)
+
+
+# Checks of fields
+
+
+def checked_friction(value: Any, of: str = "ground") -> Floats | None:
+    """Returns three coefficients of friction from one or three numbers."""
+    if value is None:
+        return None
+    try:
+        numbers = floats(np.atleast_1d(np.asarray(value, float)))
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) == 1:
+        numbers = (*numbers, *USUAL.friction[1:])
+    if len(numbers) != 3 or not all(isfinite(x) and x >= 0 for x in numbers):
+        raise ValueError(
+            f"{of}: friction is {shown(value)}; wanted the sliding coefficient, or sliding, "
+            "torsional and rolling ones, 0 or more; 0 is no friction"
+        )
+    return numbers
+
+
+def _height(value: Any) -> float:
+    if isinstance(value, bool) or not np.isscalar(value) or not isfinite(float(value)):  # type: ignore[arg-type]
+        raise ValueError(f"height is {shown(value)}: wanted finite metres")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _normal(value: Any) -> Floats:
+    numbers = floats(np.ravel(np.asarray(value, float)))
+    length = float(np.linalg.norm(numbers))
+    if len(numbers) != 3 or not 0 < length < np.inf:
+        raise ValueError(f"normal is {shown(value)}: wanted three finite numbers, not all 0")
+    return floats(np.array(numbers) / length)
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+        raise TypeError(f"shapes is {shown(value)}: wanted names of shapes, as in ('foot',)")
+    return tuple(value)
+
+
+def _surfaces(value: Any) -> tuple[Surface, ...] | Literal["file"]:
+    if value == IN_FILE and isinstance(value, str):
+        return IN_FILE
+    surfaces = (value,) if isinstance(value, CollisionShape | HeightField) else value
+    for surface in () if isinstance(surfaces, str) else surfaces:
+        if not isinstance(surface, CollisionShape | HeightField):
+            kinds = "fl.HeightField or fl.CollisionShape, or 'file'"
+            raise TypeError(f"surfaces has {shown(surface)}: wanted {kinds}")
+        if isinstance(surface, CollisionShape) and surface.body != WORLD:
+            raise ValueError(f"surfaces has {surface.title}, on body {surface.body}: wanted the "
+                             f"world, body={WORLD}")  # fmt: skip
+    if isinstance(surfaces, str):
+        raise TypeError(f"surfaces is {shown(value)}: wanted 'file', or a tuple of surfaces")
+    if sum(isinstance(x, HeightField) and x.are_inputs for x in surfaces) > 1:
+        raise ValueError("surfaces has two height fields whose heights are inputs: wanted one")
+    return tuple(surfaces)
+
+
+def _pairs(value: Any) -> tuple[tuple[str, str], ...] | Literal["file"]:
+    if isinstance(value, str) and value == IN_FILE:
+        return IN_FILE
+    for pair in value:
+        names = pair if isinstance(pair, tuple | list) else ()
+        if len(names) != 2 or not all(isinstance(name, str) for name in names):
+            wanted = "wanted 'file', or pairs of names, as in [('left_foot', 'right_foot')]"
+            raise TypeError(f"pairs has {shown(pair)}: {wanted}")
+    return tuple((first, second) for first, second in value)
+
+
+_CHECKS: dict[str, Any] = {
+    "height": _height,
+    "normal": _normal,
+    "friction": checked_friction,
+    "shapes": _names,
+    "surfaces": _surfaces,
+    "pairs": _pairs,
+}
