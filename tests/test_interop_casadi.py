@@ -1,6 +1,8 @@
 """Graphs and functions of models as CasADi's functions, with the package's derivatives inside."""
 
 import itertools
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import featherlane as fl
 
 casadi = pytest.importorskip("casadi", reason="CasADi is not installed: pip install '.[casadi]'")
 from featherlane.interop import casadi as interop  # noqa: E402
+from featherlane.interop import casadi_functions as functions  # noqa: E402
 from featherlane.interop.casadi import to_casadi  # noqa: E402
 from featherlane.program.graph import Graph, Output  # noqa: E402
 from featherlane.program.op import CONDITIONS, OPS  # noqa: E402
@@ -73,10 +76,38 @@ def test_dynamics_and_their_jacobians(model, name):
 def test_analytic_derivatives_are_inside():
     """Figures that do not depend on the machine: CasADi's own Jacobian has 11,598 instructions."""
     arm = fl.load("iiwa14")
-    function = to_casadi(arm, "forward_dynamics")
-    symbols, results = interop._walked(arm.graph("forward_dynamics"))
-    own = casadi.Function("own", [*symbols.values()], results)
-    assert function.jacobian().n_instructions() < 0.5 * own.jacobian().n_instructions()
+    function = to_casadi(arm, "forward_dynamics", inline=True)
+    own = function.expand("own").jacobian()
+    assert function.jacobian().n_instructions() < 0.5 * own.n_instructions()
+
+
+def lagrangian(function, given, weights):
+    """The gradient and the Hessian of weights . function by all inputs together."""
+    x = casadi.MX.sym("x", sum(map(len, given)))
+    parts = casadi.vertsplit(x, np.cumsum([0, *map(len, given)]).tolist())
+    scalar = casadi.dot(casadi.DM(weights), function(*parts))
+    hessian, gradient = casadi.hessian(scalar, x)
+    return casadi.Function("h", [x], [gradient, hessian])
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics"])
+def test_second_derivatives_of_dynamics(model, name, inline):
+    given, weights = state(model), np.random.default_rng(3).normal(size=model.nv)
+    function = to_casadi(model, name, inline=inline)
+    calls = lagrangian(function, given, weights)
+    own = lagrangian(function.expand(), given, weights)  # CasADi's derivatives
+    for made, wanted in zip(calls(np.concatenate(given)), own(np.concatenate(given)), strict=True):
+        assert error(made, full(wanted)) < FLOOR
+
+
+def test_hessians_are_those_of_the_package():
+    arm = fl.random_tree(3, 1, ("revolute", "prismatic"), physics=True, seed=4)
+    given, weights = state(arm), np.random.default_rng(3).normal(size=arm.nv)
+    _, hessian = lagrangian(to_casadi(arm, "forward_dynamics"), given, weights)(
+        np.concatenate(given)
+    )
+    assert error(hessian, arm.forward_dynamics_hessian(*given, weights)) < FLOOR
 
 
 def test_second_derivatives(model):
@@ -85,6 +116,128 @@ def test_second_derivatives(model):
     x = casadi.MX.sym("x", model.nv)
     hessian = casadi.Function("h", [x], [casadi.hessian(energy(q, x), x)[0]])
     assert error(hessian(v), model.mass_matrix(q)) < FLOOR
+
+
+def test_third_derivatives():
+    function = to_casadi(fl.trace(lambda x: [x[0] ** 3 * x[1]], {"x": 2}))
+    x = casadi.MX.sym("x", 2)
+    second = casadi.jacobian(casadi.jacobian(function(x), x), x)
+    third = casadi.Function("third", [x], [casadi.jacobian(second[0, 0], x)])
+    assert np.array_equal(full(third([2.0, 5.0])), [[30.0, 12.0]])
+
+
+@pytest.mark.parametrize("limit", ["LARGEST_COMPILED", "MOST_ADJOINTS"])
+def test_large_derivatives_are_expressions(limit, monkeypatch):
+    arm = fl.random_tree(2, 1, ("revolute",), physics=True, seed=5)
+    given, weights = state(arm), np.ones(arm.nv)
+    wanted = lagrangian(to_casadi(arm, "forward_dynamics"), given, weights)(np.concatenate(given))
+    monkeypatch.setattr(functions if limit == "LARGEST_COMPILED" else interop, limit, 0)
+    function = to_casadi(arm, "forward_dynamics", name="large")
+    made = lagrangian(function, given, weights)(np.concatenate(given))
+    for x, y in zip(made, wanted, strict=True):
+        assert error(x, full(y)) < FLOOR
+
+
+def test_jacobians_are_sparse():
+    function = to_casadi(fl.trace(lambda x, y: np.sin(x) + y[0], {"x": 3, "y": 2}))
+    blocks = function.jacobian().sparsity_out
+    assert blocks(0) == casadi.Sparsity.diag(3)
+    assert blocks(1) == casadi.Sparsity.triplet(3, 2, [0, 1, 2], [0, 0, 0])
+    second = function.reverse(1).jacobian()
+    assert second.sparsity_out("jac_adj_x_x") == casadi.Sparsity.diag(3)
+    assert second.nnz_out("jac_adj_x_y") == 0
+    matrix = fl.trace(lambda x: [[x[0], 1.0, 0.0], [2.0, 3.0, x[1] * x[1]]], {"x": 2})
+    value, made = to_casadi(matrix)([3.0, 4.0]), to_casadi(matrix).jacobian()([3.0, 4.0], 0)
+    assert np.array_equal(full(value), [[3, 1, 0], [2, 3, 16]])
+    assert np.array_equal(full(made), [[1, 0], *[[0, 0]] * 4, [0, 8]])
+    assert made.nnz() == 2
+
+
+def test_a_function_without_derivatives():
+    function = to_casadi(fl.trace(lambda x: np.floor(x), {"x": 2}))
+    x = casadi.MX.sym("x", 2)
+    assert function.jacobian().nnz_out() == 0
+    both = [casadi.jacobian(function(x), x), casadi.gradient(casadi.sumsqr(function(x)), x)]
+    for made in casadi.Function("both", [x], both)([1.5, 2.5]):
+        assert not full(made).any()
+
+
+# Calls as operations: `expand`, inlined calls, generated code, other processes
+
+
+def test_calls_become_operations():
+    function = to_casadi(SMALL, "inverse_dynamics")
+    given = state(SMALL)
+    symbols = [casadi.SX.sym(x, *function.size_in(x)) for x in function.name_in()]
+    scalar = casadi.Function("scalar", symbols, [function(*symbols)])
+    assert error(scalar(*given), SMALL.inverse_dynamics(*given)) < FLOOR
+    assert "inverse_dynamics" not in str(scalar(*symbols))  # not a call
+    mixed = [casadi.MX.sym(x, *function.size_in(x)) for x in function.name_in()]
+    (result,) = function.call(mixed, True, False)
+    inlined = casadi.Function("inlined", mixed, [result])
+    assert inlined.n_instructions() > 50
+    assert error(inlined(*given), SMALL.inverse_dynamics(*given)) < FLOOR
+    whole = casadi.Function("whole", mixed, [function(*mixed)])
+    assert whole.n_instructions() < 10
+    assert whole.expand().n_instructions() > 50
+
+
+def squares(function, given):
+    """The sum of squares of a function, with its gradient and Hessian, of all inputs."""
+    calls = lagrangian(lambda *x: function(*x) ** 2, given, np.ones(function.numel_out(0)))
+    return calls, np.concatenate(given)
+
+
+def test_inline_can_be_saved_and_generated(tmp_path):
+    given = state(SMALL)
+    calls, x = squares(to_casadi(SMALL, "forward_dynamics", inline=True), given)
+    wanted, _ = squares(to_casadi(SMALL, "forward_dynamics"), given)
+    calls.save(str(tmp_path / "calls.casadi"))
+    loaded = casadi.Function.load(str(tmp_path / "calls.casadi"))
+    for made, each in zip(loaded(x), wanted(x), strict=True):
+        assert error(made, full(each)) < FLOOR
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("no C compiler")
+    source, library = str(tmp_path / "h.c"), str(tmp_path / "h.so")
+    generator = casadi.CodeGenerator("h.c")
+    generator.add(calls)
+    generator.generate(f"{tmp_path}/")
+    subprocess.run([compiler, "-shared", "-fPIC", source, "-o", library], check=True)
+    for made, each in zip(casadi.external("h", library)(x), wanted(x), strict=True):
+        assert error(made, full(each)) < FLOOR
+
+
+def test_calls_on_several_threads():
+    function, n = to_casadi(SMALL, "inverse_dynamics", name="threads"), 8
+    x = casadi.MX.sym("x", SMALL.nv, n)
+    given = [np.tile(each[:, None], n) for each in state(SMALL)]
+    values = [
+        casadi.Function("j", [x], [casadi.jacobian(many(given[0], x, given[2]), x)])(given[1])
+        for many in (function.map(n, "thread", 2), function.map(n))
+    ]
+    assert np.array_equal(full(values[0]), full(values[1]))
+
+
+def test_derivatives_outlive_their_function():
+    x = casadi.MX.sym("x", SMALL.nv)
+    q, v, a = state(SMALL)
+    tau = to_casadi(SMALL, "inverse_dynamics", name="forgotten")(q, x, a)
+    jacobian = casadi.Function("j", [x], [casadi.jacobian(tau, x)])
+    assert error(jacobian(v), SMALL.inverse_dynamics_derivatives(q, v, a).dtau_dv) < FLOOR
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_later_processes_trace_nothing(inline, monkeypatch, tmp_path):
+    """The cache on disk has the functions, the sparsity of their Jacobians and the code."""
+    monkeypatch.setenv("FEATHERLANE_CACHE", str(tmp_path))
+    arm = fl.random_tree(2, 1, ("revolute",), physics=True, seed=6)
+    given, weights = state(arm), np.ones(arm.nv)
+    use = lambda: lagrangian(to_casadi(arm, "forward_dynamics", inline=inline), given, weights)
+    first = use()(np.concatenate(given))
+    monkeypatch.setattr(functions, "_callbacks", {})
+    monkeypatch.setattr(interop, "_model_derivatives", None)  # a process that must not trace
+    for made, wanted in zip(use()(np.concatenate(given)), first, strict=True):
+        assert np.array_equal(full(made), full(wanted))
 
 
 def test_matrices_wrenches_and_frames(model):
@@ -201,10 +354,15 @@ def test_the_controller_of_the_documents():
 def test_what_is_refused(model):
     with pytest.raises(ValueError, match="there is no function None; wanted one of inverse_dyn"):
         to_casadi(model)
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'frme'"):
+        to_casadi(model, "jacobian", frme="tip")
+    with pytest.raises(ValueError, match="reference is 'wrld'"):
+        to_casadi(model, "jacobian", frame=model.frame_names[0], reference="wrld")
 
 
 def test_without_casadi_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "casadi", None)
-    monkeypatch.delitem(sys.modules, "featherlane.interop.casadi")
+    for name in ("casadi", "casadi_functions", "casadi_expressions"):
+        monkeypatch.delitem(sys.modules, f"featherlane.interop.{name}")
     with pytest.raises(ImportError, match=r"needs casadi: pip install 'featherlane\[casadi\]'"):
         import featherlane.interop.casadi  # noqa: F401

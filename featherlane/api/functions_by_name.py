@@ -11,13 +11,12 @@ from featherlane.api.configurations import Configurations
 from featherlane.errors import nearest
 from featherlane.functions.actuation import Actuated
 from featherlane.functions.array_like import Frames, Reference, WrenchFrame
-from featherlane.functions.constraint_inputs import with_inputs
 from featherlane.functions.device_copies import copied
 from featherlane.functions.function import Function
 from featherlane.functions.policy import Policy
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
-from featherlane.functions.variants import check_variant, variant_of
+from featherlane.functions.variants import check_variant, variant_of_graph
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
 
@@ -86,12 +85,12 @@ class FunctionsByName(Configurations):
             >>> step(q, v, tau, dt).q.shape
             (2,)
         """
-        variant = variant_of(
+        variant = variant_of_graph(
             self,
             name,
-            wrenches=f_ext,
-            parameters=tuple(params),
-            frame=tuple(frame) if isinstance(frame, list) else frame,
+            f_ext,
+            params=params,
+            frame=frame,
             reference=reference,
             wrt=wrt,
             method=method,
@@ -101,7 +100,11 @@ class FunctionsByName(Configurations):
             steps=steps,
             policy=policy,
             every=every,
-            constraints=with_inputs(constraints, active, anchors, kp, kd),
+            constraints=constraints,
+            active=active,
+            anchors=anchors,
+            kp=kp,
+            kd=kd,
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -151,12 +154,12 @@ class FunctionsByName(Configurations):
             >>> arm.graph("inverse_dynamics")
             <Graph (q[2], v[2], a[2]) -> (tau[2]): 75 nodes>
         """
-        variant = variant_of(
+        variant = variant_of_graph(
             self,
             name,
-            wrenches=f_ext,
-            parameters=tuple(params),
-            frame=tuple(frame) if isinstance(frame, list) else frame,
+            f_ext,
+            params=params,
+            frame=frame,
             reference=reference,
             wrt=wrt,
             method=method,
@@ -166,7 +169,11 @@ class FunctionsByName(Configurations):
             steps=steps,
             policy=policy,
             every=every,
-            constraints=with_inputs(constraints, active, anchors, kp, kd),
+            constraints=constraints,
+            active=active,
+            anchors=anchors,
+            kp=kp,
+            kd=kd,
         )
         check_variant(self, variant)
         return dynamics_graph(self, variant)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.errors import CompileError, ModelError, did_you_mean, instead, one_of, shown
 from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actuation
 from featherlane.functions.array_like import Params
-from featherlane.functions.constraint_inputs import check_anchors, check_loops
+from featherlane.functions.constraint_inputs import check_anchors, check_loops, with_inputs
 from featherlane.functions.dynamics_function import Sizes
 from featherlane.functions.results import policy_trajectory
 from featherlane.functions.step_functions import entry_of
@@ -46,6 +46,32 @@ def variant_of(
     chosen = None if method == "auto" else method
     controls = actuation_of(model, actuation)
     return with_defaults(Variant(name, method=chosen, actuation=controls, **options))
+
+
+def variant_of_graph(
+    model: Robot,
+    name: str,
+    f_ext: str | None = None,
+    *,
+    params: Iterable[str] = (),
+    frame: Any = None,
+    constraints: Constraints | None = None,
+    active: bool = False,
+    anchors: bool = False,
+    kp: bool = False,
+    kd: bool = False,
+    **options: Any,
+) -> Variant:
+    """The variant that the arguments of `Model.graph` ask for."""
+    return variant_of(
+        model,
+        name,
+        wrenches=f_ext,
+        parameters=tuple(params),
+        frame=tuple(frame) if isinstance(frame, list) else frame,
+        constraints=with_inputs(constraints, active, anchors, kp, kd),
+        **options,
+    )
 
 
 def with_defaults(variant: Variant) -> Variant:

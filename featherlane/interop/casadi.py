@@ -1,80 +1,65 @@
-"""CasADi: `to_casadi` makes a Function of a graph, with the package's derivatives inside."""
+"""CasADi: `to_casadi` makes a Function of a graph, with the package's derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from inspect import signature
+from typing import Any, NamedTuple
 
 from featherlane.api.model import Model
-from featherlane.errors import CompileError, instead
-from featherlane.functions.table import BY_NAME
-from featherlane.interop.casadi_jacobians import analytic, jacobians, size
-from featherlane.interop.wrapped import required
-from featherlane.program.graph import Graph
-from featherlane.program.rewrite import simplify
+from featherlane.errors import instead
+from featherlane.functions.table import BY_NAME, Variant
+from featherlane.functions.variants import (
+    check_variant,
+    input_shapes,
+    output_shapes,
+    variant_key,
+    variant_of_graph,
+)
+from featherlane.interop.casadi_derivatives import (
+    WEIGHT,
+    Derivatives,
+    ModelDerivatives,
+    numbered,
+    size,
+)
+from featherlane.interop.casadi_functions import (
+    BY_JACOBIAN,
+    GraphOfMatrices,
+    MatrixOf,
+    compiled,
+    expressed,
+    pattern_of,
+)
+from featherlane.program.graph import Graph, graph_key
 
-casadi = required("casadi", "casadi")
-
-
-def _compared(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A comparison without CasADi's simplifications, for which a <= a holds even if a is NaN."""
-
-    def of_two(a: Any, b: Any) -> Any:
-        simplifies = casadi.GlobalOptions.getSimplificationOnTheFly()
-        casadi.GlobalOptions.setSimplificationOnTheFly(False)
-        try:
-            return compare(a, b)
-        finally:
-            casadi.GlobalOptions.setSimplificationOnTheFly(simplifies)
-
-    return of_two
-
-
-def _rounded(a: Any) -> Any:
-    """The nearest integer, halves to even: CasADi has no such function."""
-    size = casadi.fabs(a)
-    below = casadi.floor(size)
-    rest, odd = size - below, below - 2 * casadi.floor(below / 2)  # both are exact
-    up = casadi.logic_or(rest > 0.5, casadi.logic_and(rest == 0.5, odd == 1))
-    return casadi.copysign(casadi.if_else(up, below + 1, below), a)
-
-
-def _quarter(k: Any, s: Any, c: Any) -> Any:
-    """s, c, -s, -c for k = 0, 1, 2, 3 modulo 4; NaN for a k that is not finite."""
-    turns = k - 4 * casadi.floor(k / 4)
-    last = casadi.if_else(turns == 3, -c, turns)
-    rest = casadi.if_else(turns == 2, -s, last)
-    return casadi.if_else(turns == 0, s, casadi.if_else(turns == 1, c, rest))
-
-
-OPERATIONS: dict[str, Any] = {  # operations of graphs that CasADi spells in another way
-    "neg": lambda a: -a,
-    "abs": casadi.fabs,
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "fma": lambda a, b, c: a * b + c,
-    "div": lambda a, b: a / b,
-    "round": _rounded,
-    "quarter": _quarter,
-    "power_of_two": lambda a: 2**a,
-    "less": _compared(lambda a, b: a < b),
-    "less_equal": _compared(lambda a, b: a <= b),
-    "select": lambda condition, a, b: casadi.if_else(condition, a, b),
-}
+Matrices = tuple[MatrixOf, ...]
+MOST_ADJOINTS = 10_000  # nodes: the Jacobians of larger products would compile for minutes
 
 
 def to_casadi(
-    source: Graph | Model, function: str | None = None, *, name: str | None = None, **options: Any
+    source: Graph | Model,
+    function: str | None = None,
+    *,
+    name: str | None = None,
+    inline: bool = False,
+    **options: Any,
 ) -> Any:
     """Returns a casadi.Function with the inputs and outputs of a graph, or of a function of a
     model.
 
-    function, options: as in `Model.graph`, if source is a model. Jacobians are derivatives of the
-    graph, or analytic derivatives where the package has them; Jacobians of Jacobians are CasADi's.
+    function, options: as in `Model.graph`, if source is a model. In MX expressions, calls remain
+    calls. Their Jacobians, products with adjoints and Hessians are derivatives of the graph, or
+    analytic derivatives where the package has them, and run as machine code inside this process;
+    with `inline=True`, they are expressions of CasADi, which can be saved, sent to other processes
+    and generated as C. In SX expressions, and with `expand`, the function becomes its operations,
+    and derivatives are CasADi's.
+
     Derivatives with respect to q are with respect to its nq entries. Arrays of more than two
-    dimensions become columns in C order. Raises CompileError, with the name of the operation, for
-    a graph with an operation that CasADi lacks.
+    dimensions become columns in C order. Raises CompileError, with the name of the operation, for a
+    graph with an operation that CasADi lacks.
 
     Examples:
         >>> from featherlane.interop.casadi import to_casadi
@@ -82,54 +67,126 @@ def to_casadi(
         Function(inverse_dynamics:(q[2],v[2],a[2])->(tau[2]) SXFunction)
     """
     if isinstance(source, Graph):
-        graph, blocks, label = source, jacobians(source), name or "graph"
-    elif function is None or function not in BY_NAME:
+        return _of_graph(source, name or "graph").function(inline)
+    if function is None or function not in BY_NAME:
         raise ValueError(f"there is no function {function!r}{instead(function, BY_NAME)}")
-    else:
-        graph = source.graph(function, **options)
-        blocks, label = analytic(source, function, graph, options), name or function
-    graph = simplify(graph)
-    symbols, results = _walked(graph)
-    inputs, outputs = [*graph.inputs], [_free(x, graph.inputs) for x in graph.outputs]
-    taken, (dense,) = _walked(blocks, symbols), [[*symbols.values()]]
-    known = [casadi.SX.sym(f"out_{o}", *x.shape) for o, x in zip(outputs, results, strict=True)]
-    jacobian_function = casadi.Function(
-        f"jac_{label}",
-        [*dense, *known],
-        taken[1],
-        [*inputs, *[f"out_{o}" for o in outputs]],
-        [f"jac_{o}_{x}" for o in outputs for x in inputs],
+    signature(source.graph).bind(function, **options)
+    variant = variant_of_graph(source, function, **options)
+    check_variant(source, variant)
+    return _of_model(source, variant, name or function).function(inline)
+
+
+# The latest derivatives, whose parts are traced when a function is made, and when it is called
+_derivatives = lru_cache(maxsize=2)(Derivatives)
+_model_derivatives = lru_cache(maxsize=2)(ModelDerivatives)
+
+
+def _of_graph(graph: Graph, label: str) -> _Functions:
+    outputs = {name: out.shape for name, out in graph.outputs.items()}
+    return _Functions(label, graph.inputs, outputs, graph_key(graph), lambda: _derivatives(graph))
+
+
+def _of_model(model: Model, variant: Variant, label: str) -> _Functions:
+    shapes = input_shapes(model, variant), output_shapes(model, variant)
+    derivatives = lambda: _model_derivatives(model, variant)
+    return _Functions(label, *shapes, variant_key(model, variant), derivatives)
+
+
+class _Functions(NamedTuple):
+    """A function and its derivatives as functions of CasADi."""
+
+    label: str
+    input_shapes: Mapping[str, Sequence[int]]
+    output_shapes: Mapping[str, Sequence[int]]
+    key: str
+    derivatives: Callable[[], Derivatives]
+
+    @property
+    def inputs(self) -> Matrices:
+        names = numbered("x", len(self.input_shapes))
+        pairs = zip(self.input_shapes.items(), names, strict=True)
+        return tuple(MatrixOf(name, size(shape), x) for (name, shape), x in pairs)
+
+    @property
+    def outputs(self) -> Matrices:
+        names = numbered("y", len(self.output_shapes))
+        pairs = zip(self.output_shapes.items(), names, strict=True)
+        free = lambda name: f"{name}_out" if name in self.input_shapes else name
+        return tuple(MatrixOf(free(name), size(shape), y) for (name, shape), y in pairs)
+
+    def _of(self, name: str, inputs: Matrices, outputs: Matrices, part: str) -> GraphOfMatrices:
+        graph = lambda: getattr(self.derivatives(), part)
+        return GraphOfMatrices(name, inputs, outputs, graph, f"{self.key} CasADi {part}")
+
+    @property
+    def _value(self) -> GraphOfMatrices:
+        return self._of(self.label, self.inputs, self.outputs, "value")
+
+    @property
+    def _results(self) -> Matrices:
+        """The results as inputs of derivatives, which do not read them."""
+        return tuple(MatrixOf(f"out_{y.name}", y.size, None) for y in self.outputs)
+
+    @property
+    def _jacobian(self) -> GraphOfMatrices:
+        blocks = _jacobians(self.outputs, self.inputs)
+        inputs = (*self.inputs, *self._results)
+        return self._of(f"jac_{self.label}", inputs, blocks, "jacobian")
+
+    @property
+    def _adjoint(self) -> GraphOfMatrices:
+        inputs = (*self.inputs, *self._results, *map(_adjoint, self.outputs))
+        outputs = tuple(map(_adjoint, self.inputs))
+        return self._of(f"adj1_{self.label}", inputs, outputs, "adjoint")
+
+    @property
+    def _adjoint_jacobian(self) -> GraphOfMatrices:
+        _, inputs, outputs, *_ = self._adjoint
+        results = tuple(MatrixOf(f"out_{y.name}", y.size, None) for y in outputs)
+        blocks = _jacobians(outputs, inputs)
+        return self._of(f"jac_adj1_{self.label}", (*inputs, *results), blocks, "adjoint_jacobian")
+
+    @property
+    def _has_second(self) -> bool:
+        """Whether the Jacobians of products with adjoints are the package's, not CasADi's."""
+        return pattern_of(self._adjoint).nodes <= MOST_ADJOINTS
+
+    def _compiled_adjoint(self) -> Any:
+        second = self._adjoint_jacobian if self._has_second else None
+        return compiled(self._adjoint, second and (lambda: compiled(second)))
+
+    def _expressed_adjoint(self) -> Any:
+        if not self._has_second:
+            return expressed(self._adjoint)
+        second = expressed(self._adjoint_jacobian)
+        return expressed(self._adjoint, custom_jacobian=second, **BY_JACOBIAN)
+
+    def function(self, inline: bool) -> Any:
+        """The function of values, with its derivatives."""
+        adjoint = self._expressed_adjoint() if inline else self._compiled_adjoint()
+        return expressed(
+            self._value,
+            custom_jacobian=(expressed if inline else compiled)(self._jacobian),
+            cache={adjoint.name(): adjoint},
+            enable_forward=False,
+            # One adjoint is a product, several are products of the Jacobian with a matrix
+            jac_penalty=1.5 / sum(math.prod(y.size) for y in self.outputs),
+        )
+
+
+def _adjoint(matrix: MatrixOf) -> MatrixOf:
+    name, size, array = matrix
+    return MatrixOf(f"adj_{name}", size, f"{WEIGHT}{array}")
+
+
+def _jacobians(outputs: Matrices, inputs: Matrices) -> Matrices:
+    """The Jacobians of all outputs by all inputs, which are zero for inputs that nothing reads."""
+    return tuple(
+        MatrixOf(
+            f"jac_{y.name}_{x.name}",
+            (math.prod(y.size), math.prod(x.size)),
+            x.array and f"d{y.array}_d{x.array}",
+        )
+        for y in outputs
+        for x in inputs
     )
-    # A Jacobian is asked for as a whole: products with it would be CasADi's derivatives again
-    whole = {"custom_jacobian": jacobian_function, "enable_forward": False, "enable_reverse": False}
-    return casadi.Function(
-        label, dense, results, inputs, outputs, {**whole, "jac_penalty": 0, "never_inline": True}
-    )
-
-
-def _free(name: str, taken: Any) -> str:
-    return f"{name}_out" if name in taken else name
-
-
-def _walked(graph: Graph, symbols: dict[str, Any] | None = None) -> tuple[dict[str, Any], list]:
-    """The symbols of a graph's inputs, and its outputs as expressions of them."""
-    if symbols is None:
-        symbols = {x: casadi.SX.sym(x, *size(shape)) for x, shape in graph.inputs.items()}
-    rows = {x: casadi.vec(s.T) for x, s in symbols.items()}  # entries in C order
-    values: list[Any] = []
-    for op, args, value in zip(graph.op, graph.args, graph.value, strict=True):
-        if op == "constant":
-            values.append(casadi.SX(float(value)))
-        elif op == "input":
-            values.append(rows[value[0]][value[1]])
-        else:
-            apply = OPERATIONS.get(op) or getattr(casadi, op, None)
-            if apply is None:
-                raise CompileError(f"CasADi has no operation {op!r}, which the graph uses")
-            values.append(apply(*[values[a] for a in args]))
-    results = []
-    for out in graph.outputs.values():
-        n, m = size(out.shape)
-        entries = casadi.vertcat(*[values[k] for k in out.nodes])
-        results.append(casadi.reshape(entries, m, n).T)
-    return symbols, results
