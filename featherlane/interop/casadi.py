@@ -76,23 +76,25 @@ def to_casadi(
     return _of_model(source, variant, name or function).function(inline)
 
 
-# The latest derivatives, whose parts are traced when a function is made, and when it is called
+# The latest derivatives, whose parts are traced as CasADi asks for them
 _derivatives = lru_cache(maxsize=2)(Derivatives)
 _model_derivatives = lru_cache(maxsize=2)(ModelDerivatives)
 
 
-def _of_graph(graph: Graph, label: str) -> _Functions:
+def _of_graph(graph: Graph, label: str) -> _CasadiFunction:
     outputs = {name: out.shape for name, out in graph.outputs.items()}
-    return _Functions(label, graph.inputs, outputs, graph_key(graph), lambda: _derivatives(graph))
+    return _CasadiFunction(
+        label, graph.inputs, outputs, graph_key(graph), lambda: _derivatives(graph)
+    )
 
 
-def _of_model(model: Model, variant: Variant, label: str) -> _Functions:
+def _of_model(model: Model, variant: Variant, label: str) -> _CasadiFunction:
     shapes = input_shapes(model, variant), output_shapes(model, variant)
     derivatives = lambda: _model_derivatives(model, variant)
-    return _Functions(label, *shapes, variant_key(model, variant), derivatives)
+    return _CasadiFunction(label, *shapes, variant_key(model, variant), derivatives)
 
 
-class _Functions(NamedTuple):
+class _CasadiFunction(NamedTuple):
     """A function and its derivatives as functions of CasADi."""
 
     label: str

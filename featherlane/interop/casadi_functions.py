@@ -48,7 +48,7 @@ class GraphOfMatrices(NamedTuple):
         return repr((self.key, self.name, self.inputs, self.outputs, casadi.__version__))
 
 
-class Pattern(NamedTuple):
+class SparsityPattern(NamedTuple):
     """The sparsity of a graph's outputs. nodes: of the graph; places: of the nonzeros of each
     output, in the order of columns.
     """
@@ -57,7 +57,7 @@ class Pattern(NamedTuple):
     places: dict[str, list[int]]
 
 
-def _packed(graph: Graph) -> tuple[Graph, Pattern]:
+def _packed(graph: Graph) -> tuple[Graph, SparsityPattern]:
     """The graph with the nonzeros of its matrices, by columns, in place of the matrices."""
     outputs, places = {}, {}
     for name, (shape, nodes) in graph.outputs.items():
@@ -69,16 +69,16 @@ def _packed(graph: Graph) -> tuple[Graph, Pattern]:
         packed = tuple(entries[i] for i in places[name])
         assert len(entries) == n * len(by_columns), "matrices are in C order"
         outputs[name] = Output((len(packed),), packed)
-    return graph.replaced(outputs=outputs), Pattern(len(graph), places)
+    return graph.replaced(outputs=outputs), SparsityPattern(len(graph), places)
 
 
-def pattern_of(source: GraphOfMatrices) -> Pattern:
+def pattern_of(source: GraphOfMatrices) -> SparsityPattern:
     """The sparsity of a graph, from the cache if it was traced before."""
     make = lambda: json.dumps(_packed(source.graph())[1]).encode()
-    return Pattern(*json.loads(cache.fetch(f"{source.key} pattern", make)))
+    return SparsityPattern(*json.loads(cache.fetch(f"{source.key} pattern", make)))
 
 
-def _sparsity(matrix: MatrixOf, pattern: Pattern) -> Any:
+def _sparsity(matrix: MatrixOf, pattern: SparsityPattern) -> Any:
     n, m = matrix.size
     places = [] if matrix.array is None else pattern.places[matrix.array]
     return casadi.Sparsity.triplet(n, m, [p % n for p in places], [p // n for p in places])
@@ -99,7 +99,7 @@ def _expressed(source: GraphOfMatrices) -> Any:
 
 
 def expressed(source: GraphOfMatrices, **options: Any) -> Any:
-    """A function of scalar expressions, from the cache if it was made before. options: of
+    """A function of scalar expressions, from the cache if it is there. options: of
     `casadi.Function`.
     """
     make = lambda: _expressed(source).serialize().encode()
@@ -148,8 +148,8 @@ class _MachineCode(casadi.Callback):  # type: ignore[name-defined]
 
         def program() -> Program:
             graph, _ = _packed(source.graph())
-            some = {name: graph.outputs[name] for name in outputs}
-            return Program(graph.replaced(inputs=inputs, outputs=some))
+            written = {name: graph.outputs[name] for name in outputs}
+            return Program(graph.replaced(inputs=inputs, outputs=written))
 
         def kernel(dtype: np.dtype) -> Kernel:
             return compile_program(program, f"{source.key} packed", dtype, ONE_STATE)
@@ -180,7 +180,7 @@ class _MachineCode(casadi.Callback):  # type: ignore[name-defined]
         return True
 
     def eval_buffer(self, arg: Any, res: Any) -> int:
-        """Reads and writes CasADi's own arrays: None is an input of zeros or an unused output."""
+        """Reads and writes CasADi's arrays: None is an input of zeros or an unused output."""
         views = [x.spare if (a := arg[x.place]) is None else _view(a) for x in self._read]
         results = [y.spare if (r := res[y.place]) is None else _view(r) for y in self._written]
         if results:
