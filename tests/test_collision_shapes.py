@@ -11,6 +11,7 @@ import featherlane as fl
 from featherlane.robot.hulls import EXACT, POINTS, extreme_points
 from featherlane.robot.loaders import meshes
 from featherlane.robot.parts import WORLD, Frame
+from featherlane.tools import facts
 
 BALL = fl.CollisionShape("ball", "sphere", (0.1,))
 ORIGIN = '<origin xyz="0.1 -0.2 0.3" rpy="0.4 0.5 0.6"/>'
@@ -333,3 +334,46 @@ def test_extreme_points(rng):
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     worst = ((ball @ directions.T).max(0) - (np.array(points) @ directions.T).max(0)).max()
     assert 0.5 * worst < short < 0.3
+
+
+# The table, the card, the view
+
+
+def test_the_table():
+    model = fl.load(urdf(collision(SHAPES["box"][0]) + collision(SHAPES["hull"][0])))
+    lines = str(model.geometry).splitlines()
+    assert lines[0].split()[:4] == ["shape", "kind", "on", "body"]
+    assert lines[1].split()[:3] == ["base", "box", "(ground)"]
+    assert "half 0.1 x 0.2 x 0.3" in lines[2]
+    assert "no mesh" not in lines[3]
+    assert "mesh package://lost/part.stl" in lines[3]
+    assert model.geometry.shape("base") == model.collision_shapes[0]
+    card = str(model)
+    assert "collision shapes (3), m" in card
+    assert "tip/0 (box half 0.1 x 0.2 x 0.3)" in card
+    shapes = facts.of_model(model)["collision_shapes"]
+    assert [shape["name"] for shape in shapes] == ["base", "tip/0", "tip/1"]
+    assert "fl.Ground" not in str(fl.load(urdf("")).without_collision_shapes())
+
+
+def test_pairs_are_below_the_table():
+    pytest.importorskip("mujoco")
+    lines = str(fl.load(MJCF).geometry).splitlines()
+    assert lines[-2:] == ["pairs: ball with crate", "not touching: a and c"]
+    assert any("8 points" in line for line in lines)
+
+
+def test_meshes_that_are_drawn(tmp_path):
+    pytest.importorskip("trimesh")
+    from featherlane.interop import shapes
+
+    points = tuple(map(tuple, CORNERS.astype(float).tolist()))
+    hull = fl.CollisionShape("hull", "hull", body=0, points=points)
+    egg = fl.CollisionShape("egg", "ellipsoid", (0.1, 0.2, 0.3), body=0)
+    lost = fl.CollisionShape("lost", "hull", body=0)
+    model = fl.load(urdf("")).with_collision_shapes([hull, egg, lost])
+    drawn, notes = shapes.collision_meshes(model)
+    assert [body for body, _ in drawn] == [WORLD, 0, 0]
+    assert np.allclose(drawn[1].mesh.bounds, [[0, 0, 0], [1, 1, 1]])
+    assert np.allclose(drawn[2].mesh.extents, [0.2, 0.4, 0.6], atol=1e-2)
+    assert [note.split(" has")[0] for note in notes] == ["hull 'lost'"]

@@ -10,6 +10,7 @@ from textwrap import wrap
 
 from featherlane.api.stable_steps import StableSteps, stable_steps
 from featherlane.robot.constraint_types import name_of
+from featherlane.robot.geometry import dimensions
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.words import WARNING, counted
 from featherlane.robot.model import Robot
@@ -46,7 +47,7 @@ def card(model: Robot) -> str:
     of its leader. Warnings come first among the notes, marked with "!". Shortened lists are in full
     in model.joints, model.frames and model.notes.
     """
-    parts = (_head, _joints, _followers, _physics, _loops, _frames, _notes)
+    parts = (_head, _joints, _followers, _physics, _loops, _shapes, _frames, _notes)
     paragraphs = ("\n".join(part(model)) for part in parts)
     return "\n\n".join(filter(None, paragraphs))
 
@@ -240,6 +241,22 @@ def _range(figures: Floats) -> str:
     """Writes one figure for all degrees of freedom of a joint, or the least and the largest."""
     low, high = min(figures), max(figures)
     return f"{low:.3g}" if low == high else f"{low:.2g} .. {high:.2g}"
+
+
+# Collision shapes
+
+
+def _shapes(model: Robot) -> Iterator[str]:
+    """Lists the collision shapes of each body, with their sizes."""
+    grouped: dict[str, list[str]] = {}
+    for shape in model.collision_shapes:
+        text = f"{shape.name} ({f'{shape.kind} {dimensions(shape)}'.rstrip()})"
+        grouped.setdefault(model.geometry.body_of(shape), []).append(text)
+    if grouped:
+        count = len(model.collision_shapes)
+        yield f"collision shapes ({count}), m, for fl.Ground; model.geometry has all figures"
+    lists = [(_clean(body), texts) for body, texts in grouped.items()]
+    yield from _lists(lists, "bodies with shapes", NAME)
 
 
 # Frames

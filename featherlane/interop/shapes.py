@@ -1,22 +1,24 @@
 """Shapes to draw a robot with: the visuals of its file, or what the model itself tells.
 
-Every shape is a mesh of triangles in the frame of a body. A model keeps no geometry, so that
-visuals are read again from the file that it came from; links that the model no longer has, after
-an edit, are left out.
+Every shape is a mesh of triangles in the frame of a body. A model keeps collision shapes, but no
+visuals: these are read again from the file that it came from; links that the model no longer has,
+after an edit, are left out.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from lxml import etree
 
+from featherlane.errors import ModelError
 from featherlane.interop.wrapped import required
+from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.loaders import xml_text
-from featherlane.robot.loaders.meshes import mesh_file
+from featherlane.robot.loaders.meshes import mesh_file, with_points
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD, Body, Placement
 from featherlane.robot.rotations import rpy_rotation
@@ -26,6 +28,7 @@ trimesh = required("trimesh", "view")
 GREY = 0.7, 0.72, 0.75, 1.0
 COLOURS = (0.29, 0.42, 0.6, 1.0), (0.93, 0.58, 0.2, 1.0)  # of bodies and of joints
 GLASS = 0.45, 0.7, 0.55, 0.35  # of inertia
+RED_GLASS = 0.85, 0.3, 0.25, 0.45  # of collision shapes
 GAMMA = 2.2  # of colours in robot files; those of materials are linear
 THICKNESS = 0.18  # radius of a bone, of the median length of bones
 GROUPS = 3  # groups of geoms that MuJoCo shows
@@ -150,6 +153,39 @@ def _ellipsoid(body: Body) -> Any:
     return placed(mesh, Placement.of(axes, body.com), GLASS)
 
 
+def collision_meshes(model: Robot) -> tuple[list[Shape], list[str]]:
+    """Returns the collision shapes of a robot except planes, and notes of those whose mesh cannot
+    be read.
+    """
+    shapes, notes = list[Shape](), list[str]()
+    for shape in model.collision_shapes:
+        try:
+            mesh = _collision_mesh(with_points(shape))
+        except ModelError as error:
+            notes.append(str(error))
+            continue
+        if mesh is not None:
+            shapes.append(Shape(shape.body, placed(mesh, shape.placement, RED_GLASS)))
+    return shapes, notes
+
+
+def _collision_mesh(shape: CollisionShape) -> Any:
+    """Returns the mesh of a shape in its frame; None of a plane."""
+    if shape.kind == "hull":
+        return trimesh.PointCloud(shape.points).convex_hull
+    return _primitive(shape.kind, shape.size)
+
+
+def _primitive(kind: str, size: Sequence[float]) -> Any:
+    """Returns a shape of MuJoCo's sizes, with halves of lengths; None of another kind."""
+    if kind == "box":
+        return trimesh.creation.box(extents=2 * np.array(size))
+    if kind in ("sphere", "ellipsoid"):
+        ball = trimesh.creation.icosphere(subdivisions=3, radius=1.0)
+        return ball.apply_scale(size if kind == "ellipsoid" else size[0])
+    return ROUND[kind](radius=size[0], height=2 * size[1]) if kind in ROUND else None
+
+
 # What the file tells
 
 ROUND = {"cylinder": trimesh.creation.cylinder, "capsule": _capsule}
@@ -244,18 +280,10 @@ def _of_mjcf(model: Robot, source: str) -> list[Shape]:
 
 def _geom(whole: Any, geom: Any, kind: str) -> Any:
     """Returns the mesh of a geom; None if it is of no extent, or without one."""
-    a, b, c = geom.size
     if kind == "mesh":
         mesh = whole.mesh(int(geom.dataid[0]))
         first, count = int(mesh.vertadr[0]), int(mesh.vertnum[0])
         face, faces = int(mesh.faceadr[0]), int(mesh.facenum[0])
         vertices = whole.mesh_vert[first : first + count]
         return trimesh.Trimesh(vertices, whole.mesh_face[face : face + faces])
-    if kind == "box":
-        return trimesh.creation.box(extents=2 * geom.size)
-    if kind in ("sphere", "ellipsoid"):
-        ball = trimesh.creation.icosphere(subdivisions=3, radius=1.0)
-        return ball.apply_scale((a, b, c) if kind == "ellipsoid" else a)
-    if kind in ROUND:
-        return ROUND[kind](radius=a, height=2 * b)
-    return None
+    return _primitive(kind, geom.size)

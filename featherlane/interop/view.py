@@ -19,7 +19,13 @@ from featherlane.algorithms.frames import frame_placement
 from featherlane.api.model import Model
 from featherlane.functions.arguments import is_count
 from featherlane.functions.array_like import ArrayLike
-from featherlane.interop.shapes import Shape, inertia_ellipsoids, skeleton, visuals
+from featherlane.interop.shapes import (
+    Shape,
+    collision_meshes,
+    inertia_ellipsoids,
+    skeleton,
+    visuals,
+)
 from featherlane.interop.wrapped import required
 from featherlane.robot.parts import WORLD, Frame
 from featherlane.robot.quaternions import matrix_quaternion
@@ -64,7 +70,12 @@ class View:
             for n, name in enumerate(model.body_names)
         ]
         self._add(shapes, "shape")
-        self._ellipsoids = self._add(inertia_ellipsoids(model), "inertia")
+        colliding, without_mesh = collision_meshes(model)
+        self.notes = [*self.notes, *without_mesh]
+        self._switched = {
+            "inertia": self._add(inertia_ellipsoids(model), "inertia"),
+            "collision": self._add(colliding, "collision"),
+        }
         self.update(self.q)
         self._surround(shapes)
         self._controls(q)
@@ -139,17 +150,15 @@ class View:
         gui = self.server.gui
         if self.notes:
             gui.add_markdown("Not drawn: " + "; ".join(self.notes))
-        show = gui.add_checkbox("inertia", False)
-        show.on_update(lambda _: self._show_inertia(show.value))
-        self._show_inertia(False)
+        for title, handles in self._switched.items():
+            if handles:
+                switch = gui.add_checkbox(title, False)
+                switch.on_update(partial(_show, switch, handles))
+                _show(switch, handles)
         if len(q) > 1:
             self._player(q)
         else:
             self._sliders()
-
-    def _show_inertia(self, visible: bool) -> None:
-        for handle in self._ellipsoids:
-            handle.visible = visible
 
     def _sliders(self) -> None:
         """A slider for each coordinate of q that is no part of a quaternion."""
@@ -193,6 +202,12 @@ class View:
 
         slider.on_update(draw)
         threading.Thread(target=run, daemon=True, name="featherlane view").start()
+
+
+def _show(switch: Any, handles: Sequence[Any], _: Any = None) -> None:
+    """Shows what a checkbox switches, or hides it."""
+    for handle in handles:
+        handle.visible = switch.value
 
 
 def _configurations(model: Model, q: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ from featherlane.robot.actuators import JointActuator
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape, Exclusion
 from featherlane.robot.constants import total
 from featherlane.robot.constraint_types import LoopClosure
+from featherlane.robot.geometry import Geometry
 from featherlane.robot.joint_type import JointType
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.named_configurations import NamedConfiguration
@@ -302,6 +303,14 @@ class Robot:
         joints = {joint.name: Frame(joint.name, i) for i, joint in enumerate(self.joints)}
         fixed = {joint: frames[name]._replace(name=joint) for joint, name in self.fixed_joints}
         return {**fixed, **joints, **frames}
+
+    @property
+    def geometry(self) -> Geometry:
+        """The collision shapes, with the contact pairs and exclusions of the robot's file; printing
+        them shows a table with sizes in m.
+        """
+        pairs, exclusions = self.collision_pairs, self.collision_exclusions
+        return Geometry(self.collision_shapes, pairs, exclusions, self.body_names)
 
     # Joint physics, per degree of freedom
 

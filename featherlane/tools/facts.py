@@ -45,7 +45,19 @@ def of_model(model: Model) -> dict[str, Any]:
         "effort_limits": model.effort_limits.tolist(),
     }
     loops = [name_of(closure.constraint) for closure in model.loop_closures]
-    lists = {"joints": joints, "loops": loops, "frames": frames, "notes": model.notes}
+    shapes = [
+        {
+            "name": shape.name,
+            "kind": shape.kind,
+            "body": shape.body,
+            "size": shape.size,
+            "friction": shape.friction,
+            "points": len(shape.points),
+        }
+        for shape in model.collision_shapes
+    ]
+    lists = {"joints": joints, "loops": loops, "collision_shapes": shapes}
+    lists |= {"frames": frames, "notes": model.notes}
     return {**facts, **limits, **lists}
 
 
