@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from featherlane.api.array_functions import array_function
 from featherlane.api.avoidance import Avoidance, Clearances, placement_parameters
 from featherlane.api.limits import rounded_into
 from featherlane.errors import shown
 from featherlane.functions.arguments import TRACED, alike, is_count, lead_of, threads_asked
 from featherlane.functions.array_like import ArrayLike, Params, Threads
 from featherlane.functions.clearance import shapes_of_placements
-from featherlane.functions.function import Function
-from featherlane.functions.initial_guesses import FirstConfigurations
-from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Problem, solver
+from featherlane.functions.initial_guesses import initial_guesses
+from featherlane.functions.inverse_kinematics import POSE, POSITION, STEPS, Ends, Problem, Solver
 from featherlane.functions.results import InverseKinematics
-from featherlane.functions.search import Search
 from featherlane.functions.shape_hints import shape_hint
 from featherlane.robot.parts import WORLD
+from featherlane.robot.spatial import cross, dot, transpose
 from featherlane.robot.walk import path_to_root
+from featherlane.scalar import maximum
 
+SETTLED = 1e-3  # rad or m: a step below it ends the way to a posture
 SKEW = 1e-3  # by which entries of a pose may differ from a rotation's
 Targets = ArrayLike | Mapping[str, ArrayLike]
 
@@ -105,30 +108,28 @@ class InverseKinematicsMethod(Clearances):
         none = np.full(self.nq, np.inf)
         lower, upper = (tuple(map(float, x)) for x in (inside if limits else (-none, none)))
         problem = Problem(frames, kinds, lower, upper, posture is not None, around, parameters)
-        search = Search(
-            self._solver(problem),
+        margin = [] if avoid is None else [_rows(np.array(avoid.margin, dtype), (), lead)]
+        starts = 1 + _count("restarts", restarts, 0)
+        begin, seed = rows.pop("q0", None), _count("seed", seed, 0)
+        first, further = initial_guesses(self, begin, seed, inside, self._moves(frames), starts)
+        after = [rows.pop(name) for name in (*obstacles, *others)]
+        calls = -(-_count("iterations", iterations) // STEPS)
+        gain = 0.0 if posture is None else _share(posture_gain)
+        ends = self._solver(problem)(
+            np.broadcast_to(first, (prod(lead), self.nq)),
+            further,
             _squares(tolerance, problem, dtype),
-            -(-_count("iterations", iterations) // STEPS),
-            0.0 if posture is None else _share(posture_gain),
+            (gain, SETTLED**2 if gain else np.inf, starts, calls),
+            [*rows.values(), *margin, *after],
             threads_asked(threads),
         )
-        first = rows.pop("q0", None), _count("seed", seed, 0)
-        starts = FirstConfigurations(self, *first, inside, self._moves(frames))
-        after = [rows.pop(name) for name in (*obstacles, *others)]
-        margin = [] if avoid is None else [_rows(np.array(avoid.margin, dtype), (), lead)]
-        reached = search(
-            [*rows.values(), *margin, *after], starts, 1 + _count("restarts", restarts, 0)
-        )
-        turn = reached.error[:, 1] if POSE in kinds else np.zeros_like(reached.score)
-        angle = 2 * np.arcsin(np.minimum(0.5 * np.sqrt(turn), 1))
-        position, converged = np.sqrt(reached.error[:, 0]), reached.score <= 1
-        clearance = np.full_like(position, np.inf)
+        found = _results(ends, POSE in kinds, starts, calls)
         if around is not None:
             distance = self._clearance_function(around, parameters, least=True)
-            clearance = distance(reached.q, *after, threads=search.threads)
-            converged &= clearance >= margin[0]
-        result = reached.q, converged, position, angle, reached.steps, clearance
-        return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in result])
+            clearance = distance(ends.q, *after, threads=threads)
+            clear = found.converged & (clearance >= margin[0])
+            found = found._replace(converged=clear, clearance=clearance)
+        return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in found])
 
     def _explain_target(self, name: str, shape: tuple[int, ...]) -> str:
         if name in ("q0", "posture"):
@@ -169,11 +170,22 @@ class InverseKinematicsMethod(Clearances):
             moves[self.first_q[body] :][: self.types[body].nq] = True
         return moves
 
-    def _solver(self, problem: Problem) -> Function:
+    def _solver(self, problem: Problem) -> Solver:
         solvers = self.__dict__.setdefault("_solvers", {})
         if problem not in solvers:
-            solvers[problem] = solver(self, problem)
+            solvers[problem] = Solver(self, problem)
         return solvers[problem]
+
+
+def _results(ends: Ends, has_rotations: bool, starts: int, calls: int) -> InverseKinematics:
+    """Returns the results of targets (n) without obstacles."""
+    converged, position = ends.score <= 1, np.sqrt(ends.error[:, 0])
+    chord = np.sqrt(ends.error[:, 1]) if has_rotations else np.zeros_like(position)
+    angle = 2 * np.arcsin(np.minimum(0.5 * chord, 1))
+    taken = np.where(converged, ends.start * calls + ends.call + 1, starts * calls)
+    nothing_near = np.full_like(position, np.inf)
+    steps = STEPS * taken.astype(int)
+    return InverseKinematics(ends.q, converged, position, angle, steps, nothing_near)
 
 
 def _shape(x: np.ndarray) -> tuple[int, ...]:
@@ -181,15 +193,20 @@ def _shape(x: np.ndarray) -> tuple[int, ...]:
     return (4, 4) if x.shape[-1:] == (4,) else POSITION
 
 
+@array_function(T=(4, 4))
+def _departure(T: Any) -> Any:
+    """Returns the largest entry by which matrices (..., 4, 4) differ from poses."""
+    R, below = transpose([row[:3] for row in T[:3]]), T[3]
+    a, b, c = R
+    away = [*(cross(a, b) - c), *below[:3], below[3] - 1.0, dot(a, b), dot(a, a) - 1.0]
+    return reduce(maximum, map(abs, [*away, dot(b, b) - 1.0]))
+
+
 def _check_poses(name: str, x: np.ndarray, core: tuple[int, ...]) -> None:
     """Raises ValueError for matrices that are no poses. Those with a NaN pass."""
     if core != (4, 4):
         return
-    a, b, c = (np.moveaxis(x[..., :3, k], -1, 0) for k in range(3))
-    cross = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] - c[i] for i in range(3)]
-    below = np.moveaxis(x[..., 3, :], -1, 0)
-    away = [*cross, *below[:3], below[3] - 1, sum(a * b), sum(a * a) - 1, sum(b * b) - 1]
-    wrong = np.any([np.abs(y) > SKEW for y in away], axis=0)
+    wrong = np.asarray(_departure(x)) > SKEW
     if wrong.any():
         where = f"{name}[{', '.join(map(str, np.argwhere(wrong)[0]))}]" if wrong.ndim else name
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,54 +10,40 @@ DRAWN = 64  # configurations at a time
 AROUND = 0.7  # of the way from the centre to a limit: where they are
 
 
-class FirstConfigurations:
-    """First configurations of searches: the user's q0, if there is one, the centres of the limits,
-    then random configurations around them, the same for all targets and any number of restarts.
+def initial_guesses(
+    model: Any, first: np.ndarray | None, seed: int, limits: Any, moves: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first start of all targets (targets, nq), or of each (1, nq), and all starts
+    (count, nq), NaN where they are as in the first one.
+
+    They are the user's q0, `first`, if there is one, the centres of the limits, then random
+    configurations around them, the same for all targets and any number of starts. model: with
+    `neutral` and `random_configuration`. limits: its `position_limits` in the dtype of the search.
+    moves: whether entries of q move a frame.
     """
+    has_center = np.isfinite(limits.upper - limits.lower)
+    center = np.clip(model.neutral(limits.lower.dtype), *limits)
+    center[has_center] = 0.5 * (limits.lower[has_center] + limits.upper[has_center])
+    drawn = _drawn(model, seed, center.dtype, count)
+    near = np.where(has_center, center + center.dtype.type(AROUND) * (drawn - center), drawn)
+    starts = np.concatenate([center[None], near])
+    if first is not None:
+        starts = np.concatenate([center[None], starts])  # in place of the first, which is not read
+    starts = np.where(moves, starts[:count], center.dtype.type(np.nan))
+    starts[0] = np.nan
+    return center[None] if first is None else first, starts
 
-    def __init__(
-        self,
-        model: Any,
-        first: np.ndarray | None,
-        seed: int,
-        limits: Any,
-        moves: np.ndarray,
-    ) -> None:
-        """model: with `neutral` and `random_configuration`. limits: its `position_limits` in the
-        dtype of the search. moves: whether entries of q move a frame; others are the same in all
-        starts.
-        """
-        self.model, self.first, self.seed = model, first, seed
-        self.limits, self.moves = limits, moves
 
-    def __call__(self, k: int, rows: np.ndarray) -> np.ndarray:
-        """Returns start number k for some rows of the targets."""
-        stays = self.center if self.first is None else self.first[rows]
-        if self.first is not None and k == 0:
-            return stays
-        n = k - (self.first is not None)  # of the starts that all targets have
-        start = self._drawn(n - 1) if n else self.center
-        return np.where(self.moves, start, np.broadcast_to(stays, (len(rows), len(start))))
-
-    @cached_property
-    def _has_center(self) -> np.ndarray:
-        return np.isfinite(self.limits.upper - self.limits.lower)
-
-    @cached_property
-    def center(self) -> np.ndarray:
-        lower, upper = self.limits
-        center = np.clip(self.model.neutral(lower.dtype), lower, upper)
-        has = self._has_center
-        center[has] = 0.5 * (lower[has] + upper[has])
-        return center
-
-    @cached_property
-    def _random(self) -> tuple[np.random.Generator, list[np.ndarray]]:
-        return np.random.default_rng(self.seed), []
-
-    def _drawn(self, k: int) -> np.ndarray:
-        (rng, drawn), center = self._random, self.center
-        while k >= len(drawn):
-            drawn += [*self.model.random_configuration(DRAWN, seed=rng, dtype=center.dtype)]
-        share = center.dtype.type(AROUND)
-        return np.where(self._has_center, center + share * (drawn[k] - center), drawn[k])
+def _drawn(model: Any, seed: int, dtype: np.dtype, count: int) -> np.ndarray:
+    """Returns random configurations, `count` or more. The model stores the latest ones: to draw
+    them takes a third of the time of a call with one target.
+    """
+    (stored, drawn) = model.__dict__.get("_drawn", (None, ()))
+    if stored != (seed, dtype) or len(drawn) < count:
+        rng = np.random.default_rng(seed)
+        blocks = range(-(-count // DRAWN))
+        drawn = np.concatenate(
+            [model.random_configuration(DRAWN, seed=rng, dtype=dtype) for _ in blocks]
+        )
+        model.__dict__["_drawn"] = (seed, dtype), drawn
+    return drawn
