@@ -58,7 +58,7 @@ class InverseKinematicsMethod(Clearances):
         - posture (..., nq): a configuration that q approaches as far as the targets allow, by the
           fraction posture_gain of the difference in each step. Quaternions in q0 and posture have
           length 1, as in `neutral`.
-        - avoid: obstacles, and the robot's own spheres, from which it keeps clear by the margin
+        - avoid: obstacles, and other spheres of the robot, from which it keeps clear by the margin
           (`featherlane.Avoidance`). A target is reached if q is clear, too. Joints that move none
           of the frames do not give way.
         - params: `position` and `orientation` of joints in place of the model's, see `parameters`.
@@ -78,8 +78,8 @@ class InverseKinematicsMethod(Clearances):
         Examples:
             >>> panda = fl.load("panda")
             >>> goal = panda.frame_placement(panda.clip(np.full(8, 0.3)), "panda_hand")
-            >>> found = panda.inverse_kinematics(goal, "panda_hand")
-            >>> bool(found.converged), bool(found.position_error < 1e-4)
+            >>> result = panda.inverse_kinematics(goal, "panda_hand")
+            >>> bool(result.converged), bool(result.position_error < 1e-4)
             (True, True)
         """
         frames, goals = self._goals(targets, frame)
@@ -123,13 +123,13 @@ class InverseKinematicsMethod(Clearances):
             [*rows.values(), *margin, *after],
             threads_asked(threads),
         )
-        found = _results(ends, POSE in kinds, starts, calls)
+        results = _results(ends, POSE in kinds, starts, calls)
         if around is not None:
             distance = self._clearance_function(around, parameters, least=True)
             clearance = distance(ends.q, *after, threads=threads)
-            clear = found.converged & (clearance >= margin[0])
-            found = found._replace(converged=clear, clearance=clearance)
-        return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in found])
+            clear = results.converged & (clearance >= margin[0])
+            results = results._replace(converged=clear, clearance=clearance)
+        return InverseKinematics(*[x.reshape(lead + x.shape[1:]) for x in results])
 
     def _explain_target(self, name: str, shape: tuple[int, ...]) -> str:
         if name in ("q0", "posture"):

@@ -90,8 +90,8 @@ class Solver:
     ) -> Ends:
         """Returns the ends of the search for targets (n, ...), as in `SearchArrays`."""
         states, dtype, inputs = len(first), first.dtype, self.arrays.inputs(len(starts))
-        given = [first, starts, largest, np.array(options, dtype), *constants]
-        arrays = [_dense(x, core) for x, core in zip(given, inputs.values(), strict=True)]
+        operands = [first, starts, largest, np.array(options, dtype), *constants]
+        arrays = [_dense(x, core) for x, core in zip(operands, inputs.values(), strict=True)]
         outputs = self.arrays.outputs
         ends = Ends(*[np.empty((states, *core), dtype) for core in outputs.values()])
         kernel, run = self._kernel(dtype), self._run(dtype, len(starts))[0]

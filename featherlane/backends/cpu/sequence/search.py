@@ -57,7 +57,7 @@ class SearchArrays(NamedTuple):
         numbers of its start and of the call that led there, and of starts that were begun.
         """
         numbers = dict.fromkeys(("score", "start", "call", "begun"), ())
-        return {"found": self.state["q"], "error": (self.errors,), **numbers}
+        return {"q_end": self.state["q"], "error": (self.errors,), **numbers}
 
 
 def compile_search(arrays: SearchArrays, steps: Kernel, key: str) -> Kernel:
@@ -120,14 +120,14 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
   %{value}.at = at %memory %{value}.o
   %{value} = load i64, ptr %{value}.at, align 8"""
 
-    def own(self, name: str, row: str, value: str) -> str:
+    def of_row(self, name: str, row: str, value: str) -> str:
         """%value: the address of a row of an array of the block."""
         step = self.bytes(self.block[name])
         return f"""
   %{value}.o = add i64 $(mul i64 {row}, {step}), {self.places[name]}
   %{value} = at %memory %{value}.o"""
 
-    def theirs(self, name: str, target: str, value: str) -> str:
+    def of_user(self, name: str, target: str, value: str) -> str:
         """%value: the address of an array of the user for a target."""
         n = self.number[name]
         return f"""
@@ -136,7 +136,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
     def result(self, name: str, target: str, value: str) -> str:
         """%value.at: the address of a number of the user for a target; %value: the number."""
-        return self.theirs(name, target, f"{value}.at") + self.load(value, f"%{value}.at")
+        return self.of_user(name, target, f"{value}.at") + self.load(value, f"%{value}.at")
 
     def option(self, name: str, value: str) -> str:
         """%value: a number of the options."""
@@ -164,7 +164,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
         constants = "".join(
             f"""
   when eq i64 $(item i64 %steps {self.number[name]}), 0: c{k}.same, c{k}
-c{k}:{self.theirs(name, "%target.new", f"c{k}.from")}{self.own(name, "%row", f"c{k}.to")}
+c{k}:{self.of_user(name, "%target.new", f"c{k}.from")}{self.of_row(name, "%row", f"c{k}.to")}
   {self.copy(f"%c{k}.from", f"%c{k}.to", shape)}
   br label %c{k}.same
 c{k}.same:"""
@@ -178,14 +178,14 @@ define internal void @begin({SHARED},
   store i64 %target.new, ptr %target.at, align 8
   store i64 %start.new, ptr %start.at, align 8
   store i64 0, ptr %call.at, align 8
-  {self.own("step", "%row", "step")}
+  {self.of_row("step", "%row", "step")}
   call void @llvm.memset.p0.i64(ptr %step, i8 0, i64 {nv * s}, i1 false)
-  {self.own("q", "%row", "q")}{self.theirs("first", "%target.new", "first")}
+  {self.of_row("q", "%row", "q")}{self.of_user("first", "%target.new", "first")}
   %starts = item ptr %args {self.number["starts"]}
-  %own = at %starts $(mul i64 %start.new, {nq * s})
+  %other = at %starts $(mul i64 %start.new, {nq * s})
   each %j 0 {nq}
   %o = mul i64 %j, {s}
-  {self.load("x", "$(at %first %o)")}{self.load("y", "$(at %own %o)")}
+  {self.load("x", "$(at %first %o)")}{self.load("y", "$(at %other %o)")}
   %stays = fcmp uno {t} %y, %y
   %z = select i1 %stays, {t} %x, {t} %y
   {self.store("%z", "$(at %q %o)")}
@@ -201,7 +201,7 @@ define internal void @begin({SHARED},
         t = self.lanes.scalar
         values = {"score": np.inf, "start": 0.0, "call": 0.0, "begun": 1.0}
         results = "".join(
-            self.theirs(name, "%next", name) + self.store(self.lanes.number(x), f"%{name}")
+            self.of_user(name, "%next", name) + self.store(self.lanes.number(x), f"%{name}")
             for name, x in values.items()
         )
         return f"""
@@ -210,8 +210,8 @@ define internal i1 @more({SHARED}, i64 %row, i64 %others) noinline {{
   when slt i64 %next, %targets: new, old
 new:
   store i64 $(add i64 %next, 1), ptr %next.at, align 8
-  {results}{self.theirs("first", "%next", "first")}{self.theirs("found", "%next", "found")}
-  {self.copy("%first", "%found", self.arrays.state["q"])}{self.theirs("error", "%next", "error")}
+  {results}{self.of_user("first", "%next", "first")}{self.of_user("q_end", "%next", "q_end")}
+  {self.copy("%first", "%q_end", self.arrays.state["q"])}{self.of_user("error", "%next", "error")}
   each %e 0 {self.arrays.errors}
   {self.store(self.lanes.number(np.inf), f"$(at %error $(mul i64 %e, {self.size}))")}
   again %e
@@ -247,13 +247,13 @@ none:
         return f"""
 define internal void @record({SHARED}, i64 %row, i64 %target,
                              {t} %score.new, {t} %start.new, i64 %call.new) noinline {{
-  {self.theirs("found", "%target", "found")}{self.own("q", "%row", "q")}
-  {self.copy("%q", "%found", self.arrays.state["q"])}
-  {self.theirs("error", "%target", "error")}{self.own("errors", "%row", "errors")}
+  {self.of_user("q_end", "%target", "q_end")}{self.of_row("q", "%row", "q")}
+  {self.copy("%q", "%q_end", self.arrays.state["q"])}
+  {self.of_user("error", "%target", "error")}{self.of_row("errors", "%row", "errors")}
   {self.copy("%errors", "%error", (self.arrays.errors,))}
-  {self.theirs("score", "%target", "score")}{self.store("%score.new", "%score")}
-  {self.theirs("start", "%target", "start")}{self.store("%start.new", "%start")}
-  {self.theirs("call", "%target", "call")}
+  {self.of_user("score", "%target", "score")}{self.store("%score.new", "%score")}
+  {self.of_user("start", "%target", "start")}{self.store("%start.new", "%start")}
+  {self.of_user("call", "%target", "call")}
   {self.store(f"$(sitofp i64 %call.new to {t})", "%call")}
   ret void
 }}
@@ -294,7 +294,7 @@ free:
             for k in range(most)
         )
         return f"""
-  %largest = item ptr %args {self.number["largest"]}{self.own("errors", "%row", "errors")}
+  %largest = item ptr %args {self.number["largest"]}{self.of_row("errors", "%row", "errors")}
   %all0 = icmp eq i64 0, 0{compared}
   when %all{most}: hit, miss"""
 
@@ -358,8 +358,8 @@ renew:
             for name in LISTS
         )
         moves = "".join(
-            self.own(name, "%last", f"b{k}.from")
-            + self.own(name, "%row", f"b{k}.to")
+            self.of_row(name, "%last", f"b{k}.from")
+            + self.of_row(name, "%row", f"b{k}.to")
             + self.copy(f"%b{k}.from", f"%b{k}.to", self.block[name])
             for k, name in enumerate(self.block)
             if name != "gain"
@@ -379,7 +379,7 @@ leave:
 """
 
     def operands(self) -> str:
-        """Lines that fill %own.args and %own.steps for the kernel of steps. A constant that all
+        """Lines that fill %call.args and %call.steps for the kernel of steps. A constant that all
         targets share stays where it is.
         """
         inputs = ["q", "step", "gain", *self.arrays.constants]
@@ -388,22 +388,22 @@ leave:
         lines = []
         for k, name in enumerate(names):
             step = self.bytes(self.block[name])
-            lines.append(f"%o{k}.own = at %memory {self.places[name]}")
+            lines.append(f"%o{k}.block = at %memory {self.places[name]}")
             if name in self.arrays.constants:
                 n = self.number[name]
                 lines += [
                     f"%o{k}.same = icmp eq i64 $(item i64 %steps {n}), 0",
-                    f"%o{k}.at = select i1 %o{k}.same, ptr $(item ptr %args {n}), ptr %o{k}.own",
+                    f"%o{k}.at = select i1 %o{k}.same, ptr $(item ptr %args {n}), ptr %o{k}.block",
                     f"%o{k}.step = select i1 %o{k}.same, i64 0, i64 {step}",
-                    f"put ptr %o{k}.at %own.args {k}",
-                    f"put i64 %o{k}.step %own.steps {k}",
+                    f"put ptr %o{k}.at %call.args {k}",
+                    f"put i64 %o{k}.step %call.steps {k}",
                 ]
             else:
-                lines += [f"put ptr %o{k}.own %own.args {k}", f"put i64 {step} %own.steps {k}"]
+                lines += [f"put ptr %o{k}.block %call.args {k}", f"put i64 {step} %call.steps {k}"]
         for shape, first in zip(shapes, first_strides(shapes), strict=True):
             for axis in range(len(shape)):
                 stride = self.bytes(shape[axis + 1 :])
-                lines.append(f"put i64 {stride} %own.steps {first + axis}")
+                lines.append(f"put i64 {stride} %call.steps {first + axis}")
         return "\n".join(lines)
 
     def loop(self) -> str:
@@ -415,9 +415,9 @@ leave:
 define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {{
   %count = item i64 %dims 0
   {entry}
-  %own.args = alloca ptr, i64 {arrays}
-  %own.steps = alloca i64, i64 {strides}
-  %own.dims = alloca i64, i64 1
+  %call.args = alloca ptr, i64 {arrays}
+  %call.steps = alloca i64, i64 {strides}
+  %call.dims = alloca i64, i64 1
   when sgt i64 %count, 0: start, leave
 start:
   {self.prepare()}
@@ -459,15 +459,15 @@ leave:
         """Lines that take the steps of all rows."""
         t = self.lanes.scalar
         return f"""
-  put i64 %rows %own.dims 0
+  put i64 %rows %call.dims 0
   each %g 0 %rows
-  {self.listed("call", "%g", "c")}{self.own("gain", "%g", "gain")}
+  {self.listed("call", "%g", "c")}{self.of_row("gain", "%g", "gain")}
   %pulled = fcmp olt {t} $(sitofp i64 %c to {t}), %without
   %gain.now = select i1 %pulled, {t} %pull, {t} {self.lanes.number(0.0)}
   {self.store("%gain.now", "%gain")}
   again %g
   %kernel = load ptr, ptr @steps, align 8
-  call void %kernel(ptr %own.args, ptr %own.dims, ptr %own.steps, ptr null)"""
+  call void %kernel(ptr %call.args, ptr %call.dims, ptr %call.steps, ptr null)"""
 
     def look(self) -> str:
         """Lines that judge all rows, and give those that end other starts or remove them."""
