@@ -61,6 +61,7 @@ from featherlane.robot.body_spheres import BodySphere
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape
 from featherlane.robot.constraint_types import Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.ground import Ground, HeightField
 from featherlane.robot.loaders import bundled
 from featherlane.robot.parts import Body, Frame, Joint, Mimic, Placement
@@ -95,6 +96,7 @@ __all__ = [
     "CollisionShape",
     "CompileError",
     "Constraints",
+    "Coulomb",
     "Coupling",
     "DeviceError",
     "ForwardDynamicsDerivatives",

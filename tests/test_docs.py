@@ -14,7 +14,7 @@ PAGES = (
 # Their subjects have quick tests
 MORE = (
     *("conventions", "fpga", "links", "accuracy", "identification", "lathrop", "processors"),
-    *("constraints", "time_steps", "c", "browser", "first_calls", "index"),
+    *("constraints", "ground", "time_steps", "c", "browser", "first_calls", "index"),
     *(
         "inverse_kinematics",
         "sampling_control",

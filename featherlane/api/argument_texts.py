@@ -36,6 +36,12 @@ ARGUMENTS = {
     "constraints": "from `constraints`. n constraints with their rows",
     "active": "(..., n), without units, 1 or 0. Which constraints hold in a state; None: all",
     "anchors": "(..., n, 7), m and quaternion [x, y, z, w]. Placements in the world",
+    "ground": "from `fl.Ground`. What the robot stands and falls on (docs/ground.md)",
+    "law": "from `fl.Coulomb`, which is the default. The law of contact with the ground",
+    "ground_params": (
+        '{name: values}: "friction", "restitution", "height" (m), each (...), "heights" (..., nx, '
+        'ny) of a height field, and "impulse" of the step before'
+    ),
     "kp": "number, or (..., n), 1/s^2. Gains on position errors; None: those of the constraints",
     "kd": "number, or (..., n), 1/s. Gains on velocity errors; None: those of the constraints",
     "restitution": (

@@ -8,6 +8,7 @@ from featherlane.api.compiled import Compiled
 from featherlane.errors import instead, keyword_instead
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.constraint_inputs import constraints_in, with_usual
+from featherlane.functions.ground_inputs import ground_in
 from featherlane.functions.table import BY_NAME
 from featherlane.program.array import call_graph
 from featherlane.program.graph import Graph
@@ -21,7 +22,8 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
     call(model, name, *inputs, **options) calls a function of a model (see `Model.function`) and
     returns an array, or the function's named tuple if it has several results. The inputs go by
     position or by name. The options are f_ext, f_ext_frame, params, method, frame, reference, wrt,
-    integrator, actuation, and constraints with active, anchors, kp and kd. A rollout takes one step
+    integrator, actuation, constraints with active, anchors, kp and kd, and ground with law and
+    ground_params. A rollout takes one step
     for each row of tau, and also has the option every. If all arrays are NumPy's, results are
     numbers.
 
@@ -71,6 +73,10 @@ def _of_model(model: Compiled, name: Any = None, /, *arrays: Any, **named: Any) 
     if "constraints" in takes:
         held, more = constraints_in(arguments)
         options |= {"constraints": held} if held else {}
+        values = *values, *more
+    if "ground" in takes:
+        ground, more = ground_in(arguments)
+        options |= {"ground": ground} if ground else {}
         values = *values, *more
     if arguments:
         positions += ["constraints", "active"] if "constraints" in takes else []

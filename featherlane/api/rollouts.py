@@ -21,6 +21,8 @@ from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.functions.variants import actuation_of
 from featherlane.program.trace import check_function
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.ground import Ground
 
 Shape = int | Sequence[int]
 TAKEN = (  # names of the inputs and outputs of rollouts, and of the law
@@ -80,6 +82,9 @@ class Rollouts(TimeSteps):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Trajectory:
@@ -98,9 +103,12 @@ class Rollouts(TimeSteps):
         """
         steps = rows("tau", tau)
         inputs = q0, v0, tau, checked_time_steps(dt, q0, v0, tau)
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"steps": steps, "every": check_every(every, steps)}
-        moved = self._in_time("rollout", inputs, integrator, actuation, held, *others, **options)
+        moved = self._in_time(
+            "rollout", inputs, integrator, actuation, held, *others, on_ground=on_ground, **options
+        )
         warn_if_diverged(self, moved, (q0, v0, tau, dt), integrator)
         return moved
 
@@ -124,6 +132,9 @@ class Rollouts(TimeSteps):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> PolicyTrajectory:
@@ -148,10 +159,18 @@ class Rollouts(TimeSteps):
         steps = counted("steps", steps)
         values = checked_policy(policy).in_order(parameters, references, memory)
         inputs = q0, v0, checked_time_steps(dt, q0, v0), *values
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
         options = {"policy": policy, "steps": steps, "every": check_every(every, steps)}
         moved = self._in_time(
-            "rollout_with", inputs, integrator, actuation, held, *others, **options
+            "rollout_with",
+            inputs,
+            integrator,
+            actuation,
+            held,
+            *others,
+            on_ground=on_ground,
+            **options,
         )
         warn_if_diverged(self, moved, (q0, v0, dt), integrator)
         return moved

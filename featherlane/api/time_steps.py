@@ -30,6 +30,7 @@ from featherlane.functions.array_like import (
 )
 from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.foreign_arrays import is_foreign
+from featherlane.functions.ground_inputs import with_ground
 from featherlane.functions.on_device import is_on_device
 from featherlane.functions.results import (
     Direction,
@@ -41,6 +42,8 @@ from featherlane.functions.results import (
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.program.array import is_traced
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.ground import Ground
 
 RANGE = {  # the least and the largest positive number of a dtype
     dtype: (float(np.finfo(dtype).smallest_subnormal), float(np.finfo(dtype).max))
@@ -133,14 +136,17 @@ class TimeSteps(Limits):
         actuation: Actuated,
         held: tuple[Any, Any, Any],
         *others: Any,
+        on_ground: tuple[Any, Any, Any] = (None, None, None),
         **options: Any,
     ) -> Any:
         """Calls a function in time. held: constraints, active and anchors; others: params, out,
-        threads, f_ext and f_ext_frame.
+        threads, f_ext and f_ext_frame; on_ground: ground, law and ground_params.
         """
         built, more = with_constraints(*held)
+        scene, of_ground = with_ground(*on_ground)
         options = {"integrator": integrator, "actuation": actuation, **options}
-        return self._call(name, (*arrays, *more), *others, **options, constraints=built)
+        options |= {"constraints": built, "ground": scene}
+        return self._call(name, (*arrays, *more, *of_ground), *others, **options)
 
     def step(
         self,
@@ -157,6 +163,9 @@ class TimeSteps(Limits):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
@@ -169,8 +178,11 @@ class TimeSteps(Limits):
             ((2,), (2,))
         """
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("step", inputs, integrator, actuation, held, *others)
+        return self._in_time(
+            "step", inputs, integrator, actuation, held, *others, on_ground=on_ground
+        )
 
     def linearize_step(
         self,
@@ -210,7 +222,7 @@ class TimeSteps(Limits):
             )
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options = {"by_wrenches": bool(by_wrenches)}
+        options: Any = {"by_wrenches": bool(by_wrenches)}
         return self._in_time(
             "linearize_step", inputs, integrator, actuation, held, *others, **options
         )
@@ -270,6 +282,9 @@ class TimeSteps(Limits):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Direction:
@@ -283,8 +298,11 @@ class TimeSteps(Limits):
             True
         """
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau), dq, dv, dtau
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("step_jvp", inputs, integrator, actuation, held, *others)
+        return self._in_time(
+            "step_jvp", inputs, integrator, actuation, held, *others, on_ground=on_ground
+        )
 
     def step_vjp(
         self,
@@ -303,6 +321,9 @@ class TimeSteps(Limits):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> Gradients:
@@ -318,8 +339,11 @@ class TimeSteps(Limits):
             True
         """
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau), gq, gv
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("step_vjp", inputs, integrator, actuation, held, *others)
+        return self._in_time(
+            "step_vjp", inputs, integrator, actuation, held, *others, on_ground=on_ground
+        )
 
     def actuation(
         self,

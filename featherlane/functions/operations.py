@@ -12,6 +12,7 @@ from featherlane.errors import instead, keyword_instead
 from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.constraint_inputs import constraints_in, with_usual
+from featherlane.functions.ground_inputs import ground_in
 from featherlane.functions.table import CALLED, Variant
 from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.robot.model import Robot
@@ -127,6 +128,10 @@ def bound(
         held, with_them = constraints_in(arguments)
         arrays += with_them
         arguments |= {"constraints": held} if held else {}
+    if "ground" in entry.takes:
+        ground, with_it = ground_in(arguments)
+        arrays += with_it
+        arguments |= {"ground": ground} if ground else {}
     if unknown := [x for x in arguments if x not in Variant._fields]:
         raise TypeError(
             f"{name} got an unknown {unknown[0]!r}{keyword_instead(name, unknown[0], order)}"

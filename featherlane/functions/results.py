@@ -110,6 +110,23 @@ class Step(NamedTuple):
     v: np.ndarray
 
 
+GROUND_FIELDS = ("contact_force", "residual", "impulse")
+
+
+class GroundStep(NamedTuple):
+    """The state after a step on the ground: q (..., nq) and v (..., nv); the force on the body at
+    each contact, contact_force (..., contacts, 3), N, in the world's axes, zero where it does not
+    touch; residual (...), m/s or rad/s, by how much the last sweep changed a velocity; and the
+    impulses (..., impulses), N s and N m s, with which the next step can begin.
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    contact_force: np.ndarray
+    residual: np.ndarray
+    impulse: np.ndarray
+
+
 class LinearStep(NamedTuple):
     """The state after a step, and its derivatives: A (..., 2 nv, 2 nv) with respect to x = [dq; dv]
     in the tangent space, and B (..., 2 nv, nu) with respect to the controls.
@@ -166,6 +183,21 @@ class Trajectory(NamedTuple):
     def diverged(self) -> np.ndarray:
         """(...), of each rollout: the first row of q and v that is not finite, -1 if all are."""
         return first_not_finite(self.q, self.v)
+
+
+class GroundTrajectory(NamedTuple):
+    """The states of a rollout on the ground, as in `Trajectory`, with contact_force (..., T,
+    contacts, 3) and residual (..., T) of each step, and impulse after the last one, see
+    `GroundStep`.
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    contact_force: np.ndarray
+    residual: np.ndarray
+    impulse: np.ndarray
+
+    diverged = Trajectory.diverged
 
 
 class PolicyTrajectory(NamedTuple):

@@ -48,9 +48,25 @@ class FrameAccelerationDerivatives(NamedTuple, Generic[Array]):
     dacceleration_dv: Array
     dacceleration_da: Array
 
+GROUND_FIELDS: tuple[str, ...]
+
 class Step(NamedTuple, Generic[Array]):
     q: Array
     v: Array
+    # of steps on the ground, whose results are `GroundStep`s
+    @property
+    def contact_force(self) -> Array: ...
+    @property
+    def residual(self) -> Array: ...
+    @property
+    def impulse(self) -> Array: ...
+
+class GroundStep(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    contact_force: Array
+    residual: Array
+    impulse: Array
 
 class LinearStep(NamedTuple, Generic[Array]):
     q: Array
@@ -77,6 +93,22 @@ class Gradients(NamedTuple, Generic[Array]):
 class Trajectory(NamedTuple, Generic[Array]):
     q: Array
     v: Array
+    @property
+    def diverged(self) -> np.ndarray: ...
+    # of rollouts on the ground, whose results are `GroundTrajectory`s
+    @property
+    def contact_force(self) -> Array: ...
+    @property
+    def residual(self) -> Array: ...
+    @property
+    def impulse(self) -> Array: ...
+
+class GroundTrajectory(NamedTuple, Generic[Array]):
+    q: Array
+    v: Array
+    contact_force: Array
+    residual: Array
+    impulse: Array
     @property
     def diverged(self) -> np.ndarray: ...
 

@@ -130,17 +130,20 @@ def _rollout(model: Robot, variant: Variant) -> Planned:
         step = step._replace(name="policy_step", policy=variant.policy)
     row = ArrayRow("k" if every == 1 else "n")
     states, law = _of_states(model, variant), _of_law(model, variant, row)
-    uses = _uses(step, {"tau": Use("tau", row), **law.arrays, **states.arrays}, row)
-    body = (*law.before, KernelRun(0, uses), *law.after, *states.after)
+    contacts = _of_contacts(model, variant, row)
+    arrays = {"tau": Use("tau", row), **law.arrays, **states.arrays, **contacts.arrays}
+    uses = _uses(step, arrays, row)
+    body = (*law.before, KernelRun(0, uses), *law.after, *contacts.after, *states.after)
     if every == 1:
         loop = Loop("k", variant.steps, body)
     else:
         keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", ArrayRow("k", 1, 1))) for x in STATE]
         inner = Loop("i", every, body, total="n", outer="k")
         loop = Loop("k", variant.steps // every, (inner, *keep))
-    steps = [*states.begin, *law.begin, loop, *law.end]
-    arrays = input_shapes(model, variant), output_shapes(model, variant)
-    plan = Plan(*arrays, steps, {**states.temporaries, **law.temporaries})
+    steps = [*states.begin, *law.begin, *contacts.begin, loop, *law.end, *contacts.end]
+    shapes = input_shapes(model, variant), output_shapes(model, variant)
+    temporaries = {**states.temporaries, **law.temporaries, **contacts.temporaries}
+    plan = Plan(*shapes, steps, temporaries)
     return plan, [step, *([control_law(variant)] if law.before else [])]
 
 
@@ -188,6 +191,21 @@ def _of_law(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
     evaluation = Every(row, policy.hold, (KernelRun(1, _uses(law, arrays)), *renew))
     before = (evaluation, Copy(held, controls))
     return _Share({"tau": controls}, temporaries, tuple(begin), before, end=end)
+
+
+def _of_contacts(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
+    """The sweeps of each step begin with the impulses of the step before it."""
+    if variant.ground is None:
+        return _Share({})
+    now, then = Use("impulse now"), Use("impulse then")
+    arrays = {name: Use(name, row) for name in ("contact_force", "residual")}
+    arrays |= {"impulse": now, "impulse_next": then}
+    shape = output_shapes(model, one_step(variant, "step"))["impulse_next"]
+    temporaries = {use.array: shape for use in (now, then)}
+    warm = "impulse" in variant.ground.parameters
+    begin = Copy(Use("impulse"), now) if warm else Clear(now)
+    end = (Copy(now, Use("impulse_end")),)
+    return _Share(arrays, temporaries, (begin,), after=(Copy(then, now),), end=end)
 
 
 def _rollout_gradient(model: Robot, variant: Variant) -> Planned:

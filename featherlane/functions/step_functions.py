@@ -24,6 +24,7 @@ from featherlane.algorithms.step_derivatives import (
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.constrained_table import ROWS_BY_V, ROWS_OF
 from featherlane.functions.dynamics_function import Algorithm, chosen, without_fixed
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.table import (
     BY_CONTROLS,
     CALLED,
@@ -111,6 +112,15 @@ for _name in ("constrained_step", "damped_constrained_step"):
     CONSTRAINED_STEPS |= _held(_name, {**QVT, **DT}, *_both)
 
 
+_ON_GROUND = DynamicsFunction({**QVT, **DT}, {"a": V, **GROUND_OUTPUTS}, (), (*_HELD, "ground"))
+GROUND_STEPS = {
+    name: _ON_GROUND._replace(
+        algorithms=(without_fixed(late("featherlane.algorithms.ground_steps", name)),)
+    )
+    for name in ("ground_step", "damped_ground_step")
+}
+
+
 def _with_servos(function: DynamicsFunction) -> DynamicsFunction:
     """Returns the function with the damping of servos as its last input."""
     return function._replace(inputs={**function.inputs, "servo_damping": V})
@@ -173,7 +183,7 @@ STEP_FUNCTIONS: dict[str, DynamicsFunction] = {
     ),
 }
 
-STEP_FUNCTIONS |= CONSTRAINED_STEPS
+STEP_FUNCTIONS |= CONSTRAINED_STEPS | GROUND_STEPS
 STEP_FUNCTIONS |= {
     f"servo_{name}": _with_servos(function)
     for name, function in STEP_FUNCTIONS.items()

@@ -18,8 +18,10 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.step_functions import derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
+from featherlane.functions.variants import output_sizes
 from featherlane.program.derivatives.graphs import directional, jacobian, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
@@ -61,6 +63,9 @@ class _Calls:
         if "constraints" in function.takes and outer.constraints is not None:
             variant = variant._replace(constraints=outer.constraints)
             named |= {x: x for x in outer.constraints.sizes}
+        if "ground" in function.takes and outer.ground is not None:
+            variant = variant._replace(ground=outer.ground)
+            named |= {x: x for x in outer.ground.sizes}
         results = to.split()
         self.calls.append(Call(variant, named, dict(zip(function.outputs, results, strict=True))))
         return results
@@ -112,7 +117,8 @@ class _Calls:
         """Calls forward dynamics at a stage."""
         by = [*self.by_motion(number), self.by_forces(number)] if derivatives else []
         ending = "_and_derivatives" if derivatives else ""
-        self.solve(number, ending, to=" ".join([f"a{number}", *by]))
+        more = GROUND_OUTPUTS if self.variant.ground is not None else ()
+        self.solve(number, ending, to=" ".join([f"a{number}", *by, *more]))
 
     def constraint_forces(self, derivatives: bool = False) -> None:
         """Calls the forces of constraints at the first stage, with derivatives by joint forces."""
@@ -129,6 +135,8 @@ class _Calls:
         if self.variant.constraints is not None:
             of_step = self.method.semi_implicit
             name = "constrained_step" if of_step else "constrained_acceleration"
+        if self.variant.ground is not None:
+            name, of_step = "ground_step", True
         name = f"{name}{ending}"
         inputs = [q, v, self.forces(q, v, number)]
         if of_step:
@@ -205,7 +213,7 @@ def calls_of(variant: Variant) -> list[Call]:
 def composed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the outputs of a step on traced scalars."""
     values = _every_array(variant, arrays, graphs)
-    return {name: values[name] for name in entry_of(variant).outputs}
+    return {name: values[name] for name in output_sizes(variant)}
 
 
 def _every_array(variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
@@ -297,7 +305,8 @@ def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) ->
 
 def one_step(variant: Variant, name: str) -> Variant:
     """Returns the function of this name that a rollout repeats."""
-    return variant._replace(name=name, steps=0, every=1, policy=None)
+    ground = variant.ground.warm() if variant.ground and name == "step" else variant.ground
+    return variant._replace(name=name, steps=0, every=1, policy=None, ground=ground)
 
 
 def control_law(variant: Variant) -> Variant:
@@ -313,15 +322,38 @@ def _at(arrays: Arrays, k: int, *names: str) -> Arrays:
 
 def rollout(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the states that are kept of a rollout, on traced scalars."""
-    step, q, v = graphs(one_step(variant, "step")), arrays["q"], arrays["v"]
+    step, contacts = graphs(one_step(variant, "step")), _Contacts(model, variant, arrays)
+    q, v = arrays["q"], arrays["v"]
     kept: Arrays = {"q_kept": [q], "v_kept": [v]}
     for k in range(variant.steps):
-        results = call(step, **{**_at(arrays, k, "tau"), "q": q, "v": v})
+        results = call(step, **{**_at(arrays, k, "tau"), "q": q, "v": v, **contacts.start})
         q, v = results["q_next"], results["v_next"]
+        contacts.add(results)
         if (k + 1) % variant.every == 0:
             kept["q_kept"].append(q)
             kept["v_kept"].append(v)
-    return kept
+    return kept | contacts.results
+
+
+class _Contacts:
+    """The results of contacts in a rollout on the ground; nothing without ground. start: the
+    impulses at which the sweeps of the next step begin.
+    """
+
+    def __init__(self, model: Robot, variant: Variant, arrays: Arrays) -> None:
+        self.start: Arrays = {}
+        self.results: Arrays = {}
+        if variant.ground is not None:
+            none = [0.0] * variant.ground.counts(model)["impulses"]
+            self.start = {"impulse": arrays.get("impulse", none)}
+            self.results = {"contact_force": [], "residual": []}
+
+    def add(self, step: Arrays) -> None:
+        """Adds the results of a step."""
+        if self.start:
+            for name in ("contact_force", "residual"):
+                self.results[name].append(step[name])
+            self.start["impulse"] = self.results["impulse_end"] = step["impulse_next"]
 
 
 def law_controls(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
@@ -340,7 +372,8 @@ def policy_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) 
     evaluated = law_controls(model, variant, arrays, graphs)
     step = graphs(one_step(variant, "step"))
     values = {**arrays, "tau": evaluated["controls"]}
-    return {**call(step, **{name: values[name] for name in step.inputs}), **evaluated}
+    results = {**call(step, **{name: values[name] for name in step.inputs}), **evaluated}
+    return {name: results[name] for name in output_sizes(variant)}
 
 
 def rollout_with(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
@@ -350,6 +383,7 @@ def rollout_with(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs)
     step, law = graphs(one_step(variant, "step")), graphs(control_law(variant))
     states, references = ("q", "v", "count", *policy.memory_names), dict(policy.references)
     values: Arrays = {**arrays, "count": 0.0}
+    contacts = _Contacts(model, variant, arrays)
     kept: Arrays = {"q_kept": [arrays["q"]], "v_kept": [arrays["v"]], "controls": []}
     for k in range(variant.steps):
         results: Arrays = {}
@@ -358,12 +392,15 @@ def rollout_with(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs)
             results = dict(call(law, **{name: now[name] for name in law.inputs}))
             now["tau"] = values["tau"] = results.pop("controls")
         kept["controls"].append(values["tau"])
+        now |= contacts.start
         results |= call(step, **{name: now[name] for name in step.inputs})
+        contacts.add(results)
         values |= {x: results[f"{x}_next"] for x in states if f"{x}_next" in results}
         if (k + 1) % variant.every == 0:
             kept["q_kept"].append(values["q"])
             kept["v_kept"].append(values["v"])
-    return kept | {f"{name}_end": values[name] for name in policy.memory_names}
+    ends = {f"{name}_end": values[name] for name in policy.memory_names}
+    return {**kept, **ends, **contacts.results}
 
 
 def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:

@@ -32,6 +32,7 @@ from featherlane.functions.dynamics_function import (
     of_robot,
     one_output,
 )
+from featherlane.functions.ground_inputs import GroundInputs
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
     DifferenceDerivatives,
@@ -80,6 +81,7 @@ class Variant(NamedTuple):
     every: int = 1  # the steps of a rollout from one state that is kept to the next
     constraints: ConstraintInputs | None = None
     tableau: Tableau | None = None  # of the functions that steps call
+    ground: GroundInputs | None = None
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -290,6 +292,7 @@ LINEAR: Sizes = {**NEXT, "A": ("2v", "2v"), "B": ("2v", "columns")}
 DEFAULT_INTEGRATOR: Integrator = "implicit_damping"
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
 IN_TIME = ("f_ext", "integrator", "actuation", "constraints", "anchors")
+ON_GROUND = (*IN_TIME, "ground")
 _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
 _MANY_CONTROLS: Sizes = {**STATE, "tau": ("steps", "u"), **DT}
 _DIRECTIONS: Sizes = {"dq": V, "dv": V, "dtau": ("u",)}
@@ -298,7 +301,7 @@ STEPS = of_kind(
     "steps",
     {
         "step": DynamicsFunction(
-            CONTROLLED, NEXT, (), IN_TIME, collect=Step, derivatives="linearize_step"
+            CONTROLLED, NEXT, (), ON_GROUND, collect=Step, derivatives="linearize_step"
         ),
         "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), IN_TIME, collect=LinearStep),
         "linearize_step_reduced": DynamicsFunction(
@@ -308,11 +311,11 @@ STEPS = of_kind(
             {**CONTROLLED, **_DIRECTIONS},
             {"dq_next": V, "dv_next": V},
             (),
-            IN_TIME,
+            ON_GROUND,
             collect=Direction,
         ),
         "step_vjp": DynamicsFunction(
-            {**CONTROLLED, "gq_next": V, "gv_next": V}, _GRADIENTS, (), IN_TIME, collect=Gradients
+            {**CONTROLLED, "gq_next": V, "gv_next": V}, _GRADIENTS, (), ON_GROUND, collect=Gradients
         ),
     },
     divides=True,
@@ -326,14 +329,14 @@ ROLLOUTS = of_kind(
             _MANY_CONTROLS,
             {f"{k}_kept": size for k, size in _TRAJECTORY.items()},
             (),
-            IN_TIME,
+            ON_GROUND,
             collect=Trajectory,
         ),
         "rollout_with": DynamicsFunction(
             {**STATE, **DT},
             {**{f"{k}_kept": size for k, size in _TRAJECTORY.items()}, "controls": ("steps", "u")},
             (),
-            IN_TIME,
+            ON_GROUND,
             collect=PolicyTrajectory,
             public=False,
         ),
@@ -437,6 +440,8 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
     if variant.constraints is not None:
         held = variant.constraints.constraints
         of |= {"rows": held.rows, "constraints": held.count}
+    if variant.ground is not None:
+        of |= variant.ground.counts(model)
 
     def number(entry: str | int) -> int:
         if entry == "wrt":

@@ -54,6 +54,9 @@ def _traceable(
             options["actuation"] = variant.actuation
         if variant.constraints is not None:
             options |= variant.constraints.options(values)
+        if variant.ground is not None:
+            arrays = {name: values.pop(name) for name in variant.ground.parameters}
+            options["scene"] = variant.ground.scene(model, **arrays)
         points = [{"frame": tree.point(model.frame(name))} for name in variant.frames]
         each = [algorithm(tree, *values.values(), **at, **options) for at in points or [{}]]
         results = tuple(map(list, zip(*each, strict=True)))

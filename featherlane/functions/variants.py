@@ -11,7 +11,13 @@ from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actu
 from featherlane.functions.array_like import Params
 from featherlane.functions.constraint_inputs import check_anchors, check_loops, with_inputs
 from featherlane.functions.dynamics_function import Sizes
-from featherlane.functions.results import policy_trajectory
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS
+from featherlane.functions.results import (
+    GROUND_FIELDS,
+    GroundStep,
+    GroundTrajectory,
+    policy_trajectory,
+)
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import (
     CALLED,
@@ -28,6 +34,7 @@ from featherlane.robot.model import Robot
 from featherlane.robot.parameters import BASE, PARAMETERS
 from featherlane.robot.tree_of import build_tree, tree_of
 
+WITH_CONTACTS = ("step", "policy_step", "rollout", "rollout_with")  # that return contact forces
 INERTIAL = {"mass", "com", "inertia"}
 WITH_INERTIA = {"mass", "inertia", "inertial", "armature"}  # what makes a mass matrix regular
 LONGEST_CHAIN = 100  # links of a constrained chain, whose code compiles in half a minute
@@ -139,6 +146,7 @@ def check_variant(model: Robot, variant: Variant) -> None:
     options: dict[str, Any]
     options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
     options |= {"integrator": variant.integrator, "actuation": variant.actuation}
+    options["ground"] = variant.ground
     for what, value in options.items():
         if value is not None and what not in takes:
             raise ValueError(f"{name} takes no {what}")
@@ -207,6 +215,12 @@ def _check_time(model: Robot, variant: Variant) -> None:
     if name == "linearize_step_reduced" and integrator and INTEGRATORS[integrator].stages > 1:
         wanted = "wanted a method of one stage; linearize_step takes all"
         raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
+    if variant.ground and integrator and not INTEGRATORS[integrator].semi_implicit:
+        semi = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
+        raise ValueError(
+            f"{name} on the ground got integrator={integrator!r}: wanted {' or '.join(semi)}, "
+            "which hold velocities at the end of a step"
+        )
     if actuation is not None and not isinstance(actuation, Actuation):
         raise TypeError(f"actuation is {shown(actuation)}: {ACTUATION_HINT}")
     if actuation and any(k >= model.nv for k in actuation.freedoms):
@@ -258,6 +272,8 @@ def input_sizes(variant: Variant) -> Sizes:
         if variant.steps and "active" in held:
             held["active"] = ("steps", *held["active"])
         sizes |= held
+    if variant.ground is not None:
+        sizes |= variant.ground.sizes
     if variant.wrenches:
         each = ("steps",) if variant.steps else ()
         sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
@@ -276,11 +292,15 @@ def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 def output_sizes(variant: Variant) -> Sizes:
     """The outputs of a variant in order: the function's own, the memory of a policy."""
-    sizes = entry_of(variant).outputs
-    if variant.policy is None:
+    sizes, when = entry_of(variant).outputs, "end" if variant.steps else "next"
+    if variant.policy is not None:
+        sizes = sizes | {f"{name}_{when}": shape for name, shape in variant.policy.memory}
+    if variant.ground is None or variant.name not in WITH_CONTACTS:
         return sizes
-    when = "end" if variant.steps else "next"
-    return sizes | {f"{name}_{when}": shape for name, shape in variant.policy.memory}
+    if not variant.steps:
+        return sizes | GROUND_OUTPUTS
+    rows = {x: ("steps", *GROUND_OUTPUTS[x]) for x in ("contact_force", "residual")}
+    return sizes | {**rows, "impulse_end": GROUND_OUTPUTS["impulse_next"]}
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
@@ -292,8 +312,11 @@ def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 def results_type(variant: Variant) -> type[tuple] | None:
     """The named tuple of a variant's results, if there are several."""
+    more = tuple(GROUND_FIELDS) if variant.ground is not None else ()
     if variant.policy is not None:
-        return policy_trajectory(variant.policy.memory_names)
+        return policy_trajectory((*variant.policy.memory_names, *more))
+    if more and variant.name in WITH_CONTACTS:
+        return GroundTrajectory if variant.steps else GroundStep
     return CALLED[variant.name].collect
 
 
@@ -304,4 +327,5 @@ def variant_key(model: Robot, variant: Variant) -> str:
     places = [model.frame(name)[1:] for name in (*variant.frames, *variant.at)]
     several = isinstance(variant.frame, tuple)
     plain = variant._replace(frame=() if several else None, at=())
-    return repr((model.fingerprint, plain, tuple(places)))
+    touching = () if variant.ground is None else (variant.ground.key(model),)
+    return repr((model.fingerprint, plain, tuple(places), *touching))

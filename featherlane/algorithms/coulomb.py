@@ -1,0 +1,146 @@
+"""Impulses of contacts with Coulomb friction, by Gauss-Seidel sweeps over blocks.
+
+Impulses p change the velocities u along the rows of contacts and joints: u = b + S p, with the
+Delassus matrix S = J M^-1 J^T. A contact with the friction coefficient mu asks for
+
+    0 <= p_n,   0 <= u_n,   p_n u_n = 0,   |p_t| <= mu p_n,   p_t = -mu p_n u_t / |u_t| if |u_t| > 0
+
+where b_n is less the velocity at which the bodies may approach. A sweep solves contact after
+contact with the impulses of the others as they are. With the block B of S and the velocity c that
+a contact has without its impulse,
+
+    it sticks, p = -B^-1 c, if that is in the cone;
+    else it slides, p = p_n (1, mu d), B_nn p_n + mu p_n B_nt d = -c_n, or opens, p = 0.
+
+The direction d of friction is that of p_t - u_t / lambda, with the largest eigenvalue lambda of
+B_tt: at the solution it is opposite to u_t (Hwangbo, Lee and Hutter 2018 look for d by bisection).
+A row of a joint, whose velocity shall be within bounds against dry friction, is solved exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.delassus import RHO, STILL
+from featherlane.algorithms.mminv import Rows
+from featherlane.robot.spatial import Symmetric, dot, matvec
+from featherlane.scalar import Scalar, is_zero, maximum, minimum, repeat, select, sqrt
+
+LEAST = 1e-24  # (N s)^2: of the square of a length that is divided by
+SMALLEST_SLOPE = 0.1  # of B_nn: friction that would turn over or wedge the body counts so far
+
+
+class ContactBlock(NamedTuple):
+    """The three rows of a contact, its friction, the block of S, (B + R)^-1 and 1 / lambda."""
+
+    rows: tuple[int, int, int]
+    friction: Scalar
+    B: Symmetric
+    inverse: Symmetric
+    slip: Scalar
+
+    @staticmethod
+    def of(S: Rows, first: int, friction: Scalar) -> ContactBlock:
+        """Returns the block whose rows begin with this one."""
+        B = Symmetric.of(lambda i, j: S[first + j][first + i])
+        small = B.trace * RHO + STILL  # where joints move the point along fewer than three lines
+        A = B + Symmetric(small, 0.0, 0.0, small, 0.0, small)
+        half, skewed = 0.5 * (A.yy + A.zz), 0.5 * (A.yy - A.zz)
+        slip = 1.0 / (half + sqrt(skewed * skewed + A.yz * A.yz))
+        return ContactBlock((first, first + 1, first + 2), friction, B, _inverse(A), slip)
+
+    def solved(self, u: Scalars, p: Scalars) -> list[Scalar]:
+        """Returns the impulses of the contact, from its velocities and the impulses until now."""
+        stick = [x - y for x, y in zip(p, matvec(self.inverse.rows, u), strict=True)]
+        limit = self.friction * stick[0]
+        across = stick[1] * stick[1] + stick[2] * stick[2]
+        slide = self._sliding(u[0] - dot(self.B.rows[0], p), u, p)
+        held = [select(across <= limit * limit, x, y) for x, y in zip(stick, slide, strict=True)]
+        return [select(stick[0] >= 0.0, x, y) for x, y in zip(held, slide, strict=True)]
+
+    def _sliding(self, c: Scalar, u: Scalars, p: Scalars) -> list[Scalar]:
+        """Returns the impulses of sliding; zeros if the contact opens, c >= 0."""
+        mu, B = self.friction, self.B
+        y, z = p[1] - u[1] * self.slip, p[2] - u[2] * self.slip
+        length = sqrt(y * y + z * z + LEAST)
+        slope = maximum(B.xx * length + mu * (B.xy * y + B.xz * z), SMALLEST_SLOPE * B.xx * length)
+        k = maximum(-c, 0.0) / (slope + LEAST * LEAST)
+        share = minimum(k * mu, 1.0)
+        return [k * length, share * y, share * z]
+
+
+def _inverse(A: Symmetric) -> Symmetric:
+    """Returns the inverse of a positive definite matrix, by its adjugate."""
+    xx, xy, xz, yy, yz, zz = A
+    a, b, c = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    inverse = 1.0 / (xx * a + xy * b + xz * c)
+    d, e, f = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
+    return Symmetric(*[x * inverse for x in (a, b, c, d, e, f)])
+
+
+class JointBlock(NamedTuple):
+    """The row of a joint: its entry of S, the impulse of dry friction, and the least and largest
+    velocity, None without limits.
+    """
+
+    rows: tuple[int]
+    B: Scalar
+    inverse: Scalar
+    friction: Scalar
+    bounds: tuple[Scalar, Scalar] | None
+
+    def solved(self, u: Scalars, p: Scalars) -> list[Scalar]:
+        """Returns the impulse of friction and limit together."""
+        free = end = u[0] - self.B * p[0]
+        if not is_zero(self.friction):
+            held = minimum(maximum(-free * self.inverse, -self.friction), self.friction)
+            end = free + self.B * held
+        if self.bounds is not None:
+            end = minimum(maximum(end, self.bounds[0]), self.bounds[1])
+        return [(end - free) * self.inverse]
+
+
+Block = ContactBlock | JointBlock
+
+
+class ContactSystem(NamedTuple):
+    """The lower half of S, b, and the blocks of rows."""
+
+    S: Rows
+    b: Sequence[Scalar]
+    blocks: Sequence[Block]
+
+    def velocity(self, i: int, p: Scalars) -> Scalar:
+        """Returns u_i = b_i + S_i p."""
+        u = self.b[i]
+        for j, x in enumerate(p):
+            u = u + self.S[max(i, j)][min(i, j)] * x
+        return u
+
+
+def _sweep(system: ContactSystem, p: Scalars) -> list[Scalar]:
+    """Returns the impulses after one sweep."""
+    p = list(p)
+    for block in system.blocks:
+        u = [system.velocity(i, p) for i in block.rows]
+        solved = block.solved(u, [p[i] for i in block.rows])
+        for i, x in zip(block.rows, solved, strict=True):
+            p[i] = x
+    return p
+
+
+def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar], Scalar]:
+    """Returns the impulses after so many sweeps, and the residual, m/s or rad/s: the largest change
+    of a velocity by the impulse along it in the last sweep.
+    """
+    after, before = list(p), list(p)
+    for _ in range(sweeps):
+        before = after
+        (after,) = repeat(_sweep, system, [before])  # type: ignore[arg-type]
+    residual: Scalar = 0.0
+    for i, (x, y) in enumerate(zip(after, before, strict=True)):
+        change = (x - y) * system.S[i][i]
+        residual = maximum(residual, maximum(change, -change))
+    return after, residual

@@ -1,0 +1,250 @@
+"""Semi-implicit steps of robots on the ground: impulses of contacts at the velocities of the end.
+
+    M (v' - v) = dt (tau - h) + J^T p,    u = J v'
+
+where p and u meet the law of `coulomb.py`. A contact whose gap g is positive may approach at
+g / dt, so that it closes at the end of the step at the earliest; of a penetration the law's share
+erp is taken back. Closed loops and other equality constraints hold exactly beside contacts: their
+rows are eliminated from the Delassus matrix before the sweeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import add, sub
+from typing import Any, NamedTuple
+
+from featherlane.algorithms.common import Scalars, Wrenches
+from featherlane.algorithms.constrained import residuals
+from featherlane.algorithms.constrained_steps import level_of_step
+from featherlane.algorithms.constraints import groups_of, item_masks
+from featherlane.algorithms.contact_points import ContactPoint
+from featherlane.algorithms.contact_rows import contact_rows
+from featherlane.algorithms.coulomb import Block, ContactBlock, ContactSystem, JointBlock, swept
+from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system, delassus
+from featherlane.algorithms.factor import MassFactor, factor
+from featherlane.algorithms.frames import placements
+from featherlane.algorithms.implicit_damping import with_implicit_damping
+from featherlane.algorithms.mminv import Rows, mass_matrix
+from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.scene import Scene, joints_with_rows
+from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.spatial import dot, matvec, transpose
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, is_zero, maximum, minimum, select
+
+
+class SteppedContacts(NamedTuple):
+    """The acceleration of a step on the ground; the force on the body at each contact, N, in the
+    world; the residual of the sweeps, m/s or rad/s; and the impulses of contacts, each along its
+    normal and tangents, and of joints, N s and N m s.
+    """
+
+    a: list[Scalar]
+    contact_force: list[list[Scalar]]
+    residual: Scalar
+    impulse: list[Scalar]
+
+
+class FreeMotion(NamedTuple):
+    """The rows of contacts and joints in a step without impulses: z = dt L^-T (tau - h), Y = J L^-1
+    and Y D^-1, S, and the velocities J v along the rows at the beginning and at the end.
+    """
+
+    factored: MassFactor
+    z: list[Scalar]
+    Y: list[Row]
+    scaled: list[Row]
+    S: Rows
+    before: list[Scalar]
+    after: list[Scalar]
+
+    @staticmethod
+    def of(tree: Tree, q: Scalars, v: Scalars, push: Scalars, rows: Sequence[Row]) -> FreeMotion:
+        """Returns the motion under dt (tau - h), the push."""
+        factored = factor(tree, mass_matrix(tree, q))
+        z = factored.inward(push)
+        Y = [factored.row_inward(row) for row in rows]
+        S, scaled = delassus(factored, Y)
+        before = [sparse_dot(row, _numbered(v)) for row in rows]
+        changes = [sparse_dot(row, _numbered(z)) for row in scaled]
+        return FreeMotion(factored, z, Y, scaled, S, before, [*map(add, before, changes)])
+
+
+def _numbered(x: Scalars) -> Row:
+    return dict(enumerate(x))
+
+
+class Held(NamedTuple):
+    """Equality constraints beside contacts: their system; each contact row's products C with their
+    rows, and W = S_e^-1 C; and the impulses that hold them without contacts.
+    """
+
+    system: ConstrainedSystem
+    C: Rows
+    W: Rows
+    impulse: list[Scalar]
+
+    @staticmethod
+    def of(system: ConstrainedSystem, residual: Scalars, free: FreeMotion) -> Held:
+        """Returns what holds constraints with these velocities at the beginning of a step."""
+        changes = [sparse_dot(row, _numbered(free.z)) for row in system.scaled]
+        end = [*map(add, system.masked(residual), changes)]
+        C = [[sparse_dot(row, y) for y in system.Y] for row in free.scaled]
+        W = [system.S.proximal(row) for row in C]
+        return Held(system, C, W, [-x for x in system.S.proximal(end)])
+
+    def reduced(self, free: FreeMotion) -> tuple[Rows, list[Scalar]]:
+        """Returns S and the velocities of contacts to which the constraints yield."""
+        S = [
+            [s - dot(c, w) for s, w in zip(row, self.W, strict=False)]
+            for row, c in zip(free.S, self.C, strict=True)
+        ]
+        return S, [x + dot(c, self.impulse) for x, c in zip(free.after, self.C, strict=True)]
+
+    def impulses(self, p: Scalars) -> list[Scalar]:
+        """Returns the impulses of the constraints beside those of contacts."""
+        total = list(self.impulse)
+        for x, row in zip(p, self.W, strict=True):
+            total = [t - w * x for t, w in zip(total, row, strict=True)]
+        return total
+
+
+def _approach(contact: ContactPoint, scene: Scene, before: Scalar, dt: Scalar) -> Scalar:
+    """Returns the least normal velocity of a contact at the end of a step. before: the one that it
+    has at the beginning.
+    """
+    law, rate = scene.law, 1.0 / dt
+    recovery = minimum(contact.gap * (-law.erp * rate), law.recovery_speed)
+    least = select(contact.gap < 0.0, recovery, contact.gap * -rate)
+    restitution = law.restitution if scene.restitution is None else scene.restitution
+    if is_zero(restitution):
+        return least
+    rebound = before * -restitution
+    returned = select(rebound > 0.0, maximum(least, rebound), least)
+    return select(contact.gap + dt * before < 0.0, returned, least)
+
+
+def _joint_blocks(
+    scene: Scene, frictions: Scalars, q: Scalars, dt: Scalar, S: Rows, first: int
+) -> list[Block]:
+    """Returns the blocks of joints with limits or dry friction, whose rows begin with this one."""
+    limits = {limit.k: limit for limit in scene.limits}
+    blocks: list[Block] = []
+    for k in joints_with_rows(scene, frictions):
+        bounds, i = None, first + len(blocks)
+        if (limit := limits.get(k)) is not None:
+            ends = (limit.lower - q[limit.at], -1.0), (limit.upper - q[limit.at], 1.0)
+            bounds = tuple(_limited(scene.law, gap, sign, dt) for gap, sign in ends)
+        blocks.append(JointBlock((i,), S[i][i], 1.0 / S[i][i], frictions[k] * dt, bounds))
+    return blocks
+
+
+def _limited(law: Coulomb, way: Scalar, sign: float, dt: Scalar) -> Scalar:
+    """Returns the bound of a velocity from the way to a limit; beyond the limit, the way back."""
+    rate, speed = 1.0 / dt, law.recovery_speed
+    back = minimum(maximum(way * (law.erp * rate), -speed), speed)
+    return select(way * sign < 0.0, back, way * rate)
+
+
+def _step(
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    scene: Scene,
+    frictions: Scalars,
+    constraints: Constraints | None = None,
+    active: Scalars | None = None,
+    anchors: Sequence[Scalars] | None = None,
+    f_ext: Wrenches | None = None,
+) -> SteppedContacts:
+    """Returns the step of a robot whose joints have these dry frictions beside those of the tree's
+    smooth law.
+    """
+    still = [0.0] * tree.nv
+    poses = placements(tree, q, range(tree.nbodies))
+    contacts = scene.contacts(tree, poses)
+    rows = [row for contact in contacts for row in contact_rows(tree, poses, contact)]
+    rows += [{k: 1.0} for k in joints_with_rows(scene, frictions)]
+    push = [dt * x for x in map(sub, tau, rnea(tree, q, v, still, f_ext))]
+    free, held = FreeMotion.of(tree, q, v, push, rows), None
+    S, end = free.S, list(free.after)
+    if constraints is not None:
+        groups = groups_of(level_of_step(constraints, dt, anchors).at(tree, q, v, still))
+        system = constrained_system(free.factored, groups, item_masks(constraints, active))
+        held = Held.of(system, [dt * x for x in residuals(groups)], free)
+        S, end = held.reduced(free)
+    blocks: list[Block] = []
+    for n, contact in enumerate(contacts):
+        end[3 * n] = end[3 * n] - _approach(contact, scene, free.before[3 * n], dt)
+        blocks.append(ContactBlock.of(S, 3 * n, scene.sliding(contact)))
+    blocks += _joint_blocks(scene, frictions, q, dt, S, 3 * len(contacts))
+    start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
+    p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps)
+    z = _plus_impulses(free.z, free.Y, p)
+    if held is not None:
+        z = _plus_impulses(z, held.system.Y, held.impulses(p))
+    rate = 1.0 / dt
+    a = [rate * x for x in free.factored.outward(z)]
+    return SteppedContacts(a, _forces(contacts, p, rate), residual, p)
+
+
+def _plus_impulses(z: Scalars, Y: Sequence[Row], p: Scalars) -> list[Scalar]:
+    """Returns z + Y^T p."""
+    total = list(z)
+    for row, x in zip(Y, p, strict=True):
+        for k, y in row.items():
+            total[k] = total[k] + y * x
+    return total
+
+
+def _forces(contacts: Sequence[ContactPoint], p: Scalars, rate: Scalar) -> list[list[Scalar]]:
+    """Returns the forces in the axes of the world."""
+    each = (p[3 * n : 3 * n + 3] for n in range(len(contacts)))
+    return [
+        [rate * x for x in matvec(transpose(contact.frame), impulse)]
+        for contact, impulse in zip(contacts, each, strict=True)
+    ]
+
+
+def _dry_frictions(tree: Tree, scene: Scene) -> tuple[Tree, list[Scalar]]:
+    """Returns the tree without its smooth friction, and the largest friction of each entry of v, if
+    the law has rows for it.
+    """
+    if not scene.law.friction_loss:
+        return tree, [0.0] * tree.nv
+    frictions = [sum((f for f, _ in each), start=0.0) for each in tree.frictions]
+    return replace(tree, frictions=[()] * tree.nv), frictions
+
+
+def ground_step(
+    tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, scene: Scene, **options: Any
+) -> SteppedContacts:
+    """Returns a semi-implicit step on the ground. options: constraints, active, anchors, f_ext."""
+    smooth, frictions = _dry_frictions(tree, scene)
+    return _step(smooth, q, v, tau, dt, scene, frictions, **options)
+
+
+def damped_ground_step(
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    servo_damping: Scalars = (),
+    *,
+    scene: Scene,
+    **options: Any,
+) -> SteppedContacts:
+    """Returns a step on the ground with implicit damping."""
+    smooth, frictions = _dry_frictions(tree, scene)
+
+    def step(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any) -> SteppedContacts:
+        return _step(tree, q, v, tau, dt, scene, frictions, **options)
+
+    return with_implicit_damping(step)(smooth, q, v, tau, dt, servo_damping, **options)

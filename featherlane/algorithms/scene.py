@@ -1,0 +1,58 @@
+"""Surroundings of a robot in a step on the ground: shapes that touch, and the law of contact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.contact_points import ContactPoint, contact_points
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.shape_pairs import ShapePair
+from featherlane.robot.spatial import Transform, Vector
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, is_zero
+
+
+class JointLimit(NamedTuple):
+    """The limits of a joint of one freedom: entry k of v, `at` of q."""
+
+    k: int
+    at: int
+    lower: float
+    upper: float
+
+
+class Scene(NamedTuple):
+    """The pairs of shapes that touch, the law of contact, and limits of joints that are rows of it.
+    friction and restitution of all contacts, the height of the ground and the heights of a height
+    field may be inputs; impulse: at which the sweeps begin.
+    """
+
+    pairs: Sequence[ShapePair]
+    law: Coulomb
+    limits: Sequence[JointLimit] = ()
+    friction: Scalar | None = None
+    restitution: Scalar | None = None
+    height: Scalar = 0.0
+    heights: Sequence[Scalars] = ()
+    impulse: Scalars | None = None
+
+    def sliding(self, contact: ContactPoint) -> Scalar:
+        """Returns the coefficient of sliding friction of a contact."""
+        return contact.friction[0] if self.friction is None else self.friction
+
+    def contacts(self, tree: Tree, poses: dict[int, Transform]) -> list[ContactPoint]:
+        """Returns the contact points, for a ground that is higher by `height`."""
+        if is_zero(self.height):
+            return contact_points(tree, poses, self.pairs, self.heights)
+        raised = Vector((0.0, 0.0, self.height))
+        lower = {i: Transform(X.E, X.r - raised) for i, X in poses.items()}
+        points = contact_points(tree, lower, self.pairs, self.heights)
+        return [contact._replace(point=contact.point + raised) for contact in points]
+
+
+def joints_with_rows(scene: Scene, frictions: Scalars) -> list[int]:
+    """Returns the entries of v that have a row: those with limits, or with dry friction."""
+    limited = {limit.k for limit in scene.limits}
+    return [k for k, f in enumerate(frictions) if k in limited or not is_zero(f)]

@@ -1,0 +1,159 @@
+"""The ground of a step, with the law of its contacts, and which arrays it takes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.algorithms.frames import placements
+from featherlane.algorithms.scene import JointLimit, Scene, joints_with_rows
+from featherlane.errors import instead
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.ground import Ground, HeightField, Surface
+from featherlane.robot.model import Robot
+from featherlane.robot.shape_pairs import ShapePair, shape_pairs
+from featherlane.robot.tree_of import tree_of
+
+Shape = tuple[str | int, ...]
+GROUND_PARAMETERS: dict[str, Shape] = {
+    "friction": (),
+    "restitution": (),
+    "height": (),
+    "heights": ("nx", "ny"),
+    "impulse": ("impulses",),
+}
+GROUND_OUTPUTS: dict[str, Shape] = {
+    "contact_force": ("contacts", 3),
+    "residual": (),
+    "impulse_next": ("impulses",),
+}
+
+
+class GroundInputs(NamedTuple):
+    """The ground and law of a variant, and the names of `GROUND_PARAMETERS` that are inputs."""
+
+    ground: Ground
+    law: Coulomb
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> dict[str, Shape]:
+        """The inputs, after those that the function has without ground."""
+        return {name: GROUND_PARAMETERS[name] for name in self.parameters}
+
+    def key(self, model: Robot) -> Any:
+        """Returns what code depends on, besides the variant and the model's fingerprint."""
+        limits = _limits(model) if self.law.limits else ()
+        pairs = _pairs(model, self.ground)
+        return [(_facts(p.shape), _facts(p.other), p.numbers.three) for p in pairs], limits
+
+    def warm(self) -> GroundInputs:
+        """Returns the inputs with those impulses at which sweeps begin."""
+        names = {*self.parameters, "impulse"}
+        return self._replace(parameters=tuple(x for x in GROUND_PARAMETERS if x in names))
+
+    def scene(self, model: Robot, **inputs: Any) -> Scene:
+        """Returns the scene of a robot. inputs: scalars for `parameters`."""
+        limits = _limits(model) if self.law.limits else ()
+        return Scene(_pairs(model, self.ground), self.law, limits, **inputs)
+
+    def counts(self, model: Robot) -> dict[str, int]:
+        """Returns how many contact points and impulses there are."""
+        tree, scene = tree_of(model), self.scene(model)
+        neutral = [x for kind, _, _ in tree.coordinates for x in kind.neutral]
+        field = self.ground.height_field
+        nx, ny = field.shape if field else (0, 0)
+        if field:
+            scene = scene._replace(heights=[[0.0] * ny] * nx)
+        points = scene.contacts(tree, placements(tree, neutral, range(tree.nbodies)))
+        frictions = [1.0 if self.law.friction_loss and f else 0.0 for f in model.friction.tolist()]
+        joints = joints_with_rows(scene, frictions)
+        impulses = 3 * len(points) + len(joints)
+        return {"contacts": len(points), "impulses": impulses, "nx": nx, "ny": ny}
+
+
+def _pairs(model: Robot, ground: Ground) -> tuple[ShapePair, ...]:
+    """Returns the pairs of shapes that touch, which the model keeps. Raises ValueError."""
+    known = model.__dict__.setdefault("_shape_pairs", {})
+    if ground not in known:
+        known[ground] = shape_pairs(model, ground)
+    return known[ground]
+
+
+def _facts(x: Surface) -> Any:
+    """Returns what contact points of a shape or height field depend on."""
+    if isinstance(x, HeightField):
+        return x.x, x.y, x.heights
+    return x.kind, x.size, x.body, x.placement, x.points
+
+
+def _limits(model: Robot) -> tuple[JointLimit, ...]:
+    """Returns the limits of joints of one freedom that have any."""
+    limits = []
+    for i in model.independent:
+        joint, kind = model.joints[i], model.types[i]
+        ends = (*joint.lower, *joint.upper)
+        if kind.nv == kind.nq == 1 and len(ends) == 2 and any(map(isfinite, ends)):
+            limits.append(JointLimit(model.first_v[i], model.first_q[i], *map(float, ends)))
+    return tuple(limits)
+
+
+def ground_in(named: dict[str, Any]) -> tuple[GroundInputs | None, tuple[Any, ...]]:
+    """Takes the ground and its arrays out of the named arguments of a call, see `with_ground`."""
+    return with_ground(*(named.pop(x, None) for x in ("ground", "law", "ground_params")))
+
+
+def with_ground(
+    ground: Any, law: Any = None, parameters: Any = None
+) -> tuple[GroundInputs | None, tuple[Any, ...]]:
+    """Returns the ground of a call, if there is one, and the arrays that come with it. parameters:
+    arrays by name. Raises TypeError or ValueError.
+    """
+    if ground is None:
+        for name, x in (("law", law), ("ground_params", parameters)):
+            if x is not None:
+                raise TypeError(f"{name} needs a ground: wanted ground=fl.Ground(...)")
+        return None, ()
+    if not isinstance(ground, Ground):
+        raise TypeError(f"ground is {type(ground).__name__}: wanted fl.Ground(...)")
+    law = Coulomb() if law is None else law
+    if not isinstance(law, Coulomb):
+        raise TypeError(f"law is {type(law).__name__}: wanted fl.Coulomb(...)")
+    arrays = _checked(parameters)
+    if (ground.height_field is None) == ("heights" in arrays):
+        raise ValueError(
+            "ground_params needs heights, (..., nx, ny) in m, with a ground that has a height "
+            "field of this shape without heights, and only then"
+        )
+    return GroundInputs(ground, law, tuple(arrays)), tuple(arrays.values())
+
+
+def _checked(parameters: Any) -> dict[str, Any]:
+    """Returns arrays in the order of `GROUND_PARAMETERS`."""
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, Mapping):
+        kind = type(parameters).__name__
+        raise TypeError(
+            f"ground_params is {kind}: wanted a dict of arrays, as in {{'friction': m}}"
+        )
+    for name, x in parameters.items():
+        if name not in GROUND_PARAMETERS:
+            raise ValueError(f"ground_params names {name!r}{instead(str(name), GROUND_PARAMETERS)}")
+        if name == "friction":
+            _check_not_negative(x)
+    values = {name: parameters[name] for name in GROUND_PARAMETERS if name in parameters}
+    return {name: float(x) if isinstance(x, Real) else x for name, x in values.items()}
+
+
+def _check_not_negative(friction: Any) -> None:
+    """Raises ValueError for negative numbers; traced ones, and those on GPUs, pass."""
+    numbers = np.asarray(friction) if isinstance(friction, Real | list | tuple) else friction
+    if type(numbers) is np.ndarray and numbers.dtype.kind in "if" and not (numbers >= 0).all():
+        raise ValueError(
+            f"friction of ground_params has {numbers.min():g}: wanted coefficients of 0 or more"
+        )
