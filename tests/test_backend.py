@@ -290,15 +290,19 @@ def untouched(array, memory):
     return (memory == 0xA5).all()
 
 
-@pytest.fixture(params=[None, "one tile", "heap", "none"])
+@pytest.fixture(params=[None, "one tile", "heap", "strips", "short strips"])
 def streaming(request, monkeypatch):
     """Every dense result goes past the caches, from stages of several tiles or of one, on the heap,
-    or from none.
+    or of strips of rows.
     """
     monkeypatch.setenv("FEATHERLANE_CACHE", "off")
     monkeypatch.setattr(stream, "STREAM", 0)
-    if request.param in ("one tile", "none"):
-        monkeypatch.setattr(stream, "STAGE", 0 if request.param == "none" else 49 * 16 * 4)
+    if request.param == "one tile":
+        monkeypatch.setattr(stream, "STAGE", 49 * 16 * 4)
+    elif request.param in ("strips", "short strips"):
+        monkeypatch.setattr(stream, "STAGE", 0)
+        if request.param == "short strips":
+            monkeypatch.setattr(stream, "STRIP", 128)
     elif request.param == "heap":
         monkeypatch.setattr(scratch, "ON_STACK", 0)
 

@@ -17,6 +17,7 @@ from featherlane.backends import reference
 from featherlane.backends.cpu import scratch
 from featherlane.backends.cpu.addresses import with_table
 from featherlane.backends.cpu.graphs import kernel as cpu
+from featherlane.backends.cpu.graphs.stream import STREAM
 from featherlane.backends.llvm.targets import TARGETS, host, host_target, machine_code, runs_here
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_program
@@ -277,11 +278,11 @@ def test_results_larger_than_caches(name):
     """Their stores go past the caches, if rows are whole vectors."""
     target = TARGETS[name]
     small = case("double pendulum, free root", "mass_matrix", np.float64)
-    many = np.arange(8500) % len(small.given[0])
+    many = np.arange(13000) % len(small.given[0])
     large = small._replace(
         given=[x[many] for x in small.given], wanted=[x[many] for x in small.wanted]
     )
-    assert large.wanted[0].nbytes > 4 << 20
+    assert large.wanted[0].nbytes > STREAM
     kernel, job = large.kernel(target.widest(large.dtype)), large.job(0, len(many))
     if not InProcess.missing(target):
         InProcess(target, [kernel]).run([job])

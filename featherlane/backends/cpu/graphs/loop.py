@@ -80,21 +80,12 @@ def _tiles(
     return [*lines, f"{call}(ptr %rows{at}, ptr %offsets{n}, {other}, i64 {count})"]
 
 
-def _transposed(t: Lanes, move: ArrayMove, lanes: str) -> list[str]:
+def _transposed(t: Lanes, move: ArrayMove, lanes: str, stage: OutputStage | None) -> list[str]:
     """Moves the dense rows of one array to or from lanes, tile by tile."""
-    n, way, full = move.number, "out" if move.output else "in", move.array.size // t.width
+    way, full = "out" if move.output else "in", move.array.size // t.width
     lines, whole = [], (t.width, t.width, full, 0)
-    if full and move.output:
-        lines += [
-            f"br i1 %direct{n}, label %past{n}, label %through{n}",
-            f"past{n}:",
-            *_tiles(t, move, lanes, "stream", *whole),
-            f"br label %tail{n}",
-            f"through{n}:",
-            *_tiles(t, move, lanes, way, *whole),
-            f"br label %tail{n}",
-            f"tail{n}:",
-        ]
+    if full and stage:
+        lines += _to_memory(t, move, lanes, stage, whole)
     elif full:
         lines += _tiles(t, move, lanes, way, *whole)
     if rest := tail(move.array.size, t.width):
@@ -102,7 +93,22 @@ def _transposed(t: Lanes, move: ArrayMove, lanes: str) -> list[str]:
     return lines
 
 
-def _transfer(t: Lanes, move: ArrayMove, lanes: str) -> list[str]:
+def _to_memory(
+    t: Lanes, move: ArrayMove, lanes: str, stage: OutputStage, whole: tuple[int, int, int, int]
+) -> list[str]:
+    """Moves the whole tiles of an output by the path that its stage has chosen."""
+    n = move.number
+    paths = {f"%direct{n}": _tiles(t, move, lanes, "stream", *whole)}
+    if stage.in_strips:
+        paths[f"%indirect{n}"] = stage.strips(lanes)
+    lines = [f"when {test}: path{k}.{n}" for k, test in enumerate(paths)]
+    lines += [*_tiles(t, move, lanes, "out", *whole), f"br label %tail{n}"]
+    for k, path in enumerate(paths.values()):
+        lines += [f"path{k}.{n}:", *path, f"br label %tail{n}"]
+    return [*lines, f"tail{n}:"]
+
+
+def _transfer(t: Lanes, move: ArrayMove, lanes: str, stage: OutputStage | None = None) -> list[str]:
     """Inside the loop: moves the rows of one array to or from lanes."""
     n, shape = move.number, move.array.shape
     rows, columns = (1, 1, *shape)[-2:]
@@ -114,7 +120,7 @@ def _transfer(t: Lanes, move: ArrayMove, lanes: str) -> list[str]:
     return [
         f"br i1 %dense{n}, label %fast{n}, label %slow{n}",
         f"fast{n}:",
-        *_transposed(t, move, lanes),
+        *_transposed(t, move, lanes, stage),
         f"br label %ready{n}",
         f"slow{n}:",
         f"call void {slow}",
@@ -143,7 +149,7 @@ def _each_tile(
         k = move.number
         if move.output:
             stage = stages[k]
-            lines += [*stage.place(), *_transfer(t, move, f"%{way}.lanes"), *stage.flush()]
+            lines += [*stage.place(), *_transfer(t, move, f"%{way}.lanes", stage), *stage.flush()]
         elif move.array.size:
             lines.append(f"%row{k} = at %base{k} $(mul i64 %{way}.state, %step{k})")
             lines.append(vector_at(t, f"%lanes{k}", f"%{way}.lanes", move.array.slots[0]))
@@ -186,7 +192,8 @@ def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: 
     values.
     """
     outputs = [move for move in moves if move.output]
-    stages = {m.number: OutputStage(t, m.number, m.array.size, tiles) for m in outputs}
+    all_rows = sum(m.array.size for m in outputs) * t.dtype.itemsize
+    stages = {m.number: OutputStage(t, m.number, m.array.size, tiles, all_rows) for m in outputs}
     sizes = {"in": vectors[0] * tiles * t.bytes, "out": vectors[1] * tiles * t.bytes}
     sizes |= {f"stage{n}": stage.bytes for n, stage in stages.items()}
     workspaces = LoopWorkspaces(sizes)
@@ -213,7 +220,7 @@ def loop(t: Lanes, moves: Sequence[ArrayMove], vectors: tuple[int, int], tiles: 
         "ret void",
         "}",
     ]
-    return expanded("\n".join(lines)) + functions(t) + workspaces.functions()
+    return expanded("\n".join(lines)) + functions(t, stages.values()) + workspaces.functions()
 
 
 def _begin_round(t: Lanes, tiles: int) -> list[str]:
