@@ -21,12 +21,14 @@ def ways(model: fl.Model) -> dict[str, Callable[[], Any]]:
     """Returns calls for one state by what they show."""
     q, v = np.linspace(0.2, 1.4, model.nq), np.linspace(-0.5, 1.0, model.nv)
     tau, frame = np.ones(model.nv), model.frame_names[-1]
+    lists = [x.tolist() for x in (q, v, tau)]
     listed, dt, wrench = q.tolist(), np.array(0.002), {frame: np.ones(6)}
     step, jacobian = (
         model.function("step"),
         model.function("jacobian", frame=frame, reference="body"),
     )
     scaled = fl.compile(lambda q, s: s * q, {"q": model.nq, "s": ()})
+    wrt, small, single = "mass", np.float32(0.002), [x.astype(np.float32) for x in (q, v, tau)]
     tensor, cube = fl.compile(lambda A: 2.0 * A, {"A": (3, 3, 3)}), np.ones((3, 3, 3))
 
     def terms(q: Any, v: Any) -> dict[str, Any]:
@@ -39,11 +41,22 @@ def ways(model: fl.Model) -> dict[str, Callable[[], Any]]:
         "three terms, three methods": lambda: terms(q, v),
         "method, arrays": lambda: model.inverse_dynamics(q, v, tau),
         "method, a list among arrays": lambda: model.inverse_dynamics(listed, v, tau),
+        "method, lists": lambda: model.inverse_dynamics(*lists),
         "method of a frame": lambda: model.jacobian(q, frame),
+        "method of a frame, its axes by name": lambda: model.jacobian(q, frame, reference="world"),
+        "derivatives by a parameter": lambda: model.inverse_dynamics_parameter_derivatives(
+            q, v, tau, wrt
+        ),
         "function of a frame": lambda: jacobian(q),
         "step, method, a float as dt": lambda: model.step(q, v, tau, 0.002),
+        "step, method, np.float32": lambda: model.step(*single, small),
+        "step, method, an integrator": lambda: model.step(q, v, tau, 0.002, integrator="euler"),
         "step, function, an array as dt": lambda: step(q, v, tau, dt),
         "method, f_ext by frames' names": lambda: model.forward_dynamics(q, v, tau, wrench),
+        "method, f_ext in the world's axes": lambda: model.forward_dynamics(
+            q, v, tau, wrench, f_ext_frame="world"
+        ),
+        "step, method, f_ext by frames' names": lambda: model.step(q, v, tau, 0.002, wrench),
         "compiled function, a float": lambda: scaled(q, 0.5),
         "compiled function, three dimensions": lambda: tensor(cube),
         "second derivatives, method": lambda: model.inverse_dynamics_second_derivatives(q, v, v),

@@ -40,6 +40,18 @@ for name, arrays in (("mass_matrix", [q]), ("forward_dynamics_derivatives", [q, 
         call(*arrays, threads=3)
         call(*[x[:, ::-1] for x in arrays])  # strides that the front hands on
         call(*[x.tolist() for x in arrays])
+f_ext = {"link1": q[0].repeat(3), "link2": [1.0] * 6}
+for dt in (0.1, np.array(0.1), -0.1):
+    for f in (f_ext, {"link1": np.ones(5)}, {3: q}):
+        for frame in ("link1", "link2", "link3"):
+            for call in (
+                lambda: model.step(q[0], [1.0, 2], (0, 0.5), dt, f, integrator="euler"),
+                lambda: model.jacobian(q[0], frame, reference="world"),
+            ):
+                try:
+                    call()
+                except (ValueError, TypeError):
+                    pass
 wide = np.tile(q, (200, 1))  # shared, large results that begin on a cache line
 assert np.array_equal(model.mass_matrix(wide, threads=3), model.mass_matrix(wide, threads=1))
 print(type(model.__dict__.get("mass_matrix")).__name__, len(thread_pool()))

@@ -205,8 +205,8 @@ def test_an_entry_point_that_is_wrong_is_found(right, wrong):
     text = vectorcall.source()
     if right not in text:
         pytest.fail(f"there is no {right!r} any more")
-    code = linked.loaded_text(text.replace(right, wrong), ("call",))
-    assert bool(selftest.mismatch(code.address_of("call"))) == (right != wrong)
+    code = linked.loaded_text(text.replace(right, wrong), vectorcall.ENTRIES)
+    assert bool(selftest.mismatch(code)) == (right != wrong)
 
 
 def test_a_pool_that_is_wrong_is_found(monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 
 import featherlane as fl
 from featherlane.backends import cache
+from featherlane.backends.cpu import addresses
 from featherlane.backends.cpu import linked as host
 from featherlane.backends.cpu.call import cpython, vectorcall
 from featherlane.backends.llvm import jit
@@ -42,16 +43,15 @@ class Outside:
 
     def __init__(self, monkeypatch):
         assert not fast_path.why_not_native()  # the front's own test is not counted
-        true, data = host.symbols(), set(host.scratch.addresses())
-        data |= {"array_type", "tuple_type", "int_type", "py_none", "py_one"}
+        true, data = host.symbols(), {*host.scratch.addresses(), *addresses.OBJECTS}
         self.names = sorted(set(true) - data)
         text = "".join(COUNTING.format(name=name, place=true[name]) for name in self.names)
         names = [*self.names, *(f"count_{name}" for name in self.names)]
         self.code = jit.MachineCode(jit.machine_code(text), names)
         ours = {name: self.code.address_of(name) for name in self.names}
         monkeypatch.setattr(host, "symbols", lambda: true | ours)
-        front = host.linked(host.machine_code(vectorcall.source()), ("call",))
-        monkeypatch.setattr(fast_path, "_entry_point", lambda: front)
+        front = host.linked(host.machine_code(vectorcall.source()), vectorcall.ENTRIES)
+        monkeypatch.setattr(fast_path, "_entry_points", lambda: front)
         Outside.kept.append((self.code, front))
 
     kept = []  # noqa: RUF012 (code may be called as long as anything lives that it made)
@@ -94,7 +94,7 @@ def test_a_call_with_out_asks_for_nothing(outside, name, dtype):
 
     assert outside.of(repeated) == {"incref": calls}
     assert outside.of(lambda: method(q, v, u))["array_new"] >= 1  # new results are counted
-    assert outside.of(lambda: method(list(q), v, u))["vectorcall"] >= 1  # and Python
+    assert outside.of(lambda: method(q[::-1], v, u))["vectorcall"] >= 1  # and Python
 
 
 def test_a_large_workspace_is_asked_for_once(monkeypatch):

@@ -12,9 +12,9 @@ from featherlane.api.card import card
 from featherlane.api.parameter_values import check_not_negative, with_six_entries
 from featherlane.errors import one_of
 from featherlane.functions.array_like import Params, Threads, WrenchFrame
-from featherlane.functions.fast_path import FastPath
 from featherlane.functions.function import Function
 from featherlane.functions.kernels import RobotKernels
+from featherlane.functions.method_path import serve_method
 from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import (
@@ -22,6 +22,7 @@ from featherlane.functions.variants import (
     in_order,
     input_names,
     input_shapes,
+    options_in_texts,
     output_shapes,
     results_type,
     variant_of,
@@ -60,9 +61,8 @@ class Compiled(model.Robot):
             raise
         if function is None:
             function = cache.setdefault(key, self._new_function(*key))
-            name, axes, *_ = variant
-            if key == (Variant(name, axes), None) and axes != "world":
-                FastPath.serve_method(self, name, function)
+            if width is None and (texts := options_in_texts(variant)) is not None:
+                serve_method(self, variant.name, function, texts, variant.at)
         return function
 
     def _new_function(self, variant: Variant, width: int | None) -> Function:

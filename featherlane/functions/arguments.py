@@ -61,17 +61,6 @@ def _has_dtype(value: Any) -> bool:
     return True
 
 
-def floats_as_arrays(values: tuple[Any, ...]) -> list[np.ndarray] | None:
-    """Python's and NumPy's floats between NumPy arrays, as arrays of float32 if one of those is;
-    None if there are no floats, or other values.
-    """
-    kinds = {type(x) for x in values}
-    if not (kinds & {float, np.float64} and np.ndarray in kinds <= {np.ndarray, float, np.float64}):
-        return None
-    dtype = F32 if any(getattr(x, "dtype", None) == F32 for x in values) else F64
-    return [np.array(x, dtype) if type(x) is float else np.asarray(x) for x in values]
-
-
 def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
     """Returns float32 if all arrays of floats are float32, float64 if none is, while integers and
     lists follow them; and the values as arrays of that dtype, or object if one holds traced

@@ -7,11 +7,9 @@ compiled, and hands every other call on to Python.
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import chain
 from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +18,7 @@ import numpy as np
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.cpu import native
 from featherlane.backends.cpu.call import cpython, selftest, vectorcall
+from featherlane.backends.cpu.call.cpython import OPTIONS
 from featherlane.backends.cpu.compile import Kernel
 from featherlane.backends.cpu.cost_model import CallCost
 from featherlane.backends.cpu.linked import loaded
@@ -28,7 +27,6 @@ from featherlane.backends.llvm import jit
 
 ALWAYS = 1 << 40  # states
 WORTH_UNLOCKING = 1 << 13  # numbers read and written in about 10 us: others may run Python then
-OPTIONS = ("out", "threads")  # an input of such a name is passed by position
 _renewing = RLock()  # two renewals at once could leave the older code in place
 
 
@@ -83,25 +81,9 @@ class FastPath:
     does not take go to `fallback`, the method.
     """
 
-    def __init__(self, owner: Any, name: str, fallback: Callable[..., Any], doc: str = "") -> None:
-        self.owner, self.name, self.fallback, self.doc = owner, name, fallback, doc
+    def __init__(self, owner: Any, name: str, fallback: Callable[..., Any]) -> None:
+        self.owner, self.name, self.fallback = owner, name, fallback
         self.functions: list[Dispatched] = []
-
-    @staticmethod
-    def serve_method(owner: Any, name: str, function: Dispatched) -> None:
-        """Lets machine code take the calls of a function that has the name of a method of its
-        owner, public or private, if its inputs are the method's first arguments. A method of a
-        user's subclass stays as it is.
-        """
-        name = name if hasattr(type(owner), name) else f"_{name}"
-        method = getattr(type(owner), name, None)
-        if method is None or not method.__module__.startswith("featherlane."):
-            return
-        taken = [*inspect.signature(method).parameters][1:]
-        if taken[: len(function.inputs)] == [*function.inputs]:
-            doc = f"{name}{_text_signature(method)}\n--\n\n{method.__doc__}"
-            path = FastPath(owner, name, method.__get__(owner), doc)
-            vars(owner).setdefault("_fast_paths", {}).setdefault(name, path).serve(function)
 
     def serve(self, function: Dispatched) -> None:
         """Takes calls of this function too, which has more or fewer inputs than the others."""
@@ -115,45 +97,82 @@ class FastPath:
         if not _renewing.acquire(blocking=False):
             return False
         try:
-            call = self.fallback
-            for function in self.functions:
-                call = machine_code_call(function, call, self.doc)
+            call = self._calls(self.fallback)
             if call is not self.fallback:
-                vars(self.owner)[self.name] = call
+                self._place(call)
         finally:
             _renewing.release()
         return True
 
+    def _calls(self, pass_on: Callable[..., Any]) -> Callable[..., Any]:
+        for function in self.functions:
+            pass_on = machine_code_call(function, pass_on)
+        return pass_on
+
+    def _place(self, call: Callable[..., Any]) -> None:
+        vars(self.owner)[self.name] = call
+
+
+class MethodSignature(NamedTuple):
+    """How a method takes the calls of a function.
+
+    by_position, by_name: arguments that have chosen the function, which may follow its inputs by
+    position, and further ones; in_time: whether dt has to be positive.
+    """
+
+    doc: str = ""
+    by_position: Sequence[str] = ()
+    by_name: Sequence[str] = ()
+    in_time: bool = False
+
+
+PLAIN = MethodSignature()
+
 
 def machine_code_call(
-    function: Dispatched, pass_on: Callable[..., Any], doc: str = ""
+    function: Dispatched,
+    pass_on: Callable[..., Any],
+    signature: MethodSignature = PLAIN,
 ) -> Callable[..., Any]:
     """Returns a callable (*arrays, out=, threads=) in machine code, with inputs by position or by
     name, which runs the kernels that the function has by now; pass_on: gets all other calls.
     """
-    shapes = [*function.inputs.values()], [*function.outputs.values()]
-    pool = thread_pool() if any(loops.task for loops in function.loops()) else None
-    if why_not_native() or max(map(len, chain(*shapes))) > cpython.RANK:
+    shapes = *function.inputs.values(), *function.outputs.values()
+    if why_not_native() or max(map(len, shapes)) > cpython.RANK:
         return pass_on
-    unlocked = -(-WORTH_UNLOCKING // max(function.numbers, 1))
+    names = *function.inputs, *signature.by_position, *signature.by_name
     for loops in function.loops():
-        single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
-        share = pool.code.address_of("share") if loops.task and isinstance(pool, ThreadPool) else 0
-        most = _most(function, loops.batch)
-        call = cpython.CallSpec(
-            single, batch, loops.dtype, *shapes, most, unlocked, share, loops.task, loops.shapes
-        )
         pass_on = cpython.callable_of(
-            call,
-            _entry_point().address_of("call"),
+            _call_spec(function, loops, signature),
+            entry_address("call_in_time" if signature.in_time else "call"),
             pass_on,
             function.packed,
             name=function.name,
-            doc=doc,
-            keywords=() if set(OPTIONS) & set(function.inputs) else tuple(function.inputs),
-            alive=(_entry_point(), loops),
+            doc=signature.doc,
+            keywords=() if set(OPTIONS) & set(function.inputs) else names,
+            alive=(_entry_points(), loops),
         )
     return pass_on
+
+
+def _call_spec(function: Dispatched, loops: Loops, signature: MethodSignature) -> cpython.CallSpec:
+    single, batch = (part.code.address if part else 0 for part in (loops.single, loops.batch))
+    pool = thread_pool() if loops.task else None
+    return cpython.CallSpec(
+        single,
+        batch,
+        loops.dtype,
+        [*function.inputs.values()],
+        [*function.outputs.values()],
+        most=_most(function, loops.batch),
+        unlocked=-(-WORTH_UNLOCKING // max(function.numbers, 1)),
+        share=pool.code.address_of("share") if isinstance(pool, ThreadPool) else 0,
+        task=loops.task,
+        shapes=loops.shapes,
+        by_position=len(signature.by_position),
+        by_name=len(signature.by_name),
+        time_step=[*function.inputs].index("dt") if signature.in_time else -1,
+    )
 
 
 def _most(function: Dispatched, batch: Kernel | None) -> int:
@@ -173,17 +192,15 @@ def _tested() -> str:
     """The reason why this interpreter's calls cannot be taken; empty if they can."""
     if not cpython.available():
         return "objects of this interpreter do not lie in memory as machine code expects"
-    return selftest.mismatch(_entry_point().address_of("call"))
+    return selftest.mismatch(_entry_points())
+
+
+def entry_address(name: str) -> int:
+    """The address of an entry point."""
+    return _entry_points().address_of(name)
 
 
 @cache
-def _entry_point() -> jit.MachineCode:
+def _entry_points() -> jit.MachineCode:
     # The key is a name: in a warm call the text is not even printed
-    return loaded("calls from CPython", vectorcall.source, ("call",))
-
-
-def _text_signature(method: Any) -> str:
-    """Returns the signature as CPython reads it from the documentation of built-in methods."""
-    signature = inspect.signature(method)
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-    return str(inspect.Signature(plain)).replace("(self", "($self", 1)
+    return loaded("calls from CPython", vectorcall.source, vectorcall.ENTRIES)

@@ -329,8 +329,6 @@ class Function:
     def _through_numpy(
         self, /, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any
     ) -> Any:
-        if with_floats := arguments.floats_as_arrays(arrays):  # the fast path takes arrays alone
-            return self._call(*with_floats, out=out, threads=threads, **named)
         named = self._named(arrays, named)
         try:
             dtype, arrays_of = alike(named)

@@ -89,6 +89,25 @@ def with_defaults(variant: Variant) -> Variant:
     return variant
 
 
+def options_in_texts(variant: Variant) -> dict[str, str] | None:
+    """Returns the options of a method that ask for a variant if all of them are texts, or wrenches
+    at frames; else None.
+    """
+    others = variant._replace(
+        frame=None, reference=None, wrt=None, integrator=None, wrenches=None, at=()
+    )
+    if others != Variant(variant.name) or isinstance(variant.frame, tuple):
+        return None
+    texts = {
+        "frame": variant.frame,
+        "reference": variant.reference,
+        "wrt": variant.wrt,
+        "integrator": variant.integrator,
+        "f_ext_frame": variant.wrenches,
+    }
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
 def actuation_of(model: Robot, actuation: Actuated) -> Actuation | None:
     """The actuation that an argument names. Raises ValueError for another text than "file"."""
     if isinstance(actuation, str):

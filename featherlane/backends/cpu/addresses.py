@@ -9,21 +9,33 @@ can be further away.
 from __future__ import annotations
 
 TABLE = "featherlane_addresses"
-NAMES = (
+OBJECTS = (
     "array_type",
     "tuple_type",
+    "list_type",
+    "dict_type",
+    "text_type",
     "int_type",
+    "float_type",
+    "float64_type",
+    "float32_type",
     "py_none",
     "py_one",
+)
+NAMES = (
+    *OBJECTS,
     "array_new",
     "array_set_base",
     "object_new",
     "vectorcall",
+    "dict_get",
+    "dict_next",
     "incref",
     "decref",
     "int_value",
     "int_new",
     "error_clear",
+    "error_occurred",
     "error_no_memory",
     "gil_release",
     "gil_take",

@@ -51,23 +51,23 @@ def symbols() -> dict[str, int]:
     functions = {
         "object_new": python.PyType_GenericAlloc,
         "vectorcall": python.PyObject_Vectorcall,
+        "dict_get": python.PyDict_GetItemWithError,
+        "dict_next": python.PyDict_Next,
         "incref": python.Py_IncRef,
         "decref": python.Py_DecRef,
         "int_value": python.PyLong_AsSsize_t,
         "int_new": python.PyLong_FromSsize_t,
         "error_clear": python.PyErr_Clear,
+        "error_occurred": python.PyErr_Occurred,
         "error_no_memory": python.PyErr_NoMemory,
         "gil_release": python.PyEval_SaveThread,
         "gil_take": python.PyEval_RestoreThread,
         "scratch_new": python.PyMem_RawMalloc,
         "scratch_free": python.PyMem_RawFree,
     }
+    types = np.ndarray, tuple, list, dict, str, int, float, np.float64, np.float32
     return {
-        "array_type": id(np.ndarray),
-        "tuple_type": id(tuple),
-        "int_type": id(int),
-        "py_none": id(None),
-        "py_one": id(1),
+        **dict(zip(addresses.OBJECTS, map(id, (*types, None, 1)), strict=True)),
         "array_new": numpy[ARRAY_NEW],
         "array_set_base": numpy[SET_BASE],
         **{name: function_address(function) for name, function in functions.items()},

@@ -16,23 +16,31 @@ from featherlane.backends.cpu.call.cpython import (
 from featherlane.backends.cpu.strides import LINE, SMALL
 from featherlane.backends.llvm.records import field, read
 
-BATCH_SIZE = f"""
+RECORD = f"""
 ; The record of array k.
 define internal ptr @record(ptr %table, i64 %k) {{
   %start = word %table $(item i64 %table {field(CallTable, "records")})
   %record = record %start %k {cpython.RECORD_WORDS}
   ret ptr %record
 }}
+"""
 
-; The number of states: the leading dimension of the first input, 0 if it has none. -1 if the call
-; is handed on: the input is no array, has several leading dimensions, fewer states than have a
-; loop, or more than %most.
-define internal i64 @batch_size(ptr %table, ptr %objects, i64 %most) {{
+
+def _batch_size(name: str, number: str, search: str = "") -> str:
+    """The function of a name that finds the number of states. number: that of the input which says
+    it; search: the instruction that finds it.
+    """
+    return f"""
+; The number of states: the leading dimension of an input, 0 if it has none. -1 if the call is
+; handed on: the input is no array, has several leading dimensions, fewer states than have a loop,
+; or more than %most.
+define internal i64 @{name}(ptr %table, ptr %objects, i64 %most) {{
   %least = item i64 %table {field(CallTable, "least")}
   when eq i64 $(item i64 %table {field(CallTable, "inputs")}), 0: single
-  %array = item ptr %objects 0
+  {search}
+  %array = item ptr %objects {number}
   need eq ptr $(field ptr %array {PyArrayObject.ob_type.offset}), {address("array_type")}
-  %record = call ptr @record(ptr %table, i64 0)
+  %record = call ptr @record(ptr %table, i64 {number})
   %core = item i64 %record {field(ArrayRecord, "ndim")}
   %leading = sub i64 $(zext i32 $(field i32 %array {PyArrayObject.nd.offset}) to i64), %core
   when eq i64 %leading, 0: single
@@ -46,6 +54,28 @@ single:
   ret i64 0
 no:
   ret i64 -1
+}}
+"""
+
+
+SEARCH = "%number = call i64 @first_with_states(ptr %table, ptr %objects)"
+BATCH_SIZES = f"""
+{_batch_size("batch_size", "0")}
+{_batch_size("any_batch_size", "%number", SEARCH)}
+; The number of the first input with a leading dimension, 0 if there is none.
+define internal i64 @first_with_states(ptr %table, ptr %objects) {{
+  %inputs = item i64 %table {field(CallTable, "inputs")}
+  each %k 0 %inputs
+  %array = item ptr %objects %k
+  when ne ptr $(field ptr %array {PyArrayObject.ob_type.offset}), {address("array_type")}: k.end
+  %record = call ptr @record(ptr %table, i64 %k)
+  %core = item i64 %record {field(ArrayRecord, "ndim")}
+  %ndim = zext i32 $(field i32 %array {PyArrayObject.nd.offset}) to i64
+  when ugt i64 %ndim, %core: found
+  again %k
+  ret i64 0
+found:
+  ret i64 %k
 }}
 """
 
@@ -222,4 +252,4 @@ no:
 }}
 """
 
-FUNCTIONS = BATCH_SIZE + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS + results.FUNCTIONS
+FUNCTIONS = RECORD + BATCH_SIZES + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS + results.FUNCTIONS

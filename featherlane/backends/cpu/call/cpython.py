@@ -29,6 +29,7 @@ from featherlane.backends.cpu.linked import (
 from featherlane.backends.llvm.records import packed, words
 
 RANK = 4  # the most dimensions of one state's array
+OPTIONS = ("out", "threads")  # an input of such a name is passed by position
 
 
 class PyArrayObject(ctypes.Structure):
@@ -59,18 +60,23 @@ class PyTupleObject:
 
 
 OB_SVAL = bytes.__basicsize__ - 1  # bytes to the contents of a bytes object
+LIST_ITEMS = 24  # bytes to the address of a list's items; its size lies where that of a tuple does
+NUMBER = 16  # bytes to the value of a float, np.float64 and np.float32
+NPY_FLOAT, NPY_DOUBLE = np.dtype(np.float32).num, np.dtype(np.float64).num
 
 
 # The record that the entry point compares the arguments of a function with: the numbers of arrays,
 # the address and the number of their dtype, the loops for one state and for more, the states of the
 # smallest call that has a loop, of the largest call for one thread and of the smallest call that
 # releases the interpreter's lock, the number of strides of the loops, the offset of the records of
-# the arrays, and the addresses of `pool_ir`'s @share and of its SharedTask (0: larger calls go
-# through Python). These words are followed by the strides, known except for the leading dimension,
-# and by an ArrayRecord for each array.
+# the arrays, the addresses of `pool_ir`'s @share and of its SharedTask (0: larger calls go through
+# Python), the most arguments by position, the number of all arguments, and the number of the input
+# that is a time step, -1 if none is. These words are followed by the strides, known except for the
+# leading dimension, and by an ArrayRecord for each array.
 CallTable = namedtuple(
     "CallTable",
-    "inputs outputs dtype number single loop least most unlocked strides records share task",
+    "inputs outputs dtype number single loop least most unlocked strides records share task "
+    "taken places time_step",
 )
 # An array of one state: its dimensions and bytes, the least bytes between states (0 for inputs,
 # which may be the same for all), a mask of flags, and the values of these flags. These words are
@@ -86,7 +92,8 @@ def available() -> bool:
     """Whether the objects of this interpreter have the layout of this file."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or native.free_threaded():
         return False
-    return sys.implementation.name == "cpython" and _arrays_are_known() and _tuples_are_known()
+    known = _arrays_are_known, _tuples_are_known, _numbers_are_known
+    return sys.implementation.name == "cpython" and all(is_known() for is_known in known)
 
 
 def _arrays_are_known() -> bool:
@@ -148,6 +155,20 @@ def _tuples_are_known() -> bool:
     )
 
 
+def _numbers_are_known() -> bool:
+    """Whether lists and numbers lie in memory as expected."""
+    listed = [object(), object()]
+    word, double = ctypes.c_ssize_t.from_address, ctypes.c_double.from_address
+    items = word(id(listed) + LIST_ITEMS).value
+    python, numpy, single = 0.1, np.float64(0.2), np.float32(0.3)
+    return (
+        word(id(listed) + PyTupleObject.OB_SIZE).value == 2
+        and (word(items).value, word(items + 8).value) == (id(listed[0]), id(listed[1]))
+        and (double(id(python) + NUMBER).value, double(id(numpy) + NUMBER).value) == (0.1, 0.2)
+        and ctypes.c_float.from_address(id(single) + NUMBER).value == float(single)
+    )
+
+
 class CallSpec(NamedTuple):
     """The specification of a callable: the arguments that it takes, and the loops that it runs."""
 
@@ -161,6 +182,9 @@ class CallSpec(NamedTuple):
     share: int = 0  # the address of `pool_ir`'s @share
     task: bytes = b""  # a SharedTask; none if larger calls go to Python
     shapes: Sequence[tuple[int, ...]] = ()  # of all arrays as the loops take them, if others
+    by_position: int = 0  # options that may follow the inputs by position
+    by_name: int = 0  # further options. All have chosen this callable, and are not read again
+    time_step: int = -1  # the number of the input that is a time step
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -186,7 +210,9 @@ def table(call: CallSpec) -> bytes:
     loop = id(call.dtype), call.dtype.num, call.single, call.loop, *limits
     shared = (call.share, id(call.task) + OB_SVAL) if call.task else (0, 0)
     records = words(CallTable) + len(strides)
-    head = CallTable(*counts, *loop, len(strides), records, *shared)
+    taken = len(call.inputs) + call.by_position
+    arguments = taken, len(OPTIONS) + taken + call.by_name, call.time_step
+    head = CallTable(*counts, *loop, len(strides), records, *shared, *arguments)
     arrays = (_array_words(x, size, k >= len(call.inputs)) for k, x in enumerate(shapes))
     return packed([*head, *strides, *chain(*arrays)])
 
@@ -204,9 +230,16 @@ class BoundSelf(NamedTuple):
     alive: object
 
     def __reduce__(self) -> Any:
-        """Pickles the callable as the method of the same name of the Python object."""
-        owner = self.pass_on.__self__  # type: ignore[attr-defined]
-        return owner.__reduce__() if isinstance(owner, BoundSelf) else (_identity, (owner,))
+        return reduced(self)
+
+
+def reduced(bound: Any) -> Any:
+    """Pickles the `self` of a callable as the owner of the Python method that it hands calls on to:
+    the callable becomes the method of the same name.
+    """
+    owner = bound.pass_on.__self__
+    is_bound = isinstance(owner, tuple) and hasattr(owner, "pass_on")
+    return owner.__reduce__() if is_bound else (_identity, (owner,))
 
 
 def _identity(x: Any) -> Any:
@@ -242,9 +275,17 @@ def callable_of(
     keywords: the names of the inputs, if they may be passed by name; alive: an object that must
     outlive the callable.
     """
+    names = tuple(map(sys.intern, (*OPTIONS, *keywords)))
+    bound = BoundSelf(pass_on, packed, names, table(call), (alive, call.dtype))
+    return builtin(name, entry, doc, bound)
+
+
+def builtin(name: str, entry: int, doc: str, bound: Any) -> Callable[..., Any]:
+    """The Python callable of an entry point, whose `self` is a named tuple that ends with what it
+    keeps alive.
+    """
     definition = _MethodDef(name.encode(), entry, _FASTCALL_WITH_KEYWORDS, doc.encode())
     pointer, thing = ctypes.c_void_p, ctypes.py_object
     new = python_function("PyCFunction_NewEx", thing, pointer, thing, pointer)
-    names = tuple(map(sys.intern, ("out", "threads", *keywords)))
-    bound = BoundSelf(pass_on, packed, names, table(call), (alive, call.dtype, definition))
-    return new(ctypes.addressof(definition), bound, None)
+    kept = bound._replace(alive=(bound.alive, definition))
+    return new(ctypes.addressof(definition), kept, None)

@@ -4,14 +4,23 @@ A call through Python and a ufunc costs 8 us, more than the dynamics of an arm; 
 (docs/performance.md, "Single states"). `source` is a function with CPython's vectorcall convention
 that parses its arguments itself. If they are NumPy arrays of exactly the right dtype and core
 shape, with at most one leading dimension, it creates the results or takes the arrays of `out=`, and
-runs the loop. It passes every other call to a Python callable. One piece of code serves all
-functions: it compares with a table in the tuple that it is bound to, see `cpython.callable_of`.
+runs the loop. Numbers and lists of Python become arrays first (`numbers_as_arrays`). It passes all
+other calls to a Python callable. One piece of code serves all functions: it compares with a table
+in the tuple that it is bound to, see `cpython.callable_of`. Other entry points stand before it:
+`time_steps`, `choices` and `wrenches_at_frames`.
 """
 
 from __future__ import annotations
 
 from featherlane.backends.cpu.addresses import address
-from featherlane.backends.cpu.call import check_arrays, cpython
+from featherlane.backends.cpu.call import (
+    check_arrays,
+    choices,
+    cpython,
+    numbers_as_arrays,
+    time_steps,
+    wrenches_at_frames,
+)
 from featherlane.backends.cpu.call.cpython import BoundSelf, CallTable, PyArrayObject, PyTupleObject
 from featherlane.backends.cpu.threads.pool_ir import SharedTask, pool_word
 from featherlane.backends.llvm.macros import expanded
@@ -20,26 +29,26 @@ from featherlane.backends.llvm.records import field, read, words
 DECLARED = "declare i64 @llvm.umax.i64(i64, i64)\n"
 
 FRAME = f"""
-define ptr @call(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
   %bound = at %self {PyTupleObject.OB_ITEM}
   {read(BoundSelf, "%bound", "packed:ptr names:ptr")}
   %table = at $(item ptr %bound {field(BoundSelf, "table")}) {cpython.OB_SVAL}
-  {read(CallTable, "%table", "inputs outputs")}
+  {read(CallTable, "%table", "inputs outputs places")}
   %arrays = add i64 %inputs, %outputs
   {read(CallTable, "%table", "strides")}
-  %slots = alloca ptr, i64 $(add i64 %inputs, 2)
+  %slots = alloca ptr, i64 %places
   %pointers = alloca ptr, i64 %arrays
   %ends = alloca ptr, i64 %arrays
   %steps = alloca i64, i64 %strides
   %new = alloca ptr, i64 %outputs
 """
-CHECK_INPUTS = f"""
-  need $(call i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords, ptr %slots))
+BIND_INPUTS = """
+  need $(call i1 @bind(ptr %names, ptr %table, ptr %args, i64 %count, ptr %keywords, ptr %slots))
   %asked = call i64 @threads_asked(ptr $(item ptr %slots 1))
   need sge i64 %asked, 0
   %objects = word %slots 2
   %most = call i64 @largest_batch(ptr %table, i64 %asked)
-  %batch = call i64 @batch_size(ptr %table, ptr %objects, i64 %most)
+"""
+CHECK_INPUTS = f"""
   need sge i64 %batch, 0
   call void @copy(ptr %steps, ptr %table, i64 {words(CallTable)}, i64 %strides)
   %read = call i1 @read_arrays(ptr %table, i64 0, i64 %inputs, ptr %objects, i64 %batch,
@@ -76,20 +85,33 @@ no_memory:
   %theirs = icmp ne ptr %out, {address("py_none")}
   call void @release(ptr %new, i64 $(select i1 %theirs, i64 0, i64 %outputs))
   ret ptr $(call ptr {address("error_no_memory")}())
+"""
+
+
+def _front(head: str, batch_size: str, refused: str) -> str:
+    """A function that serves a call. batch_size: the function that finds the number of states;
+    refused: the instruction that ends a call which is not taken.
+    """
+    return f"""
+{head}(ptr %self, ptr %args, i64 %count, ptr %keywords) {{
+{FRAME}{BIND_INPUTS}
+  %batch = call i64 @{batch_size}(ptr %table, ptr %objects, i64 %most)
+{CHECK_INPUTS}{RESULTS}{RUN_LOOP}
 no:
-  %other = item ptr %bound {field(BoundSelf, "pass_on")}
-  ret ptr $(call ptr {address("vectorcall")}(ptr %other, ptr %args, i64 %count, ptr %keywords))
+  {refused}
 }}
 """
 
+
 BIND = f"""
-; Puts the arguments into slots: out, threads, inputs; None stands for what is not given.
-define internal i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %keywords,
+; Puts the arguments into slots: out, threads, inputs, and options that have chosen this function;
+; None stands for what is not given.
+define internal i1 @bind(ptr %names, ptr %table, ptr %args, i64 %count, ptr %keywords,
                          ptr %slots) {{
-  need ule i64 %count, %inputs
-  %options = add i64 %inputs, 2
+  {read(CallTable, "%table", "taken places")}
+  need ule i64 %count, %taken
   %none = at {address("py_none")} 0
-  each %c 0 %options
+  each %c 0 %places
   put ptr %none %slots %c
   again %c
   call void @copy(ptr $(word %slots 2), ptr %args, i64 0, i64 %count)
@@ -101,7 +123,7 @@ define internal i1 @bind(ptr %names, i64 %inputs, ptr %args, i64 %count, ptr %ke
   each %k 0 %size
   %slot = call i64 @find(ptr %names, ptr $(item ptr %keys %k))
   %option = icmp ult i64 %slot, 2
-  %input = and i1 $(icmp ult i64 %slot, %options), $(icmp uge i64 %slot, %positional)
+  %input = and i1 $(icmp ult i64 %slot, %places), $(icmp uge i64 %slot, %positional)
   need $(or i1 %option, %input)
   put ptr $(item ptr %values %k) %slots %slot
   again %k
@@ -261,7 +283,20 @@ define internal void @forget_hash(ptr %hash, i64 %count) {{
 """
 
 
+CALL = _front(
+    "define ptr @call",
+    "batch_size",
+    "ret ptr $(call ptr @otherwise(ptr %self, ptr %args, i64 %count, ptr %keywords))",
+)
+ATTEMPT = f"""
+; What @call returns; None for calls that it does not take. Any input says the number of states.
+{_front("define internal ptr @attempt", "any_batch_size", f"ret ptr {address('py_none')}")}
+"""
+ENTRIES = ("call", "call_in_time", "choose", "call_with_wrenches")
+PARTS = CALL, ATTEMPT, BIND, check_arrays.FUNCTIONS, RUN, ANSWER
+
+
 def source() -> str:
-    """The LLVM IR of @call."""
-    call = FRAME + CHECK_INPUTS + RESULTS + RUN_LOOP
-    return expanded(DECLARED + call + BIND + check_arrays.FUNCTIONS + RUN + ANSWER)
+    """The LLVM IR of the entry points."""
+    files = numbers_as_arrays, time_steps, choices, wrenches_at_frames
+    return expanded("".join([DECLARED, *PARTS, *(file.FUNCTIONS for file in files)]))
