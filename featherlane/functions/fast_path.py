@@ -114,7 +114,7 @@ class FastPath:
 
 
 class MethodSignature(NamedTuple):
-    """How a method takes the calls of a function.
+    """The arguments of a method beside those of a function.
 
     by_position, by_name: arguments that have chosen the function, which may follow its inputs by
     position, and further ones; in_time: whether dt has to be positive.

@@ -38,7 +38,7 @@ class MethodPath(FastPath):
 
     @property
     def by_position(self) -> list[str]:
-        """The arguments that may be given by position."""
+        """The arguments that may go by position."""
         by_name = inspect.Parameter.KEYWORD_ONLY
         return [k for k, p in self.arguments.items() if p.kind is not by_name]
 

@@ -71,10 +71,10 @@ define internal i64 @first_with_states(ptr %table, ptr %objects) {{
   %record = call ptr @record(ptr %table, i64 %k)
   %core = item i64 %record {field(ArrayRecord, "ndim")}
   %ndim = zext i32 $(field i32 %array {PyArrayObject.nd.offset}) to i64
-  when ugt i64 %ndim, %core: found
+  when ugt i64 %ndim, %core: leads
   again %k
   ret i64 0
-found:
+leads:
   ret i64 %k
 }}
 """

@@ -83,9 +83,9 @@ attempt:
   %result = call ptr @attempt(ptr %self, ptr %values, i64 %count, ptr %keywords)
   br label %leave
 leave:
-  %found = phi ptr [ %result, %attempt ], [ %none, %k.done ]
+  %answer = phi ptr [ %result, %attempt ], [ %none, %k.done ]
   call void @drop(ptr %values, ptr %args, i64 %all)
-  ret ptr %found
+  ret ptr %answer
 failed:
   call void @drop(ptr %values, ptr %args, i64 %k)
   ret ptr null

@@ -40,7 +40,7 @@ no:
   ret i1 false
 }}
 
-; The argument at a position or of an interned name, null if it is not given.
+; The argument at a position or of an interned name, null if there is none.
 define internal ptr @argument(ptr %args, i64 %count, ptr %keywords, i64 %position, ptr %name) {{
   %place = call i64 @place(i64 %count, ptr %keywords, i64 %position, ptr %name)
   need sge i64 %place, 0
@@ -49,7 +49,7 @@ no:
   ret ptr null
 }}
 
-; Where an argument with a position or an interned name is among all, -1 if it is not given.
+; Where an argument with a position or an interned name is among all, -1 if there is none.
 define internal i64 @place(i64 %count, ptr %keywords, i64 %position, ptr %name) {{
   return i64 %position when ult i64 %position, %count
   need ne ptr %keywords, null

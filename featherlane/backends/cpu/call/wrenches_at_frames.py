@@ -117,19 +117,19 @@ define internal ptr @with_wrenches(ptr %self, ptr %frames, ptr %dict, i64 %place
   %rows = call ptr @new_array(ptr %table, ptr %record, i64 0)
   when eq ptr %rows, null: failed
   put ptr %rows %values %place
-  %found = alloca ptr
-  put ptr %none %found 0
+  %answer = alloca ptr
+  put ptr %none %answer 0
   when $(call i1 @copy_wrenches(ptr %table, ptr %frames, ptr %dict, ptr %rows)): attempt, leave
 attempt:
   %first = call ptr @attempt(ptr %self, ptr %values, i64 %count, ptr %keywords)
-  put ptr %first %found 0
+  put ptr %first %answer 0
   when ne ptr %first, %none: leave
   %second = call ptr @with_arrays(ptr %self, ptr %values, i64 %count, ptr %keywords)
-  put ptr %second %found 0
+  put ptr %second %answer 0
   br label %leave
 leave:
   call void {address("decref")}(ptr %rows)
-  ret ptr $(item ptr %found 0)
+  ret ptr $(item ptr %answer 0)
 failed:
   ret ptr null
 no:
