@@ -250,8 +250,13 @@ def documented(command):
     return [re.escape(k).replace("FUNCTION", f"(?:{one})").replace(r"\*", "[^.]+") for k in keys]
 
 
+BALL = (
+    '<robot name="ball"><link name="ball"><collision><geometry><sphere radius="1"/></geometry>'
+    '</collision><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"'
+    ' iyz="0"/></inertial></link></robot>'
+)
 EVERYTHING = {
-    "info": ("double_pendulum", "--root", "free", "--cost"),
+    "info": ("ball.urdf", "--root", "free", "--cost"),
     "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
@@ -267,6 +272,7 @@ EVERYTHING = {
 @pytest.mark.parametrize("command", commands.COMMANDS)
 def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "ball.urdf").write_text(BALL)
     if command == "check":
         pytest.importorskip("pinocchio")
     if command == "map":
