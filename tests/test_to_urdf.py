@@ -110,3 +110,28 @@ def test_pinocchio_reads_the_same_robot(tmp_path):
     peer = pin.buildModelFromUrdf(str(tmp_path / "arm.urdf"))
     data, (q, v, a) = peer.createData(), np.random.default_rng(0).normal(size=(3, 7))
     assert_allclose(pin.rnea(peer, data, q, v, a), textbook.rnea(arm, q, v, a), atol=1e-10)
+
+
+def test_collision_shapes(tmp_path):
+    place = fl.Placement.of(fl.matrix_from_rpy([0.1, 0.2, 0.3]), (0.1, 1 / 3, -0.2))
+    shapes = [
+        fl.CollisionShape("ball", "sphere", (0.1,), placement=place),
+        fl.CollisionShape("box", "box", (0.1, 0.2, 1 / 3), placement=place),
+    ]
+    rod = fl.CollisionShape("rod", "capsule", (0.1, 0.2), friction=(0.7, 0.005, 0.0001))
+    can = fl.CollisionShape("can", "cylinder", (0.1, 0.2), condim=4)
+    egg = fl.CollisionShape("egg", "ellipsoid", (0.1, 0.2, 0.3))
+    arm = fl.load("double_pendulum").with_collision_shapes({"link1": shapes, "link2": rod})
+    other, left_out = again(arm, tmp_path / "robot.urdf")
+    assert left_out == ()
+    for shape, read in zip(arm.collision_shapes, other.collision_shapes, strict=True):
+        assert_allclose(read.placement.R, shape.placement.R, atol=1e-15)
+        assert replace(read, placement=shape.placement) == shape
+    more = arm.with_collision_shapes({"link1": [can, egg], "base_link": fl.CollisionShape(
+        "floor", "plane")})  # fmt: skip
+    other, left_out = again(more, tmp_path / "robot.urdf")
+    assert [s.name for s in other.collision_shapes] == ["ball", "box", "can", "rod"]
+    assert left_out == (
+        "collision shapes: ellipsoid 'egg', plane 'floor'",
+        "numbers for contacts, but sliding friction, of: can",
+    )

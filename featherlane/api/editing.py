@@ -253,12 +253,13 @@ class Editing(model.Robot):
     def to_urdf(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes the robot as a URDF file, and returns sentences on what the file does not say.
 
-        It has the joints with their limits, mimic laws, damping and friction, the inertias, and a
-        link for each frame, all figures in full: `load` reads the same robot from it, up to the
-        rounding of rotations. URDF has no armature, springs, soft limits, gravity, actuators,
-        configurations and loops. Joints of types that it lacks are fixed at their neutral position.
-        A root joint of `load` is not written. Raises ValueError for joints that follow one of these
-        types, and OSError for a path that cannot be written.
+        It has the joints with their limits, mimic laws, damping and friction, the inertias, the
+        collision shapes with their sliding friction, and a link for each frame, all figures in
+        full: `load` reads the same robot from it, up to the rounding of rotations. URDF has no
+        armature, springs, soft limits, gravity, actuators, configurations and loops. Joints of
+        types that it lacks are fixed at their neutral position. A root joint of `load` is not
+        written. Raises ValueError for joints that follow one of these types, and OSError for a path
+        that cannot be written.
 
         Examples:
             >>> import tempfile

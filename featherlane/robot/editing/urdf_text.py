@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.constraint_types import name_of
 from featherlane.robot.loaders.specs import EARTH_GRAVITY
 from featherlane.robot.loaders.words import unused
@@ -18,6 +20,7 @@ from featherlane.robot.rotations import rpy_angles
 from featherlane.robot.unlimited import UNLIMITED
 
 KINDS = {"revolute": "revolute", "prismatic": "prismatic", "planar": "planar", "free": "floating"}
+NUMBERS = ("margin", "gap", "contype", "conaffinity", "condim", "priority", "solref", "solimp")
 ROOTS = {"fixed": 0, "free": 1, "planar": 1}  # joints of a root that `load` adds itself
 
 
@@ -51,6 +54,10 @@ def urdf_text(model: Robot) -> UrdfText:
         _link(robot, frame.name, Body(frame.name))
         name = carriers.get(frame.name) or unused(f"{frame.name}_joint", taken)
         _connection(robot, name, "fixed", names[frame.body], frame.name, frame.placement)
+    for shape in model.collision_shapes:
+        _collision(robot, shape, names[shape.body])
+    for name, sliding in _frictions(model, names).items():
+        _friction(robot, name, sliding)
     ET.indent(robot)
     text = ET.tostring(robot, encoding="unicode", xml_declaration=True) + "\n"
     return UrdfText(text, tuple(_left_out(model, hidden)))
@@ -146,6 +153,49 @@ def _joint(robot: ET.Element, joint: Joint, parent: str, child: str) -> None:
         ET.SubElement(element, "mimic", law)
 
 
+def _collision(robot: ET.Element, shape: CollisionShape, link: str) -> None:
+    """Adds a shape to the link of its body; URDF has full lengths."""
+    size, tag = shape.size, str(shape.kind)
+    if tag == "box":
+        figures = {"size": _numbers(*(2 * x for x in size))}
+    elif tag == "sphere":
+        figures = {"radius": _numbers(*size)}
+    elif tag in ("cylinder", "capsule"):
+        figures = {"radius": _numbers(size[0]), "length": _numbers(2 * size[1])}
+    elif tag == "hull" and shape.robot_file and shape.mesh:
+        tag, figures = "mesh", {"filename": _url(shape), "scale": _numbers(*shape.mesh.scale)}
+    else:
+        return
+    carrier = next(element for element in robot.findall("link") if element.get("name") == link)
+    collision = ET.SubElement(carrier, "collision", name=shape.name)
+    _origin(collision, shape.placement)
+    ET.SubElement(ET.SubElement(collision, "geometry"), tag, figures)
+
+
+def _url(shape: CollisionShape) -> str:
+    """Returns the name of a mesh that another folder's file may have: a package, or a path."""
+    assert shape.mesh is not None
+    name = shape.mesh.name
+    return name if "://" in name else os.path.join(os.path.dirname(shape.robot_file), name)
+
+
+def _frictions(model: Robot, names: Mapping[int, str]) -> dict[str, float]:
+    """Returns the sliding friction of links all of whose shapes have the same, but not the usual
+    one.
+    """
+    values: dict[str, set[float]] = {}
+    for shape in model.collision_shapes:
+        values.setdefault(names[shape.body], set()).add(shape.friction[0])
+    single = {name: next(iter(x)) for name, x in values.items() if len(x) == 1}
+    return {name: x for name, x in single.items() if x != CollisionShape.friction[0]}
+
+
+def _friction(robot: ET.Element, link: str, sliding: float) -> None:
+    gazebo = ET.SubElement(robot, "gazebo", reference=link)
+    for tag in ("mu1", "mu2"):
+        ET.SubElement(gazebo, tag).text = _numbers(sliding)
+
+
 def _kind(joint: Joint) -> str:
     """Returns the type of a joint in URDF; joints that it lacks are fixed."""
     if joint.type == "revolute" and not _is_limited(joint):
@@ -185,8 +235,27 @@ def _left_out(model: Robot, hidden: int) -> Iterator[str]:
     for what in ("actuators", "named_configurations"):
         if getattr(model, what):
             yield f"{what}: {', '.join(x.name for x in getattr(model, what))}"
+    yield from _left_out_of_shapes(model)
     if model.loop_closures:
         yield f"loops: {', '.join(name_of(x.constraint) for x in model.loop_closures)}"
+
+
+def _left_out_of_shapes(model: Robot) -> Iterator[str]:
+    """Yields what is left out of collision shapes."""
+    kinds = ("plane", "ellipsoid")
+    lost = [s for s in model.collision_shapes if s.kind in kinds or (s.points and not s.robot_file)]
+    if lost:
+        yield f"collision shapes: {', '.join(s.title for s in lost)}"
+    usual = {s.name: CollisionShape(s.name, s.kind, s.size) for s in model.collision_shapes}
+    changed = [
+        s.name
+        for s in model.collision_shapes
+        if s not in lost and any(getattr(s, x) != getattr(usual[s.name], x) for x in NUMBERS)
+    ]
+    if changed:
+        yield f"numbers for contacts, but sliding friction, of: {', '.join(changed)}"
+    if model.collision_pairs or model.collision_exclusions:
+        yield "contact pairs and exclusions"
 
 
 def _left_out_of(joint: Joint) -> Iterator[str]:
