@@ -241,6 +241,55 @@ def test_derivatives_are_those_of_differences():
     assert np.allclose(left, (vjp.q * dq + vjp.v * dv + vjp.tau * du).sum(-1), rtol=1e-9)
 
 
+def test_linear_steps_are_those_of_differences():
+    """Where the sweeps came to the solution; a few contacts change within the differences."""
+    model, h = quadruped(), 1e-6
+    q, v = standing(60, seed=4)
+    tau = np.random.default_rng(2).normal(size=v.shape) * [*[0] * 6, *[3] * 8]
+    solved = model.step(q, v, tau, DT, ground=GROUND).residual < 1e-10
+    assert solved.sum() > 20
+    q, v, tau = q[solved], v[solved], tau[solved]
+    linear = model.linearize_step(q, v, tau, DT, ground=GROUND)
+    touching = model.step(q, v, tau, DT, ground=GROUND).contact_force[..., 2] > 0
+    assert touching.mean() > 0.1
+    n, columns = model.nv, []
+    for k in range(3 * n):
+        dq, dv, du = (np.tile(np.eye(3 * n)[k, part], (len(q), 1)) for part in _thirds(n))
+        ends = [
+            model.step(model.integrate(q, s * dq), v + s * dv, tau + s * du, DT, ground=GROUND)
+            for s in (h, -h)
+        ]
+        change = model.difference(ends[1].q, ends[0].q), ends[0].v - ends[1].v
+        columns.append(np.hstack(change) / (2 * h))
+    differences = np.stack(columns, -1)
+    exact = np.concatenate([linear.A, linear.B], -1)
+    error = np.abs(exact - differences).max((1, 2)) / np.abs(differences).max((1, 2))
+    assert np.median(error) < 1e-7
+    assert (error < 1e-4).mean() > 0.9
+
+
+def _thirds(n):
+    return slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
+
+
+def test_balls_on_a_line_exchange_their_velocities():
+    """With e = 1 and equal masses, and m1 v1 + m2 v2 holds for others; no surface is touched."""
+    ball = """<body name="{0}" pos="{1} 0 1"><joint name="{0}" type="slide" axis="1 0 0"/>
+<geom name="{0}" type="sphere" size="0.1" mass="{2}"/></body>"""
+    text = ball.format("a", 0, 1) + ball.format("b", 0.3, 1)
+    model = fl.load(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+    ground = fl.Ground(height=-5, pairs=[("a", "b")])
+    mass, e = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([1.0, 0.5])
+    q, v = np.zeros((2, 2)), np.array([[1.0, 0.0], [2.0, -1.0]])
+    moved = model.rollout(
+        q, v, np.zeros((2, 200, 2)), DT, ground=ground,
+        params={"mass": mass}, ground_params={"restitution": e},
+    )  # fmt: skip
+    after, approach = moved.v[:, -1], v[:, 0] - v[:, 1]
+    assert np.allclose((mass * after).sum(1), (mass * v).sum(1), rtol=1e-12)
+    assert np.allclose(after[:, 1] - after[:, 0], e * approach, rtol=1e-12)
+
+
 def test_joints_stop_at_limits_and_stick_by_dry_friction():
     model = quadruped()
     law = fl.Coulomb(limits=True, friction_loss=True, sweeps=8)
@@ -291,6 +340,9 @@ def test_errors_name_the_argument():
     step = lambda **options: model.step(q, v, tau, DT, **options)
     with pytest.raises(ValueError, match="semi_implicit"):
         step(ground=GROUND, integrator="rk4")
+    c = model.constraints([fl.Coupling("FL_knee", "FL_hip", (0.0, -2.0))])
+    with pytest.raises(ValueError, match="on the ground takes no constraints"):
+        model.linearize_step(q, v, tau, DT, ground=GROUND, constraints=c)
     with pytest.raises(TypeError, match=r"ground is float: wanted fl\.Ground"):
         step(ground=0.0)
     with pytest.raises(TypeError, match="law needs a ground"):

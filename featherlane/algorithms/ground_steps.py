@@ -113,7 +113,19 @@ class Held(NamedTuple):
         return total
 
 
-def _approach(contact: ContactPoint, scene: Scene, before: Scalar, dt: Scalar) -> Scalar:
+def contact_geometry(
+    tree: Tree, q: Scalars, scene: Scene, frictions: Scalars
+) -> tuple[list[ContactPoint], list[Row]]:
+    """Returns the contact points and the rows of J, three of each contact and one of each joint
+    with limits or dry friction.
+    """
+    poses = placements(tree, q, range(tree.nbodies))
+    contacts = scene.contacts(tree, poses)
+    rows = [row for contact in contacts for row in contact_rows(tree, poses, contact)]
+    return contacts, rows + [{k: 1.0} for k in joints_with_rows(scene, frictions)]
+
+
+def approach(contact: ContactPoint, scene: Scene, before: Scalar, dt: Scalar) -> Scalar:
     """Returns the least normal velocity of a contact at the end of a step. before: the one that it
     has at the beginning.
     """
@@ -132,15 +144,19 @@ def _joint_blocks(
     scene: Scene, frictions: Scalars, q: Scalars, dt: Scalar, S: Rows, first: int
 ) -> list[Block]:
     """Returns the blocks of joints with limits or dry friction, whose rows begin with this one."""
-    limits = {limit.k: limit for limit in scene.limits}
-    blocks: list[Block] = []
-    for k in joints_with_rows(scene, frictions):
-        bounds, i = None, first + len(blocks)
-        if (limit := limits.get(k)) is not None:
-            ends = (limit.lower - q[limit.at], -1.0), (limit.upper - q[limit.at], 1.0)
-            bounds = tuple(_limited(scene.law, gap, sign, dt) for gap, sign in ends)
-        blocks.append(JointBlock((i,), S[i][i], 1.0 / S[i][i], frictions[k] * dt, bounds))
-    return blocks
+    return [
+        JointBlock((i,), S[i][i], 1.0 / S[i][i], frictions[k] * dt, joint_bounds(scene, k, q, dt))
+        for i, k in enumerate(joints_with_rows(scene, frictions), first)
+    ]
+
+
+def joint_bounds(scene: Scene, k: int, q: Scalars, dt: Scalar) -> tuple[Scalar, Scalar] | None:
+    """Returns the least and the largest velocity of a joint with limits at the end of a step."""
+    for limit in scene.limits:
+        if limit.k == k:
+            lower, upper = limit.lower - q[limit.at], limit.upper - q[limit.at]
+            return _limited(scene.law, lower, -1.0, dt), _limited(scene.law, upper, 1.0, dt)
+    return None
 
 
 def _limited(law: Coulomb, way: Scalar, sign: float, dt: Scalar) -> Scalar:
@@ -167,10 +183,7 @@ def _step(
     smooth law.
     """
     still = [0.0] * tree.nv
-    poses = placements(tree, q, range(tree.nbodies))
-    contacts = scene.contacts(tree, poses)
-    rows = [row for contact in contacts for row in contact_rows(tree, poses, contact)]
-    rows += [{k: 1.0} for k in joints_with_rows(scene, frictions)]
+    contacts, rows = contact_geometry(tree, q, scene, frictions)
     push = [dt * x for x in map(sub, tau, rnea(tree, q, v, still, f_ext))]
     free, held = FreeMotion.of(tree, q, v, push, rows), None
     S, end = free.S, list(free.after)
@@ -181,7 +194,7 @@ def _step(
         S, end = held.reduced(free)
     blocks: list[Block] = []
     for n, contact in enumerate(contacts):
-        end[3 * n] = end[3 * n] - _approach(contact, scene, free.before[3 * n], dt)
+        end[3 * n] = end[3 * n] - approach(contact, scene, free.before[3 * n], dt)
         blocks.append(ContactBlock.of(S, 3 * n, scene.sliding(contact)))
     blocks += _joint_blocks(scene, frictions, q, dt, S, 3 * len(contacts))
     start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
@@ -212,7 +225,7 @@ def _forces(contacts: Sequence[ContactPoint], p: Scalars, rate: Scalar) -> list[
     ]
 
 
-def _dry_frictions(tree: Tree, scene: Scene) -> tuple[Tree, list[Scalar]]:
+def dry_frictions(tree: Tree, scene: Scene) -> tuple[Tree, list[Scalar]]:
     """Returns the tree without its smooth friction, and the largest friction of each entry of v, if
     the law has rows for it.
     """
@@ -226,7 +239,7 @@ def ground_step(
     tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, scene: Scene, **options: Any
 ) -> SteppedContacts:
     """Returns a semi-implicit step on the ground. options: constraints, active, anchors, f_ext."""
-    smooth, frictions = _dry_frictions(tree, scene)
+    smooth, frictions = dry_frictions(tree, scene)
     return _step(smooth, q, v, tau, dt, scene, frictions, **options)
 
 
@@ -242,7 +255,7 @@ def damped_ground_step(
     **options: Any,
 ) -> SteppedContacts:
     """Returns a step on the ground with implicit damping."""
-    smooth, frictions = _dry_frictions(tree, scene)
+    smooth, frictions = dry_frictions(tree, scene)
 
     def step(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any) -> SteppedContacts:
         return _step(tree, q, v, tau, dt, scene, frictions, **options)

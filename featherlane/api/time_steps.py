@@ -199,6 +199,9 @@ class TimeSteps(Limits):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         by_wrenches: bool = False,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
@@ -221,8 +224,9 @@ class TimeSteps(Limits):
                 "by_wrenches is True without f_ext: give the wrenches, zeros if unknown"
             )
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options: Any = {"by_wrenches": bool(by_wrenches)}
+        options: Any = {"by_wrenches": bool(by_wrenches), "on_ground": on_ground}
         return self._in_time(
             "linearize_step", inputs, integrator, actuation, held, *others, **options
         )
@@ -242,6 +246,9 @@ class TimeSteps(Limits):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> ReducedStep:
@@ -261,8 +268,10 @@ class TimeSteps(Limits):
             True
         """
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
+        on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time("linearize_step_reduced", inputs, integrator, actuation, held, *others)
+        name, options = "linearize_step_reduced", (integrator, actuation, held, *others)
+        return self._in_time(name, inputs, *options, on_ground=on_ground)
 
     def step_jvp(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from featherlane.errors import CompileError
 from featherlane.functions.operations import ADJOINTS, Operation
 from featherlane.functions.steps import control_law, one_step
 from featherlane.program.array import trace
@@ -55,6 +56,11 @@ FIRST = ArrayRow("zero")  # in a loop of one round
 
 def derivative_plan(op: Operation) -> Planned:
     """Returns the plan of the first derivative of a rollout, and what its runs call."""
+    if op.variant.ground is not None:
+        raise CompileError(
+            f"{op.variant.name} on the ground has no derivatives in one call: wanted a step for "
+            "each row of tau"
+        )
     return (_Backwards if op.steps[0].mode == ADJOINTS else _Forwards)(op).planned()
 
 

@@ -119,6 +119,10 @@ GROUND_STEPS = {
     )
     for name in ("ground_step", "damped_ground_step")
 }
+GROUND_STEPS |= {
+    f"{name}_and_derivatives": _ON_GROUND._replace(outputs={"a": V, **SLOPES, **GROUND_OUTPUTS})
+    for name in GROUND_STEPS
+}
 
 
 def _with_servos(function: DynamicsFunction) -> DynamicsFunction:

@@ -18,6 +18,7 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
+from featherlane.functions.ground_derivatives import ground_step_and_derivatives
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.step_functions import derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
@@ -417,6 +418,10 @@ def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Gra
 
 
 DERIVE_STEPS = {
+    **{
+        f"{name}_and_derivatives": ground_step_and_derivatives
+        for name in ("ground_step", "damped_ground_step", "servo_damped_ground_step")
+    },
     "slopes_by_wrenches": slopes_by_wrenches,
     "step": composed,
     "linearize_step": composed,

@@ -303,9 +303,9 @@ STEPS = of_kind(
         "step": DynamicsFunction(
             CONTROLLED, NEXT, (), ON_GROUND, collect=Step, derivatives="linearize_step"
         ),
-        "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), IN_TIME, collect=LinearStep),
+        "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), ON_GROUND, collect=LinearStep),
         "linearize_step_reduced": DynamicsFunction(
-            CONTROLLED, {**NEXT, **BY_CONTROLS}, (), IN_TIME, collect=ReducedStep
+            CONTROLLED, {**NEXT, **BY_CONTROLS}, (), ON_GROUND, collect=ReducedStep
         ),
         "step_jvp": DynamicsFunction(
             {**CONTROLLED, **_DIRECTIONS},

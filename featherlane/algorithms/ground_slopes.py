@@ -1,0 +1,213 @@
+"""Derivatives of a step on the ground, by its impulses and the state of each contact.
+
+At the solution a contact is open, sticks or slides, and a joint is free, held or at a limit. With
+changes du of the velocities along its rows and dp of its impulses each of them asks for
+
+    Lu du + Lp dp = 0:    dp = 0;    du = 0;    du_n = 0 and d(p_t + mu p_n u_t / |u_t|) = 0.
+
+A step keeps dt (ID(q, v, a) - tau) = J^T p. With X and y, the changes of dt ID - J^T p and of u as
+the state changes at fixed a, p and tau, K = J M^-1 and Q = (Lu S + Lp)^-1 Lu,
+
+    dt da = -(M^-1 - K^T Q K) X - K^T Q y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.delassus import RHO, STILL
+from featherlane.algorithms.factor import MassFactor
+from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds
+from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.scene import Scene, joints_with_rows
+from featherlane.algorithms.sparse_rows import Row, dense
+from featherlane.robot.spatial import dot
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
+
+ON_CONE = 1.0 - 1e-5  # of the square of mu p_n: friction that is larger belongs to sliding
+LEAST = 1e-24  # (m/s)^2
+
+
+class StepState(NamedTuple):
+    """A step that was solved: q, v, the velocity at its end, the impulses and dt."""
+
+    q: Scalars
+    v: Scalars
+    end: Scalars
+    p: Scalars
+    dt: Scalar
+
+
+def contact_kinematics(
+    tree: Tree, step: StepState, scene: Scene, frictions: Scalars
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Returns J^T p, and the velocities of the end along the rows, less those at which contacts may
+    approach and limits of joints are met.
+    """
+    contacts, rows = contact_geometry(tree, step.q, scene, frictions)
+    pull: list[Scalar] = [0.0] * tree.nv
+    for row, x in zip(rows, step.p, strict=True):
+        for k, y in row.items():
+            pull[k] = pull[k] + y * x
+    closing = [_along(row, step.end) for row in rows]
+    for n, contact in enumerate(contacts):
+        before = _along(rows[3 * n], step.v)
+        closing[3 * n] = closing[3 * n] - approach(contact, scene, before, step.dt)
+    for n, k in enumerate(joints_with_rows(scene, frictions), 3 * len(contacts)):
+        if (bounds := joint_bounds(scene, k, step.q, step.dt)) is not None:
+            # The row that reads this is that of the bound that the impulse pushes away from
+            closing[n] = closing[n] - select(step.p[n] > 0.0, *bounds)
+    return pull, closing
+
+
+def _along(row: Row, v: Scalars) -> Scalar:
+    return dot(row.values(), [v[k] for k in row])
+
+
+class Conditions(NamedTuple):
+    """The blocks of Lu and Lp of a contact or joint, and what R adds to the diagonal of Lp, so that
+    redundant contacts have an answer.
+    """
+
+    Lu: Rows
+    Lp: Rows
+    R: list[Scalar]
+
+
+def contact_conditions(u: Scalars, p: Scalars, mu: Scalar, small: Scalar) -> Conditions:
+    """Returns the conditions of a contact. small: R of velocities that are held."""
+    across, limit = p[1] * p[1] + p[2] * p[2], mu * p[0]
+    opens, slides = p[0] <= 0.0, across >= limit * limit * ON_CONE
+    inverse = 1.0 / sqrt(u[1] * u[1] + u[2] * u[2] + LEAST)
+    x, y, stiff = u[1] * inverse, u[2] * inverse, mu * p[0] * inverse
+    yy, xy, xx = stiff * (y * y), -stiff * (x * y), stiff * (x * x)
+    of_state = lambda free, stuck, sliding: select(opens, free, select(slides, sliding, stuck))
+    closed, loose = of_state(0.0, 1.0, 1.0), of_state(1.0, 0.0, 1.0)
+    Lu = [
+        [closed, 0.0, 0.0],
+        [0.0, of_state(0.0, 1.0, yy), of_state(0.0, 0.0, xy)],
+        [0.0, of_state(0.0, 0.0, xy), of_state(0.0, 1.0, xx)],
+    ]
+    Lp = [
+        [of_state(1.0, 0.0, 0.0), 0.0, 0.0],
+        [of_state(0.0, 0.0, mu * x), loose, 0.0],
+        [of_state(0.0, 0.0, mu * y), 0.0, loose],
+    ]
+    stuck = of_state(0.0, small, 0.0)
+    return Conditions(Lu, Lp, [of_state(0.0, small, small), stuck, stuck])
+
+
+def joint_conditions(
+    u: Scalar, p: Scalar, B: Scalar, friction: Scalar, bounds: tuple[Scalar, Scalar] | None
+) -> Conditions:
+    """Returns the conditions of a joint with a row: free, held by friction, or at a limit."""
+    free = u - B * p
+    held = minimum(maximum(-free / B, -friction), friction)
+    sticks = select(held * held < friction * friction, 1.0, 0.0)
+    if bounds is not None:
+        end = free + B * held
+        stopped = select(end < bounds[0], 1.0, select(end > bounds[1], 1.0, 0.0))
+        sticks = maximum(sticks, stopped)
+    return Conditions([[sticks]], [[1.0 - sticks]], [0.0])
+
+
+def all_conditions(
+    tree: Tree, step: StepState, scene: Scene, frictions: Scalars, closing: Scalars, S: Rows
+) -> list[Conditions]:
+    """Returns the conditions of all contacts and joints."""
+    contacts, _ = contact_geometry(tree, step.q, scene, frictions)
+    conditions = []
+    for n, contact in enumerate(contacts):
+        rows = slice(3 * n, 3 * n + 3)
+        trace = S[3 * n][3 * n] + S[3 * n + 1][3 * n + 1] + S[3 * n + 2][3 * n + 2]
+        small = trace * RHO + STILL
+        conditions.append(
+            contact_conditions(closing[rows], step.p[rows], scene.sliding(contact), small)
+        )
+    for n, k in enumerate(joints_with_rows(scene, frictions), 3 * len(contacts)):
+        bounds = joint_bounds(scene, k, step.q, step.dt)
+        friction = frictions[k] * step.dt
+        conditions.append(joint_conditions(step.end[k], step.p[n], S[n][n], friction, bounds))
+    return conditions
+
+
+def response(conditions: Sequence[Conditions], S: Rows) -> Rows:
+    """Returns Q = (Lu S + Lp)^-1 Lu, after a proximal iteration: (Lu S + Lp + R)^-1 (Lu + R Q)."""
+    size, first = len(S), 0
+    R = [x for one in conditions for x in one.R]
+    G: Rows = []
+    Lu: Rows = []
+    for one in conditions:
+        n = len(one.Lu)
+        for by_u, by_p in zip(one.Lu, one.Lp, strict=True):
+            row = [dot(by_u, [S[first + j][k] for j in range(n)]) for k in range(size)]
+            for j, x in enumerate(by_p):
+                row[first + j] = row[first + j] + x
+            G.append(row)
+            Lu.append([*[0.0] * first, *by_u, *[0.0] * (size - first - n)])
+        first += n
+    G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
+    Q = solved(G, Lu)
+    more = [
+        [x if is_zero(r) else x + r * y for x, y in zip(row, answer, strict=True)]
+        for row, answer, r in zip(Lu, Q, R, strict=True)
+    ]
+    return solved(G, more)
+
+
+def solved(G: Rows, right: Rows) -> Rows:
+    """Returns G^-1 right by Gaussian elimination without pivots."""
+    A, B = [list(row) for row in G], [list(row) for row in right]
+    for k in range(len(A)):
+        inverse = 1.0 / A[k][k]
+        A[k] = [*A[k][: k + 1], *[x * inverse for x in A[k][k + 1 :]]]
+        B[k] = [x * inverse for x in B[k]]
+        for i in range(len(A)):
+            if i == k or is_zero(factor := A[i][k]):
+                continue
+            later = zip(A[i][k + 1 :], A[k][k + 1 :], strict=True)
+            A[i] = [*A[i][: k + 1], *[x - factor * y for x, y in later]]
+            B[i] = [x - factor * y for x, y in zip(B[i], B[k], strict=True)]
+    return B
+
+
+class GroundResponse(NamedTuple):
+    """P = M^-1 - K^T Q K and K^T Q, by which a step answers changes."""
+
+    P: Rows
+    KQ: Rows
+
+    def slopes(self, X: Rows, y: Rows, dt: Scalar) -> Rows:
+        """Returns da/dx from X / dt and y, with a column for each entry of x."""
+        rate = -1.0 / dt
+        columns, moved = [*zip(*X, strict=True)], [*zip(*y, strict=True)]
+        return [
+            [dot(b, d) * rate - dot(p, c) for c, d in zip(columns, moved, strict=True)]
+            for p, b in zip(self.P, self.KQ, strict=True)
+        ]
+
+
+def ground_response(
+    tree: Tree,
+    factored: MassFactor,
+    step: StepState,
+    scene: Scene,
+    frictions: Scalars,
+    closing: Scalars,
+) -> tuple[GroundResponse, Rows]:
+    """Returns the response of a step, and J."""
+    _, rows = contact_geometry(tree, step.q, scene, frictions)
+    J = [dense(row, tree.nv) for row in rows]
+    K = [factored.outward(dense(factored.row_inward(row), tree.nv)) for row in rows]
+    S = [[dot(k, j) for j in J] for k in K]
+    Q = response(all_conditions(tree, step, scene, frictions, closing, S), S)
+    columns = [*zip(*K, strict=True)]  # of K, for each entry of v
+    KQ = [[dot(column, q) for q in zip(*Q, strict=True)] for column in columns]
+    P = [
+        [m - dot(b, c) for m, c in zip(row, columns, strict=True)]
+        for row, b in zip(factored.inverted().inverse(), KQ, strict=True)
+    ]
+    return GroundResponse(P, KQ), J
