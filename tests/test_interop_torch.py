@@ -255,3 +255,85 @@ def test_without_torch_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "featherlane.interop.torch")
     with pytest.raises(ImportError, match=r"needs torch: pip install 'featherlane\[torch\]'"):
         import featherlane.interop.torch  # noqa: F401
+
+
+def python_calls(call):
+    """How many functions of Python a call calls."""
+    count = 0
+
+    def follow(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    call()
+    sys.setprofile(follow)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count - 1
+
+
+def test_an_eager_call_passes_no_dispatcher(model, wrapped, monkeypatch):
+    """Neither the operator nor a transform sees it, with gradients or without; few functions of
+    Python run.
+    """
+    q, v, tau = states(model)
+    frame, dt = model.frame_names[-1], torch.tensor(0.1, dtype=torch.float64)
+    again = states(model, grad=True)
+    monkeypatch.setattr(interop, "evaluate", None)
+    monkeypatch.setattr(interop, "_Evaluate", None)
+    step = wrapped.step(q, v, tau, dt)
+    assert type(step).__name__ == "Step"
+    assert np.array_equal(step.q, model.step(q.numpy(), v.numpy(), tau.numpy(), 0.1).q)
+    assert np.array_equal(wrapped.step(*again, 0.1).v.detach(), step.v)
+    for call, most in (
+        (lambda: wrapped.step(q, v, tau, dt), 60),
+        (lambda: wrapped.step(q, v, tau, 0.1, integrator="euler"), 60),
+        (lambda: wrapped.jacobian(q, frame, reference="world"), 50),
+        (lambda: wrapped.step(*again, dt), 100),
+    ):
+        assert python_calls(call) < most
+
+
+def test_options_of_equal_calls_are_told_apart(model, wrapped):
+    """Variants are kept by texts: neither frames, references, integrators nor arrays mix."""
+    q, v, tau = states(model)
+    for _ in range(2):
+        for frame in model.frame_names[-2:]:
+            for reference in ("body", "world"):
+                wanted = model.jacobian(q.numpy(), frame, reference)
+                for J in (
+                    wrapped.jacobian(q, frame, reference),
+                    wrapped.jacobian(q, frame, reference=reference),
+                    wrapped.jacobian(q, reference=reference, frame=frame),
+                    wrapped.jacobian(q=q, reference=reference, frame=frame),
+                ):
+                    assert np.array_equal(J, wanted)
+        f_ext = torch.ones(model.nbodies, 6, dtype=torch.float64)
+        arrays = [x.numpy() for x in (q, v, tau)]
+        for more in ((), (f_ext,), (None,)):
+            given = [x if x is None else x.numpy() for x in more]
+            a = wrapped.forward_dynamics(q, v, tau, *more)
+            assert np.array_equal(a, model.forward_dynamics(*arrays, *given))
+        for integrator in ("euler", "rk4"):
+            after = wrapped.step(q, v, tau, 0.1, integrator=integrator)
+            assert np.array_equal(after.q, model.step(*arrays, 0.1, integrator=integrator).q)
+    for wrong in ((), ("nowhere",), ("world", "body")):
+        with pytest.raises(ValueError, match="frame"):
+            wrapped.jacobian(q, *wrong)
+
+
+def test_whatever_else_sees_a_call_is_served(model, wrapped):
+    """Dual numbers, modes that trace, and tensors of transforms that ended."""
+    q, v, _ = states(model)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(v, torch.ones_like(v))
+        rate = torch.autograd.forward_ad.unpack_dual(wrapped.kinetic_energy(q, dual)).tangent
+    M = torch.from_numpy(model.mass_matrix(q.numpy()))
+    assert torch.allclose(rate, (M @ v).sum())
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        assert type(wrapped.kinetic_energy(q, v)) is not torch.Tensor
+    kept = []
+    torch.func.grad(lambda v: kept.append(v) or wrapped.kinetic_energy(q, v))(v)
+    assert torch.allclose(wrapped.kinetic_energy(q, kept[0]), wrapped.kinetic_energy(q, v))

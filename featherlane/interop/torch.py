@@ -9,11 +9,13 @@ GPU on PyTorch's current stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from featherlane.api.model import Model
 from featherlane.functions.differentiated import function_of
 from featherlane.functions.operations import Operation
+from featherlane.functions.table import Variant
 from featherlane.interop.texts import adjoints, operation, tangents, text_of, text_of_model
 from featherlane.interop.wrapped import WrappedModel, in_front, lead_of, required
 
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 torch = required("torch", "torch")
+forward_ad = import_module("torch.autograd.forward_ad")
+unwrap_dead_wrappers = import_module("torch._functorch.utils").unwrap_dead_wrappers
 Tensor = torch.Tensor
+PLAIN = (Tensor, torch.nn.Parameter)
 Tensors = list[Any]
 DEVICES = ("cpu", "cuda", "meta")
 SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
@@ -38,8 +43,14 @@ def wrap(model: Model) -> WrappedModel[Tensor]:
         >>> np.allclose(q.grad, arm.gravity_torque(q.detach().numpy()))
         True
     """
-    text = text_of_model(model) if isinstance(model, Model) else ""
-    return WrappedModel(model, lambda variant, x: _run(text_of(text, variant), _tensors(x)), wrap)
+    text, texts = text_of_model(model) if isinstance(model, Model) else "", dict[Variant, str]()
+
+    def run(variant: Variant, arrays: Sequence[Any]) -> Sequence[Any]:
+        if variant not in texts:
+            texts[variant] = text_of(text, variant)
+        return _run(texts[variant], _tensors(arrays))
+
+    return WrappedModel(model, run, wrap)
 
 
 def _tensors(arrays: Sequence[Any]) -> Tensors:
@@ -72,7 +83,13 @@ def evaluate(function: str, arrays: Tensors) -> Tensors:
     if _is_on_gpu(arrays[0]):
         results = function_of(op)(*_even([x.detach() for x in arrays], op))
         return [*results] if isinstance(results, tuple) else [results]
-    results = function_of(op)(*[x.detach().numpy() for x in arrays])
+    return _on_cpu(op, arrays)
+
+
+def _on_cpu(op: Operation, arrays: Sequence[Any]) -> Tensors:
+    """The results of an operation with tensors on the CPU."""
+    values = [(x.detach() if x.requires_grad else x).numpy() for x in arrays]
+    results = function_of(op)(*values)
     return [torch.from_numpy(x) for x in (results if isinstance(results, tuple) else (results,))]
 
 
@@ -159,8 +176,37 @@ class _Evaluate(torch.autograd.Function):  # type: ignore[name-defined, misc]
         return tuple(results), tuple(dims)
 
 
-def _run(function: str, arrays: Tensors) -> Sequence[Any]:
+class _EvaluateAtOnce(torch.autograd.Function):  # type: ignore[name-defined, misc]
+    """The function of a call that autograd alone sees, without the dispatch of an operator."""
+
+    @staticmethod
+    def forward(ctx: Any, function: str, *arrays: Any) -> tuple[Any, ...]:
+        results = _on_cpu(operation(function), arrays)
+        _keep(ctx, (function, arrays), results)
+        return tuple(results)
+
+    backward = _Evaluate.backward
+
+
+def _is_eager(arrays: Sequence[Any]) -> bool:
+    """Whether nothing but autograd sees a call: no transform, dual number or mode that traces, and
+    plain tensors on the CPU.
+    """
+    return (
+        not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and forward_ad._current_level < 0
+        and all(type(x) in PLAIN and x.is_cpu for x in arrays)
+    )
+
+
+def _run(function: str, arrays: Sequence[Any]) -> Sequence[Any]:
     """Evaluates a function where autograd, transforms or `torch.compile` see it."""
     if torch.compiler.is_compiling():
         return evaluate(function, arrays)
-    return _Evaluate.apply(function, *arrays)
+    if not _is_eager(arrays):
+        return _Evaluate.apply(function, *arrays)
+    arrays = unwrap_dead_wrappers(arrays)  # tensors of transforms that have ended
+    if torch.is_grad_enabled() and any(x.requires_grad for x in arrays):
+        return _EvaluateAtOnce.apply(function, *arrays)
+    return _on_cpu(operation(function), arrays)

@@ -128,6 +128,7 @@ class WrappedModel(Generic[Array]):
         if not isinstance(model, Model):
             raise TypeError(f"model is {model!r}: wanted a Model, as fl.load gives it")
         self.model, self._run, self._wrap = model, run, wrap
+        self._variants: dict[tuple[Any, ...], Variant] = {}  # of calls with arrays and texts alone
         for name in BY_NAME:
             setattr(self, name, partial(_call, self, name))
 
@@ -169,11 +170,31 @@ class WrappedModel(Generic[Array]):
 
 
 def _call(wrapped: WrappedModel[Any], name: str, /, *args: Any, **named: Any) -> Any:
-    return _evaluated(wrapped, *bound(name, args, named))
+    """Calls a function. The variant of a call with arrays and then texts is found by its texts."""
+    texts = [x for x in args if type(x) is str]
+    arrays: Sequence[Any] = args[: len(args) - len(texts)]
+    if any(type(x) is not str for x in (*named.values(), *args[len(arrays) :])):
+        return _evaluated(wrapped, *bound(name, args, named))
+    key = (name, len(arrays), *texts, *named.items())
+    if key in wrapped._variants:
+        return _collected(wrapped, wrapped._variants[key], arrays)
+    variant, inputs = bound(name, args, named)
+    variant = _of_model(wrapped.model, variant)
+    if not variant.wrenches and not variant.steps and [*map(id, inputs)] == [*map(id, arrays)]:
+        wrapped._variants[key] = variant
+    return _collected(wrapped, variant, inputs)
 
 
 def _evaluated(wrapped: WrappedModel[Any], variant: Variant, arrays: Sequence[Any]) -> Any:
-    variant = variant._replace(actuation=actuation_of(wrapped.model, variant.actuation))
+    return _collected(wrapped, _of_model(wrapped.model, variant), arrays)
+
+
+def _of_model(model: Model, variant: Variant) -> Variant:
+    """The variant with the actuation that it names."""
+    return variant._replace(actuation=actuation_of(model, variant.actuation))
+
+
+def _collected(wrapped: WrappedModel[Any], variant: Variant, arrays: Sequence[Any]) -> Any:
     results = wrapped._run(variant, arrays)
     if len(results) == 1:
         return results[0]
