@@ -20,6 +20,10 @@ NEEDED = {  # page: the packages that its code imports
     "jax": ("mujoco.mjx", "brax", "frax"),
     "jaxsim": ("jaxsim",),
     "grid": ("RBDReference", "URDFParser"),
+    "crocoddyl": ("crocoddyl", "pinocchio"),
+    "adam": ("adam",),
+    "pybullet": ("pybullet",),
+    "tsid": (),  # its code needs NumPy alone
 }
 
 
