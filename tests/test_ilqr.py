@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
 from featherlane.api import ilqr as api
+from featherlane.functions import optimal_control
 from featherlane.functions.actuation import Actuation, Actuator, Gear
 from featherlane.functions.optimal_control import ControlProblem
 from featherlane.functions.riccati import Cholesky, Quadratic, feedback, limited_minimum
@@ -210,10 +211,10 @@ def test_costs_expand_in_the_tangent_space(flying):
         assert_allclose(d @ found.hessian[:n, :n] @ d, second, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("pieces", [False, True], ids=["one kernel", "pieces"])
-def test_a_free_root_turns_to_a_posture(flying, pieces, monkeypatch):
+@pytest.mark.parametrize("large", [False, True], ids=["one kernel", "plan"])
+def test_a_free_root_turns_to_a_posture(flying, large, monkeypatch):
     model, actuation = flying
-    monkeypatch.setattr(api, "LARGEST", 0 if pieces else api.LARGEST)
+    monkeypatch.setattr(optimal_control, "LARGE", 0 if large else optimal_control.LARGE)
     api._compiled.cache_clear()
     wanted = model.random_configuration(1, seed=5)[0]
     q0 = model.integrate(np.repeat(wanted[None], 4, 0), sample(model, 4)[0])

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import featherlane as fl
 from featherlane.api import ilqr as api
+from featherlane.functions import optimal_control
 from featherlane.functions.riccati import Quadratic, cross, feedback
 
 T, DT = 20, 0.01
@@ -133,9 +134,9 @@ def test_problems_with_gaps_have_the_same_bits_wherever_they_stand(falling, monk
     assert_allclose(small.cost, wanted.cost, rtol=1e-3)
 
 
-@pytest.mark.parametrize("pieces", [False, True], ids=["one kernel", "pieces"])
-def test_gaps_of_a_free_root_in_contact_and_between_limits(pieces, monkeypatch):
-    monkeypatch.setattr(api, "LARGEST", 0 if pieces else api.LARGEST)
+@pytest.mark.parametrize("large", [False, True], ids=["one kernel", "plan"])
+def test_gaps_of_a_free_root_in_contact_and_between_limits(large, monkeypatch):
+    monkeypatch.setattr(optimal_control, "LARGE", 0 if large else optimal_control.LARGE)
     api._compiled.cache_clear()
     robot = pendulum_with_points(damping=0.01)
     rng = np.random.default_rng(0)

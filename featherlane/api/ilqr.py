@@ -37,10 +37,10 @@ from featherlane.functions.control_pool import (
     Work,
     gap_sizes,
 )
+from featherlane.functions.large_control import backward_of
 from featherlane.functions.optimal_control import (
     PARAMETER,
     ControlProblem,
-    PiecewiseBackward,
     costs_key,
 )
 from featherlane.functions.shape_hints import shape_hint
@@ -49,11 +49,9 @@ from featherlane.functions.variants import actuation_of
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
 
-# Operations of a backward step in one kernel. 18 freedoms and 12 controls take 122,000: 9 s for
-# the first call, and an eighth of the time of NumPy's products; larger robots would take minutes
-LARGEST = 150_000
 COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
+LARGE_SLOTS = 32  # of large robots, of which the derivatives at a knot have to stay there, too
 TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
 TAKEN = ("q", "v", "tau", "force")
 HESSIANS = ("gauss_newton", "exact")
@@ -100,19 +98,7 @@ class Solution(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _compiled(problem: ControlProblem) -> ControlKernels:
-    return ControlKernels(_backward(problem), *map(problem.function, ("end", "forward", "last")))
-
-
-def _backward(problem: ControlProblem) -> Any:
-    """The backward step of a knot as one kernel, or in pieces if that would be too long."""
-    if problem.products <= LARGEST:
-        return problem.function("backward")
-    assert isinstance(problem.model, Model)
-    options: dict[str, Any] = {"integrator": problem.integrator, "actuation": problem.actuation}
-    if (held := problem.constraints) is not None:
-        options |= held._asdict()
-    linear = problem.model.function("linearize_step", **options)
-    return PiecewiseBackward(problem, linear, problem.function("expansion"))
+    return ControlKernels(backward_of(problem), *map(problem.function, ("end", "forward", "last")))
 
 
 def _tolerance(asked: float | None, dtype: np.dtype) -> float:
@@ -484,7 +470,8 @@ def ilqr(
     problem = ControlProblem(model, *options, key, costs[0], costs[1], held, gaps)
     least = _tolerance(tolerance, inputs.tau.dtype)
     work = Work(_compiled(problem), inputs.fixed, int(iterations), least, count)
-    slots = max(1, min(len(inputs.q0), SLOTS * (count or physical_cores())))
+    most = LARGE_SLOTS if problem.large else SLOTS
+    slots = max(1, min(len(inputs.q0), most * (count or physical_cores())))
     results = _Results(problem, inputs, gains)
     with np.errstate(all="ignore"):  # the status says what is not finite
         _solve(problem, work, results, slots, progress or (lambda ended, count: None))

@@ -41,14 +41,15 @@ WORDS = (
     "not finite: derivatives of the cost or the step",
 )
 
+TURNS = "value", "sums"  # each of which the knots write to two rows in turn
 Columns = dict[str, np.ndarray]  # by name: (knots, or 1 for all of them; problems; ...)
 Call = tuple[Any, tuple[np.ndarray, ...], Any]  # kernel, inputs, out=
 
 
 class ControlKernels(NamedTuple):
-    """The compiled graphs of a problem."""
+    """The compiled kernels of a problem. backward: one after another at each knot."""
 
-    backward: Any
+    backward: tuple[Any, ...]
     end: Any
     forward: Any
     last: Any
@@ -61,18 +62,23 @@ def _over_knots(kernel: Any, columns: Mapping[str, Any], knots: slice) -> Iterat
 
 
 def _backwards(
-    kernels: ControlKernels, now: Columns, others: Columns, values: np.ndarray, law: Columns
+    kernels: ControlKernels, now: Columns, others: Columns, work: Columns, law: Columns
 ) -> Iterator[Call]:
     """Yields the calls of the Riccati recursion about trajectories, which fills `law`, and
-    values[0] at the end.
+    the first of the two rows of `value` and `sums` in the end. work: those, and what kernels of a
+    knot hand on to the next one.
     """
     T = len(now["tau"])
-    each = [values[t % 2] for t in range(T + 1)]
-    columns = {**now, **others, "value": each[1:]}
-    yield kernels.end, next(_over_knots(kernels.end, columns, slice(T, None))), each[T]
-    back = slice(T - 1, None, -1)
-    out = zip(each[:T][::-1], law["k"][::-1], law["K"][::-1], strict=True)
-    yield from zip(repeat(kernels.backward), _over_knots(kernels.backward, columns, back), out)
+    turns = {name: [work[name][t % 2] for t in range(T + 1)] for name in TURNS}
+    columns = {**now, **others, **work, **{name: x[1:] for name, x in turns.items()}}
+    written = {**work, **law, **{f"{name}_before": x for name, x in turns.items()}}
+    out = tuple(turns[name][T] for name in TURNS)
+    yield kernels.end, next(_over_knots(kernels.end, columns, slice(T, None))), out
+    at = lambda x, t: x[t] if len(x) > 1 else x[0]
+    for t in reversed(range(T)):
+        for kernel in kernels.backward:
+            inputs = tuple(at(columns[name], t) for name in kernel.inputs)
+            yield kernel, inputs, tuple(at(written[name], t) for name in kernel.outputs)
 
 
 def _forwards(
@@ -178,7 +184,12 @@ class Pool:
         nu = problem.controls
         self.law = {"k": empty(T, nu), "K": empty(T, nu, problem.states)}
         self.chosen = {"damping": empty(1), "length": empty(1)}
-        self.values, self.totals = empty(2, problem.value_size), empty(T + 2)
+        shapes = {"value": problem.value_shape, "sums": (len(GATHERED),)}
+        self.values = {name: empty(2, *shape) for name, shape in shapes.items()}
+        if problem.large:
+            of_knot = problem.sizes.work_shapes
+            self.values |= {name: empty(1, *shape) for name, shape in of_knot.items()}
+        self.totals = empty(T + 2)
         self.chosen["length"][:] = 1.0
         self.sweeps: tuple[list[Call], ...] = ()
         self.swept, self.active, self.free = 0, slots, np.arange(slots)
@@ -242,7 +253,7 @@ class Pool:
         if used != self.swept:  # then alone the arrays of all calls change
             part = partial(_part, which=slice(used))
             kernels, law, totals = self.work.kernels, part(self.law), self.totals[:, :used]
-            others, values = part({**self.fixed, **self.chosen}), self.values[:, :used]
+            others, values = part({**self.fixed, **self.chosen}), part(self.values)
             both = part(self.now), part(self.new)
             self.sweeps = tuple(
                 [
@@ -318,8 +329,7 @@ class Pool:
         n = self.active
         self.chosen["damping"][0, :n] = (self.damping * self.unit)[:n]
         self._sweep()
-        gathered = self.values[0, :n, -len(GATHERED) :].astype(float)
-        slope, curvature, size, knots, definite = gathered.T
+        slope, curvature, size, knots, definite = self.values["sums"][0, :n].astype(float).T
         nu, cost, new = self.law["k"].shape[-1], self.cost[:n], self.totals[-1, :n].astype(float)
         rounding = ROUNDING * np.finfo(self.totals.dtype).eps
         charge = self._charge(slope, curvature)

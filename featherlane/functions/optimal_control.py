@@ -32,6 +32,7 @@ from featherlane.functions.riccati import (
     feedback,
     first_failure,
 )
+from featherlane.functions.riccati_plan import RiccatiSizes
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.program.array import call_graph, trace
@@ -48,11 +49,11 @@ STATE_OF_COST = ("q", "v", "tau", "force")  # which a kernel has; parameters are
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
     "backward": (
-        ("q", "v", "tau", "value", "gap", "damping", "dt", "limits", *INPUTS),
+        ("q", "v", "tau", "value", "sums", "gap", "damping", "dt", "limits", *INPUTS),
         "cost",
-        ("value", "k", "K"),
+        ("value_before", "sums_before", "k", "K"),
     ),
-    "end": (("q", "v"), "terminal", ("value",)),
+    "end": (("q", "v"), "terminal", ("value_before", "sums_before")),
     "forward": (
         ("q", "v", "total", *BEFORE, "k", "K", "length", "gap", "dt", "limits", *INPUTS),
         "cost",
@@ -60,7 +61,17 @@ KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; ou
     ),
     "last": (("q", "v", "total"), "terminal", ("sum",)),
     "expansion": (("q", "v", "tau"), "cost", ("gradient", "hessian")),
+    # In place of `backward`, for large robots: see `riccati_plan`
+    "slopes": (
+        ("q", "v", "tau", "gap", "dt", *INPUTS),
+        "cost",
+        ("steps", "maps", "shift", "cost", "forces", "stiffness"),
+    ),
 }
+# Operations of a backward step above which it is a plan (`riccati_plan`). HyQ's, 122,000 with 18
+# freedoms and 12 controls, are as fast in one kernel, and faster in float32
+LARGE = 150_000
+FUSED = 40  # freedoms up to which derivatives of the step and of the cost are one kernel
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ class ControlProblem:
     @property
     def _identity(self) -> tuple[Any, ...]:
         held = self.constraints
-        kind = self.limited, self.exact, self.gaps
+        kind = self.limited, self.exact, self.gaps, self.large
         return self.integrator, self.actuation, *kind, self.key, held
 
     @property
@@ -96,9 +107,33 @@ class ControlProblem:
         return 2 * self.model.nv
 
     @property
-    def value_size(self) -> int:
+    def large(self) -> bool:
+        """Whether the backward step is a plan."""
+        return self.products > LARGE
+
+    @property
+    def fused(self) -> bool:
+        """Whether `slopes` is one kernel."""
+        return INTEGRATORS[self.integrator].stages == 1 and self.model.nv <= FUSED
+
+    @property
+    def sizes(self) -> RiccatiSizes:
+        """The sizes of the plan of a backward step."""
+        held, forces = self.constraints, 0
+        if held is not None and self.reads_forces and self.fused:
+            forces = held.constraints.rows
+        kind = self.limited, self.gaps, len(GATHERED)
+        blocks = None
+        if self.fused and INTEGRATORS[self.integrator].semi_implicit:
+            model = self.model
+            types = [(model.types[i], model.first_v[i]) for i in model.independent]
+            blocks = tuple((kind.nv, k) for kind, k in types if kind.commutator is not None)
+        return RiccatiSizes(self.states, self.controls, forces, *kind, blocks)
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
         n = self.states
-        return n + n * (n + 1) // 2 + n * self.gaps + len(GATHERED)
+        return self.sizes.value if self.large else (n + n * (n + 1) // 2 + n * self.gaps,)
 
     @property
     def products(self) -> int:
@@ -118,10 +153,11 @@ class ControlProblem:
         z = nx + nu
         sizes: dict[str, tuple[int, ...]]
         sizes = {"q": (self.model.nq,), "v": (n,), "tau": (nu,), "k": (nu,), "K": (nu, nx)}
-        sizes |= {"value": (self.value_size,), "limits": (2, nu)}
+        sizes |= {"value": self.value_shape, "sums": (len(GATHERED),), "limits": (2, nu)}
+        sizes |= self.sizes.work_shapes
         sizes |= {"gradient": (z,), "hessian": (z, z), "gap": (nx,)}
         plain = lambda name: name.removesuffix("_before").removesuffix("_next")
-        absent = {*INPUTS, "force"}
+        absent = {*INPUTS, "force"} | {"maps", "shift", "forces", "stiffness"} - sizes.keys()
         absent |= {x for x, used in (("limits", self.limited), ("gap", self.gaps)) if not used}
         if (held := self.constraints) is not None:
             of_constraints = held.shapes
@@ -217,13 +253,19 @@ class ControlProblem:
         """Returns the cost of a knot as a function of [dq, dv, dtau]. Forces change linearly with
         these: their second derivatives are left out, as those of the step are.
         """
-        state = {name: x[name] for name in ("q", "v", "tau")}
         if not self.reads_forces:
+            state = {name: x[name] for name in ("q", "v", "tau")}
             return self._expanded(self.cost, x, **state)
-        name = "step_forces_and_derivatives"
+        cost, slopes = self._with_forces(x)
+        return cost.after(np.concatenate([np.eye(self.states + self.controls), slopes]))
+
+    def _with_forces(self, x: dict[str, Array]) -> tuple[Quadratic, Array]:
+        """Returns the cost of a knot as a function of [dq, dv, dtau, dforce], and the derivatives
+        of forces by the others.
+        """
+        state, name = {x_: x[x_] for x_ in ("q", "v", "tau")}, "step_forces_and_derivatives"
         force, *slopes = self._of_model(name, **self._of_step(x, **state)).values()
-        by_all = np.concatenate([np.eye(self.states + self.controls), np.concatenate(slopes, -1)])
-        return self._expanded(self.cost, x, **state, force=force).after(by_all)
+        return self._expanded(self.cost, x, **state, force=force), np.concatenate(slopes, -1)
 
     # What a step does to changes
 
@@ -258,40 +300,54 @@ class ControlProblem:
 
     def _backward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the value at a knot, and the feedback, from the value at the knot's end."""
-        T, S = self._linear(self._of_step(x, q=x["q"], v=x["v"], tau=x["tau"]))
+        n, tau = self.states, x["tau"]
+        T, S = self._linear(self._of_step(x, q=x["q"], v=x["v"], tau=tau))
         steps = (S,) if T is None else (T, S)
-        return self.recursion(x, steps, self._of_knot(x))
-
-    def recursion(
-        self, x: Mapping[str, Array], steps: tuple[Array, ...], cost: Quadratic
-    ) -> tuple[Array, ...]:
-        """Returns the value at a knot, and the feedback, of the inputs of `backward` by name.
-        steps: matrices whose product takes [dx; dtau] to the dx of the knot's end.
-        """
-        n = self.states
-        after, others = unpacked(x["value"], n)
-        gathered = [others[..., k] for k in range(-len(GATHERED), 0)]
-        crossed = cross(after, others[..., :n], x["gap"]) if self.gaps else None
+        after, share = unpacked(x["value"], n)
+        crossed = cross(after, share, x["gap"]) if self.gaps else None
         Q = after if crossed is None else crossed.value
-        for S in steps:
-            Q = Q.after(S)
-        limits = None
-        if self.limited:
-            low, high = np.moveaxis(x["limits"], -2, 0)
-            limits = low - x["tau"], high - x["tau"]
-        law, value = feedback(Q.plus(cost), n, x["damping"], limits)
+        for step in steps:
+            Q = Q.after(step)
+        limits = tuple(x["limits"] - tau) if self.limited else None
+        law, value = feedback(Q.plus(self._of_knot(x)), n, x["damping"], limits)
         carried = []
         if crossed is not None:
             law, share = crossed.before(law, steps)
             carried = [share]
-        sums = [beside(y) for y in gather(gathered, law)]
-        return packed(value, *carried, *sums), law.k, law.K
+        return packed(value, *carried), gathered(x["sums"], law), law.k, law.K
 
-    def _end(self, x: dict[str, Array]) -> tuple[Array]:
+    def _slopes(self, x: dict[str, Array]) -> tuple[Array, ...]:
+        """Returns the derivatives of a knot's step and of its cost, see `RiccatiSizes`."""
+        size, state = self.sizes, {name: x[name] for name in ("q", "v", "tau")}
+        first = np.r_[self.states : size.all, : self.states]  # [du; dx]
+        T, S = self._linear(self._of_step(x, **state))
+        n = self.model.nv
+        results = [S[:, first] if T is None else S[n:, first]]
+        if size.blocks and T is not None:
+            rows = [slice(k, k + nv) for nv, k in size.blocks]
+            halves = T[:n, :n], T[:n, n:]  # by q, and by v
+            maps = [np.concatenate([np.ravel(half[i, i]) for i in rows]) for half in halves]
+            results.append(np.stack(maps))
+        if self.gaps:
+            results.append(np.stack([x["gap"]] * size.extra, -1))
+        by_forces: list[Array] = []
+        if size.forces:
+            whole, F = self._with_forces(x)
+            cost, stiffness = _apart(whole, F)
+            by_forces = [F[:, first], stiffness]
+        else:
+            cost = self._of_knot(x)
+        upper, gradient = np.triu(cost.hessian[first[:, None], first]), cost.gradient[first]
+        return *results, np.concatenate([upper, gradient[:, None]], -1), *by_forces
+
+    def _end(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the value at the end of the last knot."""
         value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
-        none = np.zeros(self.states if self.gaps else 0)
-        return (packed(value, none, np.array([0.0, 0.0, 0.0, 0.0, 1.0])),)
+        share, sums = np.zeros(self.states if self.gaps else 0), np.array([0.0, 0.0, 0.0, 0.0, 1.0])
+        if not self.large:
+            return packed(value, share), sums
+        columns = [value.gradient, *([share] if self.gaps else [])]
+        return np.concatenate([value.hessian, np.stack(columns, -1)], -1), sums
 
     def _forward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns a knot of a trial: its controls, the state after it, the sum of the costs so far,
@@ -325,6 +381,22 @@ class ControlProblem:
     def _expansion(self, x: dict[str, Array]) -> Quadratic:
         """Returns the gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
         return self._of_knot(x)
+
+
+def _apart(cost: Quadratic, slopes: Array) -> tuple[Quadratic, Array]:
+    """Returns a cost of [z; dforce], where dforce = slopes z, as a function of z without the
+    products of slopes with each other, and the Hessian by forces, by which these are multiplied.
+    """
+    n = slopes.shape[-1]
+    H, mixed = cost.hessian, cost.hessian[:n, n:] @ slopes
+    gradient = cost.gradient[:n] + slopes.T @ cost.gradient[n:]
+    return Quadratic(gradient, H[:n, :n] + mixed + mixed.T), H[n:, n:]
+
+
+def gathered(sums: Array, law: Feedback) -> Array:
+    """Returns the sums over the knots from this one on."""
+    before = [sums[..., k] for k in range(len(GATHERED))]
+    return np.concatenate([beside(x) for x in gather(before, law)], -1)
 
 
 def packed(value: Quadratic, *others: Array) -> Array:
@@ -362,24 +434,3 @@ def _single(graph: Graph, named: Mapping[str, Array]) -> Array:
 def costs_key(*graphs: Graph) -> str:
     """Returns the identity of costs."""
     return " ".join(map(graph_key, graphs))
-
-
-class PiecewiseBackward:
-    """The results of the graph `ControlProblem.backward`, for robots for which that would be too
-    long: the step's derivatives and the cost's by kernels, the rest by NumPy.
-    """
-
-    def __init__(self, problem: ControlProblem, linear: Any, expanded: Any) -> None:
-        """linear: `linearize_step` of the model; expanded: the compiled `expansion`."""
-        self.problem, self.linear, self.expanded = problem, linear, expanded
-        self.inputs = [*problem.inputs("backward")]
-
-    def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
-        x = dict(zip(self.inputs, arrays, strict=True))
-        named = [x[name] for name in self.linear.inputs]
-        *_, A, B = self.linear(*named, threads=threads)
-        named = [x[name] for name in self.expanded.inputs]
-        cost = Quadratic(*self.expanded(*named, threads=threads))
-        results = self.problem.recursion(x, (np.concatenate([A, B], -1),), cost)
-        for array, result in zip(out, results, strict=True):
-            array[...] = result

@@ -128,12 +128,14 @@ class _Limited(NamedTuple):
     factor: Cholesky
 
 
+def held_rows(H: Array, free: Array) -> Array:
+    """Returns the rows and columns that are free; others are those of the unit matrix."""
+    return H * _outer(free, free) + np.eye(H.shape[-1]) * (1.0 - free)[..., None, :]
+
+
 def _factor(H: Array, free: Array) -> Cholesky:
-    """Returns the factor of the rows and columns that are free; others are those of the unit
-    matrix.
-    """
-    both = _outer(free, free)
-    return Cholesky(H * both + np.eye(H.shape[-1]) * (1.0 - free)[..., None, :])
+    """Returns the factor of `held_rows`."""
+    return Cholesky(held_rows(H, free))
 
 
 def _free(x: Array, gradient: Array, low: Array, high: Array) -> Array:

@@ -60,7 +60,9 @@ class MatrixBlock(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """Adds left times right, rows x inner and inner x columns, to the target."""
+    """Adds left times right, rows x inner and inner x columns, to the target. transposed: left is
+    the transpose of its block.
+    """
 
     target: MatrixBlock
     left: MatrixBlock
@@ -68,6 +70,7 @@ class Multiply(NamedTuple):
     rows: int
     inner: int
     columns: int
+    transposed: bool = False
 
 
 class Scale(NamedTuple):
@@ -93,6 +96,14 @@ class Diagonal(NamedTuple):
     power: int = 0
 
 
+class Shift(NamedTuple):
+    """Adds the number of an input to the first entries of a diagonal."""
+
+    target: MatrixBlock
+    size: int
+    by: str
+
+
 class CopyRows(NamedTuple):
     """Copies rows of a matrix in a temporary into a whole matrix of the user."""
 
@@ -100,11 +111,58 @@ class CopyRows(NamedTuple):
     target: str
 
 
-MatrixWork = Multiply | Scale | Diagonal | CopyRows
+class LoadRows(NamedTuple):
+    """Copies a whole matrix of the user into rows of a matrix in a temporary."""
+
+    source: str
+    target: MatrixBlock
+
+
+class Factor(NamedTuple):
+    """Replaces `size` rows by L^-1 times them, where L L^T is the matrix of their first columns,
+    of which the upper triangle is read. The diagonal of L^T becomes its inverse, see
+    `functions.riccati.Cholesky`. before: the matrix of the first columns, as it was; definite: the
+    number that says whether all pivots are positive.
+    """
+
+    target: MatrixBlock
+    before: MatrixBlock
+    definite: MatrixBlock
+    size: int
+    columns: int
+
+
+class Substitute(NamedTuple):
+    """Replaces rows by L^-T times them, with the factor of `size` rows from `Factor`."""
+
+    target: MatrixBlock
+    factor: MatrixBlock
+    size: int
+    columns: int
+
+
+class Mirror(NamedTuple):
+    """Copies the upper triangle of a square matrix to its lower one."""
+
+    target: MatrixBlock
+    size: int
+
+
+class Transpose(NamedTuple):
+    """Replaces a square matrix by its transpose."""
+
+    target: MatrixBlock
+    size: int
+
+
+OfFactors = Factor | Substitute | Mirror | Transpose
+MatrixWork = Multiply | Scale | Diagonal | Shift | CopyRows | LoadRows | OfFactors
 
 
 class Matrices(NamedTuple):
-    """Work on matrices, for one state after another; the time step is the input "dt"."""
+    """Work on matrices, for one state after another; the time step, of which factors may have a
+    power, is the input "dt".
+    """
 
     work: tuple[MatrixWork, ...]
 

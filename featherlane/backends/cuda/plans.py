@@ -359,6 +359,7 @@ class _Steps:
             if isinstance(work, CopyRows):
                 self._block(work)
             else:
+                assert isinstance(work, Multiply | Scale | Diagonal)  # as steps have
                 self._work(work, dt)
 
     def _load_number(self, name: str, to: str) -> None:

@@ -17,7 +17,7 @@ from featherlane.backends.cpu.compile import SLOTS, Kernel
 from featherlane.backends.cpu.graphs.gather import first_strides
 from featherlane.backends.cpu.linked import loaded
 from featherlane.backends.cpu.scratch import LoopWorkspaces
-from featherlane.backends.cpu.sequence import matrices
+from featherlane.backends.cpu.sequence import factors, matrices
 from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import jit
 from featherlane.backends.llvm.lower import Lanes
@@ -30,14 +30,17 @@ from featherlane.program.plan import (
     Diagonal,
     Every,
     KernelRun,
+    LoadRows,
     Loop,
     Matrices,
     MatrixBlock,
     MatrixWork,
     Multiply,
+    OfFactors,
     Plan,
     PlanStep,
     Scale,
+    Shift,
     Use,
 )
 
@@ -80,6 +83,7 @@ def _source(plan: Plan, parts: Sequence[Kernel], dtype: np.dtype, together: int)
     lines = _Lines(plan, dtype, together)
     body = "\n".join(lines.function())
     work = matrices.functions(lines.lanes) if lines.has_matrices else ""
+    work += factors.functions(lines.lanes) if lines.has_factors else ""
     return f"""
 @kernels = global [{len(parts)} x ptr] zeroinitializer, align 8
 @{SLOTS} = constant i64 {slots}
@@ -163,7 +167,8 @@ class _Lines:
 
     def __init__(self, plan: Plan, dtype: np.dtype, together: int) -> None:
         self.plan, self.itemsize, self.together = plan, dtype.itemsize, together
-        self.lanes, self.has_matrices = Lanes(dtype, jit.widest(dtype)), False
+        self.lanes = Lanes(dtype, jit.widest(dtype))
+        self.has_matrices = self.has_factors = False
         self.user = {**plan.inputs, **plan.outputs}
         self.number = {name: n for n, name in enumerate(self.user)}
         self.offsets: dict[str, int] = {}  # in the numbers of a block, in bytes
@@ -335,16 +340,21 @@ class _Lines:
 
     def _matrices(self, step: Matrices) -> list[str]:
         """A loop over the states of a block."""
-        self.has_matrices, prefix, t = True, f"m{self.calls}", self.lanes.scalar
-        lines = self._address(Use("dt"), f"{prefix}.dt")
-        lines += [
-            f"each %{prefix} 0 %count",
-            f"%{prefix}.to = at %{prefix}.dt $(mul i64 %step.{self.number['dt']}, %{prefix})",
-            f"%{prefix}.1 = load {t}, ptr %{prefix}.to, align {self.itemsize}",
-        ]
+        self.has_matrices, prefix = True, f"m{self.calls}"
+        lines = [f"each %{prefix} 0 %count"]
+        if any(getattr(work, "power", 0) for work in step.work):
+            lines += self._number("dt", f"{prefix}.dt1", prefix)
         for k, work in enumerate(step.work):
             lines += self._work(work, f"{prefix}.{k}", prefix)
         return [*lines, f"again %{prefix}"]
+
+    def _number(self, name: str, to: str, state: str) -> list[str]:
+        """Lines that set %to to the number of a state in an array of the user."""
+        return [
+            *self._address(Use(name), f"{to}.first"),
+            f"%{to}.at = at %{to}.first $(mul i64 %step.{self.number[name]}, %{state})",
+            f"%{to} = load {self.lanes.scalar}, ptr %{to}.at, align {self.itemsize}",
+        ]
 
     def _part(self, part: MatrixBlock, name: str, state: str) -> tuple[list[str], str]:
         """Lines that set %name to a part of the matrix of a state; and the arguments for it."""
@@ -359,23 +369,31 @@ class _Lines:
         """The instructions of a piece of work on matrices of one state. name: prefix of their
         values.
         """
-        if isinstance(work, CopyRows):
+        if isinstance(work, CopyRows | LoadRows):
             return self._block(work, name, state)
+        if isinstance(work, OfFactors):
+            return self._factor(work, name, state)
         t = self.lanes.scalar
         lines, target = self._part(work.target, f"{name}.c", state)
         if isinstance(work, Multiply):
-            more, left = self._part(work.left, f"{name}.a", state)
+            more, _ = self._part(work.left, f"{name}.a", state)
             most, right = self._part(work.right, f"{name}.b", state)
+            pitches = (1, work.left.pitch) if work.transposed else (work.left.pitch, 1)
+            left = f"ptr %{name}.a, i64 {pitches[0]}, i64 {pitches[1]}"
             sizes = f"i64 {work.rows}, i64 {work.inner}, i64 {work.columns}"
             call = f"call void @multiply({target}, {left}, {right}, {sizes})"
             return [*lines, *more, *most, call]
+        if isinstance(work, Shift):
+            lines += self._number(work.by, f"{name}.by", state)
+            sizes = f"i64 {work.size}, {t} %{name}.by"
+            return [*lines, f"call void @diagonal({target}, {sizes})"]
         if isinstance(work, Scale) and work.source is None:
             rows, columns = work.rows, work.columns
             if work.target.pitch == columns:
                 rows, columns = 1, rows * columns
             return [*lines, f"call void @clear({target}, i64 {rows}, i64 {columns})"]
         number = Lanes(self.lanes.dtype, 1).number(work.factor)
-        power = f"%{state}.{work.power}"
+        power = f"%{state}.dt{work.power}"
         factor = f"{t} $(fmul {t} {number}, {power})" if work.power else f"{t} {number}"
         if isinstance(work, Diagonal):
             return [*lines, f"call void @diagonal({target}, i64 {work.size}, {factor})"]
@@ -388,17 +406,38 @@ class _Lines:
         call = f"call void @{name}({target}, {source}, {sizes}, {factor})"
         return [*lines, *more, call]
 
-    def _block(self, block: CopyRows, name: str, state: str) -> list[str]:
-        """A copy of rows to the matrix of a state."""
-        rows, columns = self.plan.shapes[block.target]
-        step, cores = self._strides(Use(block.target))
-        pitch = str(block.source.pitch * self.itemsize)
-        pairs = zip(("0", pitch, str(self.itemsize)), (step, *cores), strict=True)
+    def _factor(self, work: OfFactors, name: str, state: str) -> list[str]:
+        """A call of a function of `factors`: its blocks, then its sizes."""
+        self.has_factors = True
+        lines, arguments = [], []
+        for k, x in enumerate(work):
+            if isinstance(x, MatrixBlock):
+                more, block = self._part(x, f"{name}.{k}", state)
+                lines += more
+                arguments.append(block)
+            else:
+                arguments.append(f"i64 {x}")
+        return [*lines, f"call void @{type(work).__name__.lower()}({', '.join(arguments)})"]
+
+    def _block(self, copy: CopyRows | LoadRows, name: str, state: str) -> list[str]:
+        """A copy of rows to, or from, the matrix of a state."""
+        if isinstance(copy, CopyRows):
+            array, block = copy.target, copy.source
+        else:
+            array, block = copy.source, copy.target
+        rows, columns = self.plan.shapes[array]
+        step, cores = self._strides(Use(array))
+        pitch = str(block.pitch * self.itemsize)
+        sides: tuple[Sequence[str], ...] = ("0", pitch, str(self.itemsize)), (step, *cores)
+        ends = [f"ptr %{name}.a", f"ptr %{name}.user"]
+        if isinstance(copy, LoadRows):
+            sides, ends = sides[::-1], ends[::-1]
+        pairs = zip(*sides, strict=True)
         record = self._record([x for pair in pairs for x in pair])
-        lines, _ = self._part(block.source, f"{name}.a", state)
+        lines, _ = self._part(block, f"{name}.a", state)
         lines += [
-            *self._address(Use(block.target), f"{name}.first"),
-            f"%{name}.to = at %{name}.first $(mul i64 {step}, %{state})",
+            *self._address(Use(array), f"{name}.first"),
+            f"%{name}.user = at %{name}.first $(mul i64 {step}, %{state})",
         ]
-        sizes = f"i64 1, i64 {rows}, i64 {columns}"
-        return [*lines, f"call void @copy(ptr %{name}.a, ptr %{name}.to, ptr {record}, {sizes})"]
+        arguments = f"{', '.join(ends)}, ptr {record}, i64 1, i64 {rows}, i64 {columns}"
+        return [*lines, f"call void @copy({arguments})"]

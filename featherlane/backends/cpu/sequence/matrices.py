@@ -32,7 +32,7 @@ def functions(t: Lanes) -> str:
 
 def _multiply(t: Lanes) -> str:
     """@multiply: adds the product of two matrices to a third, with whole vectors of columns;
-    pitches are from row to row.
+    pitches are from row to row, the step of the left one is from column to column.
     """
     size, wide = t.dtype.itemsize, VECTORS * t.width
     tiles = [_sums(t, rows, v + 1) for rows, v in product((1, ROWS), range(VECTORS))]
@@ -41,7 +41,7 @@ def _multiply(t: Lanes) -> str:
     def row(rows: int) -> str:
         """The tiles of some rows, the last one with the remaining vectors."""
         c, a = (f"ptr %{x}.row{rows}, i64 %{x}.pitch" for x in "ca")
-        arguments = f"{c}, {a}, ptr %b, i64 %b.pitch"
+        arguments = f"{c}, {a}, i64 %a.step, ptr %b, i64 %b.pitch"
         lasts = "".join(
             f"""
 last.{rows}.{v}:
@@ -63,8 +63,8 @@ after.{rows}:"""
 
     return f"""
 {"".join(tiles)}
-define internal void @multiply(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, ptr %b, i64 %b.pitch,
-                               i64 %rows, i64 %inner, i64 %columns) noinline {{
+define internal void @multiply(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %a.step, ptr %b,
+                               i64 %b.pitch, i64 %rows, i64 %inner, i64 %columns) noinline {{
   %blocks = udiv i64 %columns, {wide}
   %done = mul i64 %blocks, {wide}
   %rest = udiv i64 $(sub i64 %columns, %done), {t.width}
@@ -90,7 +90,7 @@ def _sums(t: Lanes, rows: int, vectors: int) -> str:
             f"%c{r} = getelementptr inbounds {t.scalar}, ptr %c, i64 %c.j{r}",
             f"%a{r} = getelementptr inbounds {t.scalar}, ptr %a, i64 $(mul i64 %a.pitch, {r})",
         ]
-        term.append(f"%a.k{r} = getelementptr inbounds {t.scalar}, ptr %a{r}, i64 %k")
+        term.append(f"%a.k{r} = getelementptr inbounds {t.scalar}, ptr %a{r}, i64 %a.k")
         term += broadcast(t, f"%a.x{r}", f"%a.k{r}")
     for v in range(vectors):
         term += load_entries(t, f"%b{v}", "%b.k", v * t.width)
@@ -101,8 +101,9 @@ def _sums(t: Lanes, rows: int, vectors: int) -> str:
     at = [f"{r}.{v}" for r, v in each]
     phis = [f"%s{x} = phi {t.vector} [ %x{x}, %begin ], [ %y{x}, %term ]" for x in at]
     return f"""
-define internal void @sums.{rows}.{vectors}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, ptr %b,
-                                            i64 %b.pitch, i64 %inner, i64 %j) alwaysinline {{
+define internal void @sums.{rows}.{vectors}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch,
+                                            i64 %a.step, ptr %b, i64 %b.pitch, i64 %inner,
+                                            i64 %j) alwaysinline {{
   br label %begin
 begin:
   %b.first = getelementptr inbounds {t.scalar}, ptr %b, i64 %j
@@ -110,11 +111,13 @@ begin:
   br label %term
 term:
   %k = phi i64 [ 0, %begin ], [ %k.next, %term ]
+  %a.k = phi i64 [ 0, %begin ], [ %a.next, %term ]
   %b.k = phi ptr [ %b.first, %begin ], [ %b.next, %term ]
   {NEXT.join(phis)}
   {NEXT.join(term)}
   %b.next = getelementptr inbounds {t.scalar}, ptr %b.k, i64 %b.pitch
   %k.next = add i64 %k, 1
+  %a.next = add i64 %a.k, %a.step
   when slt i64 %k.next, %inner: term, done
 done:
   {NEXT.join(end)}

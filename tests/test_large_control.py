@@ -1,0 +1,106 @@
+"""The backward step of large robots as a plan, against the one kernel of small ones and NumPy."""
+
+import numpy as np
+import pytest
+import textbook
+from numpy.testing import assert_allclose, assert_array_equal
+
+import featherlane as fl
+from featherlane.api import ilqr as api
+from featherlane.functions import optimal_control
+from featherlane.functions.large_control import riccati_function
+from featherlane.functions.riccati import Quadratic, feedback
+from featherlane.functions.riccati_plan import RiccatiSizes
+
+T, DT, BATCH = 12, 0.01, 3
+
+
+def positive(rng, n):
+    A = rng.normal(size=(BATCH, n, n))
+    return A @ np.swapaxes(A, -1, -2) + np.eye(n)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("states", "controls", "forces"), [(4, 2, 0), (22, 9, 6), (34, 17, 3)])
+def test_a_step_against_numpy(states, controls, forces, dtype):
+    rng, z = np.random.default_rng(0), states + controls
+    size = RiccatiSizes(states, controls, forces, limited=False, gaps=False, summed=5)
+    V, g = positive(rng, states), rng.normal(size=(BATCH, states))
+    H, h = positive(rng, z), rng.normal(size=(BATCH, z))
+    S, F, R = (rng.normal(size=(BATCH, k, z)) for k in (states, forces, forces))
+    R, damping = positive(rng, forces), rng.uniform(size=BATCH)
+    beside = lambda A, x: np.concatenate([A, x[..., None]], -1)
+    inputs = {
+        "value": beside(V, g), "sums": np.tile([0.0, 0, 0, 0, 1], (BATCH, 1)), "steps": S,
+        "cost": beside(np.triu(H), h), "forces": F, "stiffness": R, "damping": damping,
+    }  # fmt: skip
+    function = riccati_function(size)
+    found = function(*[inputs[name].astype(dtype) for name in function.inputs], threads=1)
+    first = np.r_[controls:z, :controls]  # [dx; du]
+    of_forces = np.swapaxes(F, -1, -2) @ R @ F
+    Q = Quadratic(g, V).after(S[..., first])
+    Q = Q.plus(Quadratic(h[..., first], (H + of_forces)[:, first[:, None], first]))
+    law, value = feedback(Q, states, damping)
+    accurate = {"rtol": 0, "atol": 1e-12 if dtype == np.float64 else 1e-3}
+    near = lambda x, y: assert_allclose(
+        x, y, **accurate | {"atol": accurate["atol"] * np.abs(y).max()}
+    )
+    near(found.value_before[..., :states], value.hessian)
+    near(found.value_before[..., states], value.gradient)
+    near(found.k, law.k)
+    near(found.K, law.K)
+    near(found.sums_before[:, 0], law.slope)
+    near(found.sums_before[:, 2], law.size)
+    assert_array_equal(found.sums_before[:, 3:], 1.0)
+
+
+def test_pivots_that_are_not_positive_are_told():
+    size = RiccatiSizes(2, 2, 0, limited=False, gaps=False, summed=5)
+    cost = np.zeros((4, 4, 5))
+    cost[:, :2, :2] = [np.diag([2.0, 3]), np.diag([1.0, -1]), [[1, 1], [0, 1]], np.eye(2) * np.nan]
+    arrays = {"value": np.zeros((2, 3)), "sums": [0, 0, 0, 0, 1.0], "steps": np.zeros((2, 4))}
+    function = riccati_function(size)
+    arrays |= {"cost": cost, "damping": 0.0}
+    found = function(*[np.asarray(arrays[x]) for x in function.inputs])
+    assert_array_equal(found.sums_before[:, -1], [1, 0, 0, -1])
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return textbook.tree(("free", "revolute"), seed=3)
+
+
+def solved(robot, large, fused, monkeypatch, **options):
+    monkeypatch.setattr(optimal_control, "LARGE", 0 if large else 10**9)
+    monkeypatch.setattr(optimal_control, "FUSED", 40 if fused else 0)
+    api._compiled.cache_clear()
+    rng = np.random.default_rng(0)
+    wanted = robot.random_configuration(1, seed=5)[0]
+    q0 = robot.integrate(np.tile(wanted, (BATCH, 1)), 0.5 * rng.normal(size=(BATCH, robot.nv)))
+    if options.pop("gaps", False):
+        away = 0.2 * rng.normal(size=(BATCH, T + 1, robot.nv))
+        options["states"] = robot.integrate(np.repeat(q0[:, None], T + 1, 1), away), away
+    residual = lambda q: robot.difference(wanted, q)
+    found = fl.ilqr(
+        robot, q0, 0.1 * np.ones(robot.nv), np.zeros((BATCH, T, robot.nv)), DT,
+        lambda q, v, tau: np.concatenate([0.1 * residual(q), 0.1 * v, 0.01 * tau]),
+        lambda q, v: np.concatenate([10 * residual(q), 0.1 * v]), iterations=8, **options,
+    )  # fmt: skip
+    api._compiled.cache_clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fused", "options"),
+    [(True, {"gaps": True}), (False, {"gaps": True}), (False, {"integrator": "euler"})],
+    ids=["gaps", "gaps, in pieces", "euler, in pieces"],
+)
+def test_the_plan_solves_as_one_kernel_does(robot, fused, options, monkeypatch):
+    wanted = solved(robot, False, True, monkeypatch, **options)
+    found = solved(robot, True, fused, monkeypatch, **options)
+    assert_allclose(found.cost, wanted.cost, rtol=1e-9)
+    assert_array_equal(found.iterations, wanted.iterations)
+    assert_allclose(found.gains, wanted.gains, atol=1e-7 * np.abs(wanted.gains).max())
+    for name in ("cost", "expected", "gap"):
+        x, y = (getattr(each.history, name)[:, :3] for each in (found, wanted))
+        assert_allclose(x, y, rtol=1e-7, atol=1e-9)
