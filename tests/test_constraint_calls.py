@@ -293,6 +293,35 @@ def test_wrong_descriptions(robot, number):
         make(robot)
 
 
+@pytest.mark.parametrize("wrong", [-1, -0.5, np.nan, np.inf, [[0.0, 1.0], [0.0, -2.0]]])
+def test_wrong_gains_and_restitutions(robot, wrong):
+    c = robot.constraints([fl.Coupling("joint2", "joint1"), fl.Coupling("joint1")])
+    q, v = robot.neutral(), np.zeros(robot.nv)
+    for x in ("kp", "kd"):
+        with pytest.raises(ValueError, match=f"{x} has .*: wanted finite numbers, 0 or more"):
+            robot.constrained_forward_dynamics(q, v, v, c, **{x: wrong})
+    for impulse in (robot.impulse, robot.impulse_derivatives):
+        with pytest.raises(ValueError, match=r"restitution has .*0 stops the motion"):
+            impulse(q, v, c, restitution=np.array(wrong))
+
+
+def test_anchors_without_an_orientation(robot):
+    c = robot.constraints([fl.Pin("p0"), fl.Weld("p1")], kp=10)
+    q, v = np.tile(robot.neutral(), (3, 1)), np.zeros((3, robot.nv))
+    anchors = np.zeros((3, 2, 7))
+    anchors[:2, 1, 6] = 1
+    with pytest.raises(ValueError, match="quaternion of length 0 for Weld p1 in state 2: wanted"):
+        robot.constrained_forward_dynamics(q, v, v, c, anchors=anchors)
+    anchors[2, 1, 6] = 1
+    assert np.isfinite(robot.constrained_forward_dynamics(q, v, v, c, anchors=anchors).a).all()
+
+
+def test_closing_in_a_trace(robot):
+    c = robot.constraints([fl.Pin("p0", "p2")])
+    with pytest.raises(TypeError, match=r"close in a trace: .* call it outside"):
+        fl.trace(lambda q: robot.close(q, c).q, {"q": robot.nq})
+
+
 def test_wrong_calls(robot, states):
     c = robot.constraints([fl.Pin("p0"), fl.Pin("p1")])
     pulled = robot.constraints([fl.Pin("p0")], kp=10)
@@ -305,7 +334,7 @@ def test_wrong_calls(robot, states):
     with pytest.raises(ValueError, match="anchors is missing: Pin p0 has kp = 10"):
         call(*states, pulled)
     with pytest.raises(ValueError, match="anchors has no effect"):
-        call(*states, c, anchors=np.zeros((2, 7)))
+        call(*states, c, anchors=np.ones((2, 7)))
     with pytest.raises(ValueError, match="anchors is missing"):
         robot.constraint_error(states[0], c)
     with pytest.raises(TypeError, match="constraints is list"):

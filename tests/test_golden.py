@@ -8,7 +8,7 @@ import pytest
 from repetition import repeated
 
 import featherlane as fl
-from featherlane.tools.functions_of import functions_of
+from featherlane.functions.functions_of import functions_of
 
 FILE = Path(__file__).with_name("golden.json")
 GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}

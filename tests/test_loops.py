@@ -175,11 +175,23 @@ def test_functions_whose_results_need_the_loops_say_so(tmp_path):
     with pytest.raises(ValueError, match=r"pass constraints=model\.loops"):
         fl.ilqr(model, q, v, np.zeros((4, model.nv)), 0.01, lambda q, v, tau: tau @ tau)
     with pytest.raises(ValueError, match="would not keep its 1 loop"):
-        fl.generate(model, tmp_path)
+        fl.generate(model, tmp_path, ["forward_dynamics"])
     with pytest.raises(ValueError, match=r"without 'Hinge loop/coupler to loop/rocker'"):
         model.constrained_forward_dynamics(q, v, tau, model.constraints([fl.Pin("end")]))
     both = model.constraints([*model.loops.items, fl.Pin("end", axes="y")])
     assert model.constrained_forward_dynamics(q, v, tau, both).force.shape == (6,)
+
+
+def test_all_functions_are_those_that_a_robot_with_loops_has(tmp_path):
+    model = four_bar()
+    others = "forward_dynamics, forward_dynamics_derivatives"
+    with pytest.warns(UserWarning, match=f"needs the robot's loops as constraints: {others}"):
+        compiled = model.compile(dtype="f4")
+    assert [*compiled] == [x for x in fl.FUNCTIONS if not x.startswith("forward_dynamics")]
+    with pytest.warns(UserWarning, match="left out"):
+        files = fl.generate(model, tmp_path)
+    header = files[0].read_text()
+    assert all((f"_{name}(" in header) == (name in compiled) for name in fl.FUNCTIONS)
 
 
 def test_functions_of_the_tree_stay_and_without_loops_moves_it():

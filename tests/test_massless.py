@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import featherlane as fl
+from featherlane.functions.functions_of import functions_of
 from featherlane.functions.table import CALLED, CONSTRAINED
 from featherlane.tools.bench import bench
 from featherlane.tools.check import check
 from featherlane.tools.cli import main
-from featherlane.tools.functions_of import functions_of
 
 INERTIAL = (
     '<inertial><origin xyz="0.1 0 0.2"/><mass value="{m}"/>'

@@ -21,7 +21,7 @@ from featherlane.functions.array_like import (
     Wrenches,
     WrenchFrame,
 )
-from featherlane.functions.constraint_inputs import check_weights, with_constraints, with_usual
+from featherlane.functions.constraint_inputs import with_constraints, with_usual
 from featherlane.functions.results import (
     ClosedConfiguration,
     ConstrainedForwardDynamics,
@@ -31,6 +31,7 @@ from featherlane.functions.results import (
     ImpulseDerivatives,
 )
 from featherlane.functions.table import CALLED
+from featherlane.program.array import is_traced
 from featherlane.robot.constraint_types import Constraint
 from featherlane.robot.constraints import Constraints, StepLevel, constraints_on
 from featherlane.robot.loops import loop_closures, loops_on
@@ -309,7 +310,6 @@ class ConstrainedDynamics(Configurations):
         """
         name = "constrained_inverse_dynamics"
         built, more = with_constraints(constraints, active)
-        check_weights(weights)
         arrays = (q, v, a, self._each(name, constraints, weights=weights), *more)
         others = params, out, threads, f_ext, f_ext_frame
         options: dict[str, Any] = {"constraints": built, "actuation": actuation}
@@ -328,7 +328,7 @@ class ConstrainedDynamics(Configurations):
         """Returns q (..., nq), rad or m, near the initial q, at which the constraints hold;
         converged (...), whether all errors are within the tolerance, by default 1e-9 (float32:
         1e-5); and the largest error (...), m or rad. It takes Gauss-Newton steps of the smallest
-        norm in the tangent space. Raises ValueError for iterations below 1.
+        norm in the tangent space. Raises ValueError for iterations below 1, TypeError in a trace.
 
         Examples:
             >>> geared = arm.constraints([fl.Coupling("joint2", "joint1", (0.0, -2.0))])
@@ -337,6 +337,11 @@ class ConstrainedDynamics(Configurations):
             (True, True)
         """
         steps = counted("iterations", iterations)
+        if is_traced(q):
+            raise TypeError(
+                "close in a trace: its steps end by value, call it outside; "
+                "constraint_error(q, constraints) and its Jacobian are functions for traces"
+            )
         for k in range(steps + 1):
             after, errors = self._constrained("closing_step", (q,), (constraints, active, anchors))
             error = np.abs(errors).max(-1)

@@ -12,7 +12,8 @@ import numpy as np
 from featherlane.api.compiled import Compiled
 from featherlane.api.named_variants import variant_named
 from featherlane.functions.function import Function
-from featherlane.functions.table import FUNCTIONS, TABLE, Variant
+from featherlane.functions.functions_of import usual_functions
+from featherlane.functions.table import TABLE, Variant
 from featherlane.program.lower import checked_dtype
 
 THREADS = 3  # one traces, the others wait for code: the functions come in their order
@@ -23,7 +24,7 @@ class FirstCalls(Compiled):
 
     def compile(
         self,
-        functions: Iterable[str] = tuple(FUNCTIONS),
+        functions: Iterable[str] | None = None,
         *,
         dtype: Any = np.float64,
         derivatives: bool = False,
@@ -32,13 +33,14 @@ class FirstCalls(Compiled):
         """Compiles functions in advance, several at once on all cores, so that their first calls
         take no longer than others. Returns the seconds after which each was ready.
 
-        functions: names, by default the seven dynamics functions; after a colon follows a frame or
-        parameter ("jacobian:tool0", or with axes "jacobian:tool0:world"), an integrator
-        ("step:rk4"), or a number of steps ("rollout:32"). derivatives: also compile their
-        derivatives ("forward_dynamics_derivatives", or "linearize_step" for "step"). single: also
-        compile the kernels for calls with a single state. The code is stored in the cache on disk,
-        from which later processes load it. Raises ValueError for an unknown function, TypeError for
-        a single name that is not in a list.
+        functions: names, by default the seven dynamics functions, or those of them that a robot
+        with loops or massless joints has, with a warning that names the others; after a colon
+        follows a frame or parameter ("jacobian:tool0", or with axes "jacobian:tool0:world"), an
+        integrator ("step:rk4"), or a number of steps ("rollout:32"). derivatives: also compile
+        their derivatives ("forward_dynamics_derivatives", or "linearize_step" for "step"). single:
+        also compile the kernels for calls with a single state. The code is stored in the cache on
+        disk, from which later processes load it. Raises ValueError for an unknown function,
+        TypeError for a single name that is not in a list.
 
         Examples:
             >>> seconds = arm.compile(["inverse_dynamics", "step:rk4"])
@@ -47,7 +49,8 @@ class FirstCalls(Compiled):
         """
         if isinstance(functions, str):
             raise TypeError(f"functions is {functions!r}: wanted a list of names")
-        names, kind = dict.fromkeys(functions), checked_dtype(dtype)
+        chosen = usual_functions(self) if functions is None else functions
+        names, kind = dict.fromkeys(chosen), checked_dtype(dtype)
         if derivatives:
             known = [TABLE[name].derivatives for name in names if name in TABLE]
             names |= dict.fromkeys(filter(None, known))

@@ -15,6 +15,7 @@ from featherlane.api.model import Model
 from featherlane.api.named_variants import variant_named
 from featherlane.errors import one_of
 from featherlane.functions.discrete import discrete, entries, groups
+from featherlane.functions.functions_of import usual_functions
 from featherlane.functions.gpu import kernels_of
 from featherlane.functions.kernels import is_long, on_gpu
 from featherlane.functions.sources import MEANINGS, about, code_size, source_program
@@ -37,7 +38,7 @@ TARGETS = ("c", "wasm", "ptx", "gfx90a", "gfx942", "spirv64")  # NVIDIA, two of 
 def generate(
     model: Model | None,
     folder: str | Path,
-    functions: Iterable[str] | Mapping[str, str | Graph] = tuple(FUNCTIONS),
+    functions: Iterable[str] | Mapping[str, str | Graph] | None = None,
     *,
     target: str = "c",
     name: str | None = None,
@@ -58,8 +59,9 @@ def generate(
     JavaScript, and NAME.html, a page that shows the robot; functions that the page calls are added
     (docs/browser.md).
 
-    functions: names of `Model`'s functions, by default the seven dynamics functions; after a colon
-    follows a frame, a parameter or an integrator ("jacobian:tool0", with axes
+    functions: names of `Model`'s functions, by default the seven dynamics functions, or those of
+    them that a robot with loops or massless joints has, with a warning that names the others; after
+    a colon follows a frame, a parameter or an integrator ("jacobian:tool0", with axes
     "jacobian:tool0:world", or "step:rk4"). A mapping {name in C: function} may also contain graphs,
     from `trace` or `Model.graph` with its options: functions of constraints, such as {"contact":
     robot.graph("constrained_forward_dynamics", constraints=feet)}. model: None if all are graphs.
@@ -83,6 +85,8 @@ def generate(
         ['double_pendulum.h', 'double_pendulum.c', 'double_pendulum_check.c', 'CMakeLists.txt']
     """
     _check_arguments(model, folder, target, name, states=states, code_limit=code_limit)
+    if functions is None:
+        functions = FUNCTIONS if model is None else usual_functions(model)
     named = _named(functions)
     if target == "wasm":
         if batch_struct or signature != "plain":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -24,6 +25,11 @@ INPUTS: dict[str, Shape] = {
     "kd": ("constraints",),
 }
 GAINS = ("kp", "kd")
+NEGATIVE = {
+    "kp": "a negative gain would drive errors of position apart",
+    "kd": "a negative gain would drive errors of velocity apart",
+    "restitution": "0 stops the motion along rows, 1 turns it back",
+}
 
 
 class ConstraintInputs(NamedTuple):
@@ -90,7 +96,9 @@ def with_constraints(
         kind = type(constraints).__name__
         raise TypeError(f"constraints is {kind}: wanted those that model.constraints(...) returns")
     check_active(arrays.get("active"))
+    check_placements(constraints, arrays.get("anchors"))
     for name in GAINS:
+        check_not_negative(name, arrays.get(name))
         if isinstance(arrays.get(name), Real):
             arrays[name] = [float(arrays[name])] * constraints.count
     return ConstraintInputs(constraints, **dict.fromkeys(arrays, True)), tuple(arrays.values())
@@ -105,6 +113,7 @@ def with_usual(function: DynamicsFunction, arguments: Mapping[str, Any]) -> dict
         counts = {("rows",): constraints.rows, ("constraints",): constraints.count}
         for name, usual in function.usual.items():
             x = usual if filled.get(name) is None else filled[name]
+            (check_weights if name == "weights" else partial(check_not_negative, name))(x)
             if isinstance(x, Real):
                 x = [float(x)] * counts[function.inputs[name]]  # type: ignore[index]
             filled[name] = x
@@ -136,17 +145,62 @@ def _values(x: Any) -> set[Any]:
     return {x} if isinstance(x, int | float) else set()
 
 
+def _numbers(x: Any) -> np.ndarray | None:
+    """Returns an array or lists of numbers as an array; None for traced ones, arrays of other
+    libraries, and lists of unequal lengths.
+    """
+    if not _plain(x):
+        return None
+    try:
+        numbers = np.asarray(x)
+    except ValueError:
+        return None
+    return numbers if numbers.dtype.kind in "biuf" else None
+
+
+def _plain(x: Any) -> bool:
+    if isinstance(x, list | tuple):
+        return all(map(_plain, x))
+    return isinstance(x, Real) or type(x) is np.ndarray
+
+
 def check_weights(weights: Any) -> None:
     """Raises ValueError for numbers that are not positive and finite; traced ones pass."""
-    if isinstance(weights, list | tuple) and not all(isinstance(x, int | float) for x in weights):
-        return
-    numbers = np.asarray(weights) if isinstance(weights, list | tuple | int | float) else weights
-    if type(numbers) is not np.ndarray or numbers.dtype.kind not in "iuf":
-        return
-    if not ((numbers > 0) & (numbers < np.inf)).all():
+    numbers = _numbers(weights)
+    if numbers is not None and not ((numbers > 0) & (numbers < np.inf)).all():
         raise ValueError(
             f"weights is {shown(weights)}: wanted positive, finite numbers; a large weight makes a "
             "force small, and active=0 removes the forces of a constraint"
+        )
+
+
+def check_not_negative(name: str, x: Any) -> None:
+    """Raises ValueError for gains and restitutions that are negative or not finite; traced ones
+    pass.
+    """
+    numbers = _numbers(x)
+    if numbers is not None and not (good := (numbers >= 0) & (numbers < np.inf)).all():
+        raise ValueError(
+            f"{name} has {numbers[~good][0].item()!r}: wanted finite numbers, 0 or more; "
+            f"{NEGATIVE[name]}"
+        )
+
+
+def check_placements(constraints: Constraints, anchors: Any) -> None:
+    """Raises ValueError for a quaternion of length 0 in the anchor of a constraint on orientation;
+    traced anchors pass.
+    """
+    numbers = _numbers(anchors)
+    if numbers is None or numbers.shape[-2:] != (constraints.count, 7):
+        return
+    turned = [isinstance(x, FramePair) and bool(x.angular) for x in constraints.places]
+    zero = np.argwhere((numbers[..., 3:] == 0).all(-1) & turned)
+    if len(zero):
+        *state, k = zero[0].tolist()
+        place = f" in state {', '.join(map(str, state))}" if state else ""
+        raise ValueError(
+            f"anchors has a quaternion of length 0 for {constraints.names[k]}{place}: wanted "
+            "[x y z, qx qy qz qw] with a quaternion of length 1, as [0, 0, 0, 1]"
         )
 
 

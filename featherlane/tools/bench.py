@@ -15,9 +15,9 @@ import numpy as np
 from featherlane.api.model import Model
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.llvm.jit import widest
+from featherlane.functions.functions_of import left_out
 from featherlane.tools.explain import Explanation
 from featherlane.tools.explain import explain as explained
-from featherlane.tools.functions_of import left_out
 from featherlane.tools.origin import commit
 from featherlane.tools.roofline import Roofline
 from featherlane.tools.roofline import roofline as roofline_of

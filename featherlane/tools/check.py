@@ -32,12 +32,12 @@ import numpy as np
 from featherlane.api.model import Model, load
 from featherlane.errors import one_of
 from featherlane.functions.array_like import WrenchFrame
+from featherlane.functions.functions_of import functions_of, left_out
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import xml_text
 from featherlane.robot.loaders.roots import Root
 from featherlane.tools.exact_derivatives import state_derivatives
-from featherlane.tools.functions_of import functions_of, left_out
 from featherlane.tools.measures import conditioning, largest_entry
 from featherlane.tools.peers import PEERS, Blocks, Projected, Resisted, States, independent
 from featherlane.tools.timing import Progress

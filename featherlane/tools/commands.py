@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from featherlane.api.model import Model, load
-from featherlane.functions.table import FUNCTIONS
+from featherlane.functions.functions_of import functions_of, usual_functions
 from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.robot.loaders import bundled
 from featherlane.robot.loaders.files import LARGEST_FILE
 from featherlane.tools.command import COMMANDS, Answer, command
-from featherlane.tools.functions_of import functions_of
 from featherlane.tools.options import (
     ANY_FUNCTION,
     DTYPE,
@@ -266,7 +265,7 @@ def generate(args: argparse.Namespace) -> Answer:
     files = write(
         _model(args),
         args.output,
-        functions or tuple(FUNCTIONS),
+        functions or None,
         target=args.target,
         name=args.name,
         dtype=args.dtype,
@@ -308,7 +307,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         name = f"{prefix}_functions"
         designs = {name: multifunction(model, [*functions.values()] or None, name=name, **options)}
     else:
-        functions = functions or {name: name for name in FUNCTIONS}
+        functions = functions or {name: name for name in usual_functions(model)}
         designs = {  # all of them before anything is written
             name: accelerator(model, what, name=f"{prefix}_{name}", **options)
             for name, what in functions.items()

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from featherlane.api.model import Model, load
+from featherlane.functions.functions_of import functions_of
 from featherlane.robot.constraint_types import name_of
-from featherlane.tools.functions_of import functions_of
 
 FACTS = ("name", "source", "root", "nbodies", "nq", "nv", "mass", "ground_mass", "gravity")
 KINDS = ("add", "mul", "div", "sqrt", "trig", "select")  # of `Cost`: graphs here are not fused yet

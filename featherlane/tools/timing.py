@@ -15,8 +15,8 @@ import numpy as np
 
 from featherlane.api.model import Model
 from featherlane.backends.cpu.strides import aligned
+from featherlane.functions.functions_of import functions_of
 from featherlane.functions.table import FUNCTIONS
-from featherlane.tools.functions_of import functions_of
 from featherlane.tools.work import bytes_moved, operations
 
 Progress = Callable[[str], None]

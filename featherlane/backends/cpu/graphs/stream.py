@@ -5,9 +5,9 @@ Where rows are aligned to whole vectors, tiles are stored directly in this way. 
 collected in a stage, a buffer in the first-level cache, and copied out in whole lines, for any
 alignment of the user's array and any length of its rows. A line that the next group of tiles will
 complete stays in the stage, so that only the first and the last line of an array are written in
-part. Where a tile exceeds the stage, its rows pass in strips, each row through a part of its own,
-and the first and the last line of each row are written in part. (Non-temporal stores of 16 bytes
-without a stage send lines that several rows share incomplete: seven times slower in float32;
+part. Long rows, and those of tiles that exceed the stage, pass in strips, each through its own
+part, and the first and the last line of each row are written in part. (Non-temporal stores of 16
+bytes without a stage send lines that several rows share incomplete: seven times slower in float32;
 docs/performance.md, "What else was tried".)
 """
 
@@ -25,6 +25,9 @@ from featherlane.backends.llvm.macros import expanded
 # instead of 6.0 (docs/performance.md, "Other changes")
 STREAM = 6 << 20
 STAGE = 24 << 10  # bytes of a stage at most, so that it stays in the first-level cache
+# Bytes of rows that pass in strips: M of HyQ (2.6 kB) takes 0.33 us at 8,192 states instead of
+# 0.37, in float32 (1.3 kB) as long in strips as without
+LONG_ROW = 2 << 10
 STRIP = 1 << 10  # bytes of a strip of a row: whole lines
 
 
@@ -47,8 +50,10 @@ class OutputStage(NamedTuple):
     @property
     def group(self) -> int:
         """The tiles that are copied out of the stage together: as many as fit, since loading data
-        just after it was stored is slow. 0 if not even one fits.
+        just after it was stored is slow. 0 if not even one fits, or if rows are long.
         """
+        if self.row >= LONG_ROW:
+            return 0
         tile = self.t.width * self.row
         counts = [n for n in range(1, self.tiles + 1) if self.tiles % n == 0]
         return max((n for n in counts if n * tile <= STAGE), default=0)

@@ -4,6 +4,7 @@ that do not depend on loops where it has loops.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 from featherlane.functions.table import FUNCTIONS
@@ -31,3 +32,10 @@ def left_out(model: Robot) -> Iterator[str]:
     if model.loop_closures:
         names = ", ".join(name for name, f in FUNCTIONS.items() if f.with_loops)
         yield f"left out what needs the robot's loops as constraints: {names}"
+
+
+def usual_functions(model: Robot) -> tuple[str, ...]:
+    """Returns `functions_of`, where a caller names none, and warns of those that are left out."""
+    for line in left_out(model):
+        warnings.warn(f"{model.name}: {line}", stacklevel=3)
+    return functions_of(model)
