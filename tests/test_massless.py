@@ -225,10 +225,15 @@ def test_check_leaves_it_out_too(file):
         check(file, states=3, functions=["forward_dynamics"])
 
 
-def test_operations_are_counted_of_the_rest(file, capsys):
+def test_operations_are_counted_and_code_is_written_of_the_rest(file, capsys, tmp_path):
     assert main(["info", file, "--cost"]) == 0
     printed = capsys.readouterr().out
     assert "  inverse_dynamics  " in printed
     assert "  forward_dynamics  " not in printed
-    assert main(["generate", file, "--output", "unused"]) == 2
+    generate = ["generate", file, "--output", str(tmp_path / "code")]
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        assert main(generate) == 0
+    assert "inverse_dynamics" in (header := (tmp_path / "code/gripper.h").read_text())
+    assert "gripper_forward_dynamics" not in header
+    assert main([*generate, "--function", "forward_dynamics"]) == 2
     assert "joint 'stroke' moves no mass" in capsys.readouterr().err
