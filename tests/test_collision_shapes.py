@@ -65,6 +65,23 @@ def test_urdf(kind):
     assert not any("collision" in note for note in model.notes)
 
 
+def test_placements_against_pinocchio(tmp_path):
+    pin = pytest.importorskip("pinocchio")
+    names = ("sphere", "box", "cylinder")
+    shapes = "".join(collision(SHAPES[name][0], f'name="{name}"') for name in names)
+    (tmp_path / "robot.urdf").write_text(urdf(shapes))
+    path = str(tmp_path / "robot.urdf")
+    model, peer = fl.load(path), pin.buildModelFromUrdf(path)
+    geometry = pin.buildGeomFromUrdf(peer, path, pin.GeometryType.COLLISION)
+    data, at = peer.createData(), geometry.createData()
+    q = model.random_configuration(seed=0)
+    pin.updateGeometryPlacements(peer, data, geometry, at, np.array([np.cos(q[0]), np.sin(q[0])]))
+    ours = [*placements(model, q).values()]
+    assert len(geometry.geometryObjects) == len(ours) == 4
+    for place, T in zip(at.oMg, ours, strict=True):
+        assert np.allclose(place.homogeneous, T)
+
+
 def test_urdf_names_and_friction():
     two = collision(SHAPES["sphere"][0]) + collision(SHAPES["box"][0], 'name="heel"')
     gazebo = '<gazebo reference="{}"><mu1 value="0.7"/><mu2>{}</mu2></gazebo>'

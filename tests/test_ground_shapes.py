@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
+from featherlane.functions.ground_inputs import GroundInputs
 
 WEIGHT = 9.81
 CUBE = [(x, y, z) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]
@@ -92,3 +93,10 @@ def test_another_shape_is_another_kernel():
     assert small.fingerprint == large.fingerprint
     heights = [fallen(model, 0.3, fl.Ground()).q[-1, 2] for model in (small, large)]
     assert np.allclose(heights, [0.1, 0.2])
+
+
+def test_many_contact_points_are_told():
+    shapes = [fl.CollisionShape(f"c{k}", "cylinder", (0.1, 0.2), 0) for k in range(7)]
+    model = ball().with_collision_shapes(shapes)
+    with pytest.warns(RuntimeWarning, match=r"28 contact points on 7 shapes .*'c0'"):
+        GroundInputs(fl.Ground(), fl.Coulomb()).counts(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from math import isfinite
 from numbers import Real
@@ -14,10 +15,12 @@ from featherlane.algorithms.scene import JointLimit, Scene, joints_with_rows
 from featherlane.errors import instead
 from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.ground import Ground, HeightField, Surface
+from featherlane.robot.loaders.words import listed
 from featherlane.robot.model import Robot
 from featherlane.robot.shape_pairs import ShapePair, shape_pairs
 from featherlane.robot.tree_of import tree_of
 
+MANY = 24  # contact points, of which users hear
 Shape = tuple[str | int, ...]
 GROUND_PARAMETERS: dict[str, Shape] = {
     "friction": (),
@@ -73,6 +76,8 @@ class GroundInputs(NamedTuple):
         frictions = [1.0 if self.law.friction_loss and f else 0.0 for f in model.friction.tolist()]
         joints = joints_with_rows(scene, frictions)
         impulses = 3 * len(points) + len(joints)
+        if len(points) > MANY:
+            warnings.warn(_many(model, self.ground, len(points)), RuntimeWarning, stacklevel=2)
         return {"contacts": len(points), "impulses": impulses, "nx": nx, "ny": ny}
 
 
@@ -82,6 +87,16 @@ def _pairs(model: Robot, ground: Ground) -> tuple[ShapePair, ...]:
     if ground not in known:
         known[ground] = shape_pairs(model, ground)
     return known[ground]
+
+
+def _many(model: Robot, ground: Ground, count: int) -> str:
+    """Returns a warning of contacts whose code takes minutes to compile."""
+    shapes = dict.fromkeys(pair.shape.name for pair in _pairs(model, ground))
+    return (
+        f"{count} contact points on {len(shapes)} shapes of {model.name!r} ({listed([*shapes])}): "
+        "compile times and times of steps grow with the square of their number, and 24 take about "
+        "40 s of one core; name the shapes that touch, as in fl.Ground(shapes=('foot',))"
+    )
 
 
 def _facts(x: Surface) -> Any:

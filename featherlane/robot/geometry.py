@@ -8,7 +8,7 @@ from typing import NamedTuple
 from featherlane.robot.collision_shapes import SIZES, CollisionPair, CollisionShape, Exclusion
 from featherlane.robot.parts import WORLD
 
-TITLES = ("shape", "kind", "on body", "size m", "friction", "margin m", "groups")
+TITLES = ("shape", "kind", "on body", "size m", "friction", "condim", "margin m", "groups")
 GROUND = "(ground)"
 
 
@@ -18,8 +18,8 @@ class Geometry(NamedTuple):
     Examples:
         >>> foot = fl.CollisionShape("foot", "sphere", (0.02,))
         >>> print(arm.with_collision_shapes({"link2": foot}).geometry)
-        shape  kind    on body  size m       friction          margin m  groups
-        foot   sphere  link2    radius 0.02  1, 0.005, 0.0001  0         1/1
+        shape  kind    on body  size m       friction          condim  margin m  groups
+        foot   sphere  link2    radius 0.02  1, 0.005, 0.0001  3       0         1/1
     """
 
     shapes: tuple[CollisionShape, ...]
@@ -64,7 +64,7 @@ def _lines(geometry: Geometry) -> Iterator[str]:
 
 
 def _row(geometry: Geometry, shape: CollisionShape) -> tuple[str, ...]:
-    friction = ", ".join(f"{x:.4g}" for x in shape.friction) if shape.condim > 1 else "none"
+    friction = ", ".join(f"{x:.4g}" for x in shape.friction)
     groups = f"{shape.contype:x}/{shape.conaffinity:x}"
-    where, size = geometry.body_of(shape), dimensions(shape)
-    return shape.name, shape.kind, where, size, friction, f"{shape.margin:.4g}", groups
+    numbers = friction, str(shape.condim), f"{shape.margin:.4g}", groups
+    return shape.name, shape.kind, geometry.body_of(shape), dimensions(shape), *numbers
