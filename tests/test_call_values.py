@@ -11,7 +11,16 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from test_calls_small import HANDED_ON, SEVERAL, Watched, alone, assert_same, hands_on, held
+from test_calls_small import (
+    HANDED_ON,
+    SEVERAL,
+    Watched,
+    alone,
+    assert_same,
+    hands_on,
+    held,
+    together,
+)
 
 import featherlane as fl
 from featherlane.algorithms.integrators import INTEGRATORS
@@ -44,24 +53,30 @@ def by_numpy():
     return call
 
 
-def by_machine_code(function, *arrays, **options):
-    """The result of a call that calls no function of Python, but the first time. function: also
-    (model, name) of a method, which the first call may replace.
-    """
+def python_calls(call):
+    """The result of a call, and how many functions of Python it calls."""
     count = 0
 
     def follow(frame, event, argument):
         nonlocal count
         count += event == "call"
 
+    sys.setprofile(follow)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(None)
+    return result, count - 1  # without `call` itself
+
+
+def by_machine_code(function, *arrays, **options):
+    """The result of a call that calls no function of Python, but the first time. function: also
+    (model, name) of a method, which the first call may replace.
+    """
     method = (lambda: getattr(*function)) if isinstance(function, tuple) else lambda: function
     method()(*arrays, **options)
     call = method()
-    sys.setprofile(follow)
-    try:
-        result = call(*arrays, **options)
-    finally:
-        sys.setprofile(None)
+    result, count = python_calls(lambda: call(*arrays, **options))
     assert count == 0
     return result
 
@@ -416,6 +431,46 @@ def test_wrenches_that_are_none(arm, by_numpy):
     assert arm.forward_dynamics(Q, V, TAU, lists).dtype == np.float64
     with pytest.raises(TypeError, match="float32 is not promoted"):
         arm.forward_dynamics(*f4, good)
+
+
+def test_a_first_call_with_wrenches_compiles_one_kernel(arm):
+    """That of one state: a batch has to ask for the other."""
+    f_ext = wrenches("link1", "link2")
+    arm.forward_dynamics(Q, V, TAU, f_ext)
+    arm.step(Q, V, TAU, 0.1, f_ext)
+    for name in ("forward_dynamics", "step"):
+        (function,) = arm._fast_paths[name]._branches[*DEFAULTS[name]].functions
+        (loops,) = function.loops()
+        assert loops.single is not None
+        assert loops.batch is None
+
+
+DEFAULTS = {"forward_dynamics": ("body",), "step": ("implicit_damping", "body")}
+
+
+def test_second_derivatives_of_one_state_are_one_call(arm, by_numpy):
+    """The directions are the states of a batch, and views of its results are returned."""
+    f_ext = np.random.default_rng(0).normal(size=(2, 6))
+    for dtype in (np.float64, np.float32):
+        q, v, a = (np.array(x, dtype) for x in (Q, V, TAU))
+        for name, arrays in (
+            ("inverse_dynamics_second_derivatives", (q, v, a)),
+            ("inverse_dynamics_second_derivatives", (q, v, a, f_ext.astype(dtype))),
+            ("inverse_dynamics_hessian", (q, v, a, v)),
+            ("forward_dynamics_hessian", (q, v, a, v)),
+        ):
+            call = lambda name=name, arrays=arrays: getattr(arm, name)(*arrays)
+            call()
+            found, count = python_calls(call)
+            assert count < 25
+            assert_same(found, by_numpy(name, *arrays))
+            batch = getattr(arm, name)(*(x[None] for x in arrays))
+            for x, y in zip(together(found), together(batch), strict=True):
+                assert_array_equal(x, y[0])
+    with pytest.raises(TypeError, match="float32 is not promoted"):
+        arm.inverse_dynamics_second_derivatives(q, v, np.array(TAU))
+    with pytest.raises(ValueError, match="v has shape"):
+        arm.inverse_dynamics_second_derivatives(q, v[:1], a)
 
 
 # What it leaves behind

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from featherlane.api.compiled import Arrays, Compiled
-from featherlane.functions.arguments import LEADING, alike, lead_of
+from featherlane.functions.arguments import F32, F64, LEADING, alike, lead_of
 from featherlane.functions.array_like import ArrayLike, Out, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.products import product_in_order
 from featherlane.functions.results import InverseDynamicsSecondDerivatives
@@ -155,9 +155,11 @@ class Sensitivities(Compiled):
             >>> arm.inverse_dynamics_second_derivatives(q, v, a).d2tau_dqdq.shape
             (2, 2, 2)
         """
-        name, unit = "inverse_dynamics_second_derivatives", np.eye(self.nv)
-        along = self._along(name, (q, v, a), unit, threads, params, f_ext, f_ext_frame)
-        return InverseDynamicsSecondDerivatives(*(np.moveaxis(x, -3, -1) for x in along))
+        name, options = "inverse_dynamics_second_derivatives", (params, f_ext, f_ext_frame)
+        along = self._along(name, (q, v, a), self.nv, threads, *options)
+        lead = range(along[0].ndim - 3)
+        axes = *lead, len(lead) + 1, len(lead) + 2, len(lead)  # the directions come last
+        return InverseDynamicsSecondDerivatives(*[x.transpose(axes) for x in along])
 
     def inverse_dynamics_hessian(
         self,
@@ -237,18 +239,33 @@ class Sensitivities(Compiled):
     def _hessian(
         self, function: str, arrays: Arrays, threads: Threads, *options: Any
     ) -> np.ndarray:
-        name, unit = f"{function}_hessian_product", np.eye(3 * self.nv)
-        return np.swapaxes(self._along(name, arrays, unit, threads, *options), -1, -2)
+        name, count = f"{function}_hessian_product", 3 * self.nv
+        return self._along(name, arrays, count, threads, *options).swapaxes(-1, -2)
 
-    def _along(
-        self, name: str, arrays: Arrays, directions: np.ndarray, threads: Threads, *options: Any
-    ) -> Any:
-        """Returns a function's results along each direction, on an axis behind the leading
-        dimensions: directions fill lanes as states do. options: params, f_ext and f_ext_frame.
+    def _along(self, name: str, arrays: Arrays, count: int, threads: Threads, *options: Any) -> Any:
+        """Returns a function's results along each of so many unit directions, on an axis behind the
+        leading dimensions: directions fill lanes as states do. options: params, f_ext and
+        f_ext_frame.
         """
         function, bound = self._bound(name, arrays, *options)
         cores = {k: core for k, core in function.inputs.items() if k != "direction"}
-        dtype, states = alike(dict(zip(cores, bound, strict=True)))
+        states = dict(zip(cores, bound, strict=True))
+        if all(map(_is_of_one_state, states.values(), cores.values())):
+            dtype = F32 if bound[0].dtype == F32 else F64  # one state: the function has the rest
+            return function(**states, direction=_unit_directions(count, dtype), threads=threads)
+        dtype, states = alike(states)
         lead_of(states.values(), cores, partial(shape_hint, self, None), LEADING - 1)
         beside = {k: np.expand_dims(x, x.ndim - len(cores[k])) for k, x in states.items()}
-        return function(**beside, direction=directions.astype(dtype), threads=threads)
+        return function(**beside, direction=_unit_directions(count, dtype), threads=threads)
+
+
+def _is_of_one_state(x: Any, core: tuple[int, ...]) -> bool:
+    return type(x) is np.ndarray and x.shape == core and x.dtype.kind == "f"
+
+
+@cache
+def _unit_directions(count: int, dtype: np.dtype) -> np.ndarray:
+    """Returns the rows of a unit matrix, which nobody may change."""
+    unit = np.eye(count, dtype=dtype)
+    unit.flags.writeable = False
+    return unit
