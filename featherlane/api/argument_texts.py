@@ -142,6 +142,8 @@ OF_METHODS = {
     ("function", "anchors"): "whether placements of constraints in the world are an input",
     ("function", "kp"): "whether gains on position errors are an input",
     ("function", "kd"): "whether gains on velocity errors are an input",
+    ("function", "ground_params"): 'names of arrays that are inputs: "friction", "height", ...',
+    ("graph", "ground_params"): 'names of arrays that are inputs: "friction", "height", ...',
     ("graph", "active"): "whether an input says which constraints hold",
     ("graph", "anchors"): "whether placements of constraints in the world are an input",
     ("graph", "kp"): "whether gains on position errors are an input",

@@ -19,6 +19,8 @@ from featherlane.functions.tracing import dynamics_graph
 from featherlane.functions.variants import check_variant, variant_of_graph
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.ground import Ground
 
 
 class FunctionsByName(Configurations):
@@ -45,6 +47,9 @@ class FunctionsByName(Configurations):
         anchors: bool = False,
         kp: bool = False,
         kd: bool = False,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Iterable[str] = (),
         width: int | None = None,
         device: str | None = None,
         mapping: str | None = None,
@@ -61,8 +66,9 @@ class FunctionsByName(Configurations):
         the one with the fewest operations. integrator, actuation, by_wrenches, steps, policy,
         every: of functions in discrete time, see `step`, `actuation`, `linearize_step`, `rollout`
         and `policy`. constraints, active, anchors, kp, kd: the constraints, from `constraints`, and
-        whether arrays of these names are inputs. width: the lanes of a vector, by default as many
-        as the processor has; results do not depend on it.
+        whether arrays of these names are inputs. ground, law, ground_params: the ground, the law of
+        contact, and the names of the arrays of `ground_params` that are inputs. width: the lanes of
+        a vector, by default as many as the processor has; results do not depend on it.
 
         device: "cuda", or "cuda:1" if there are several, copies NumPy arrays to a GPU and results
         back; arrays that live on a GPU need no device. mapping: how the work is mapped to threads
@@ -105,6 +111,9 @@ class FunctionsByName(Configurations):
             anchors=anchors,
             kp=kp,
             kd=kd,
+            ground=ground,
+            law=law,
+            ground_params=ground_params,
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -146,6 +155,9 @@ class FunctionsByName(Configurations):
         anchors: bool = False,
         kp: bool = False,
         kd: bool = False,
+        ground: Ground | None = None,
+        law: Coulomb | None = None,
+        ground_params: Iterable[str] = (),
     ) -> Graph:
         """Returns the dataflow graph of a function, as traced from the algorithm; `graph.cost()`
         counts its operations. The arguments are those of `function`.
@@ -174,6 +186,9 @@ class FunctionsByName(Configurations):
             anchors=anchors,
             kp=kp,
             kd=kd,
+            ground=ground,
+            law=law,
+            ground_params=ground_params,
         )
         check_variant(self, variant)
         return dynamics_graph(self, variant)

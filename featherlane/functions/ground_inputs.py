@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from numbers import Real
 from typing import Any, NamedTuple
@@ -120,6 +120,12 @@ def _limits(model: Robot) -> tuple[JointLimit, ...]:
 def ground_in(named: dict[str, Any]) -> tuple[GroundInputs | None, tuple[Any, ...]]:
     """Takes the ground and its arrays out of the named arguments of a call, see `with_ground`."""
     return with_ground(*(named.pop(x, None) for x in ("ground", "law", "ground_params")))
+
+
+def with_ground_inputs(ground: Any, law: Any, names: Iterable[str]) -> GroundInputs | None:
+    """Returns the ground of a function, if it has one, with the names of arrays that are inputs."""
+    zeros = dict.fromkeys(names, 0.0)
+    return with_ground(ground, law, zeros or None)[0]
 
 
 def with_ground(

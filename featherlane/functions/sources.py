@@ -63,6 +63,11 @@ MEANINGS = {
     "restitution": "coefficient of restitution of each constraint",
     "force": "forces of the constraints in their order, N and N m",
     "impulse": "impulses of the constraints in their order, N s and N m s",
+    "impulse_next": "impulses of contacts and joints, at which the next step begins, N s and N m s",
+    "contact_force": "force on the body at each contact, in the world's axes, N",
+    "residual": "change of a velocity by the last sweep over contacts, m/s or rad/s",
+    "friction": "coefficient of friction, of all contacts or of joints",
+    "height": "height of the ground, m",
     **{
         f"d{force}_dq": f"[i][j]: derivative of {force}[i] {BY_Q}" for force in ("force", "impulse")
     },

@@ -11,7 +11,7 @@ from featherlane.functions.actuation import FILE, Actuated, Actuation, file_actu
 from featherlane.functions.array_like import Params
 from featherlane.functions.constraint_inputs import check_anchors, check_loops, with_inputs
 from featherlane.functions.dynamics_function import Sizes
-from featherlane.functions.ground_inputs import GROUND_OUTPUTS
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS, with_ground_inputs
 from featherlane.functions.results import (
     GROUND_FIELDS,
     GroundStep,
@@ -67,6 +67,9 @@ def variant_of_graph(
     anchors: bool = False,
     kp: bool = False,
     kd: bool = False,
+    ground: Any = None,
+    law: Any = None,
+    ground_params: Iterable[str] = (),
     **options: Any,
 ) -> Variant:
     """The variant that the arguments of `Model.graph` ask for."""
@@ -77,6 +80,7 @@ def variant_of_graph(
         parameters=tuple(params),
         frame=tuple(frame) if isinstance(frame, list) else frame,
         constraints=with_inputs(constraints, active, anchors, kp, kd),
+        ground=with_ground_inputs(ground, law, ground_params),
         **options,
     )
 
