@@ -216,6 +216,8 @@ def test_traces_step_on_the_ground():
     assert np.allclose(traced.force, after.contact_force, rtol=1e-9, atol=1e-9)
     named = fl.call(model, "step", q, v, tau, DT, ground=GROUND)
     assert np.array_equal(named.v, after.v)
+    function = model.function("step", ground=GROUND)
+    assert np.array_equal(function(q, v, tau, DT).v, after.v)
 
 
 def test_derivatives_are_those_of_differences():
