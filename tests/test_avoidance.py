@@ -124,6 +124,64 @@ def test_clearances_have_derivatives_in_traces():
     assert np.isfinite(fl.compile(least)(q)).all()
 
 
+# Spheres for a robot
+
+PLACE = fl.Placement.of(fl.matrix_from_rpy([0.3, -0.7, 1.1]), [0.1, 0.0, 0.2])
+CUBE = tuple((x, y, z) for x in (-0.1, 0.2) for y in (0.0, 0.1) for z in (-0.3, 0.3))
+SHAPES = [
+    ("sphere", {"size": (0.1,)}, lambda x: np.linalg.norm(x, axis=1) <= 0.1),
+    (
+        "capsule",
+        {"size": (0.05, 0.2)},
+        lambda x: np.hypot(np.hypot(*x[:, :2].T), np.maximum(abs(x[:, 2]) - 0.2, 0)) <= 0.05,
+    ),
+    (
+        "cylinder",
+        {"size": (0.05, 0.2)},
+        lambda x: (np.hypot(*x[:, :2].T) <= 0.05) & (abs(x[:, 2]) <= 0.2),
+    ),
+    (
+        "ellipsoid",
+        {"size": (0.1, 0.3, 0.05)},
+        lambda x: np.sum((x / [0.1, 0.3, 0.05]) ** 2, 1) <= 1,
+    ),
+    ("box", {"size": (0.3, 0.1, 0.05)}, lambda x: np.all(abs(x) <= [0.3, 0.1, 0.05], axis=1)),
+    ("hull", {"points": CUBE}, lambda x: np.all((x >= CUBE[0]) & (x <= CUBE[-1]), axis=1)),
+]
+
+
+@pytest.mark.parametrize("fit", [1.05, 1.5])
+@pytest.mark.parametrize(("kind", "size", "inside"), SHAPES, ids=[kind for kind, *_ in SHAPES])
+def test_spheres_cover_collision_shapes(kind, size, inside, fit):
+    arm = fl.load("double_pendulum")
+    shape = fl.CollisionShape("shape", kind, placement=PLACE, **size)
+    spheres = arm.with_collision_shapes({"link2": shape}).body_spheres(0.01, fit)
+    spheres = [sphere for sphere in spheres if sphere.frame == "link2"]
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, (100_000, 3))
+    points = points[inside(points)] @ np.array(PLACE.R).T + PLACE.p
+    assert len(points) > 100
+    away = [np.linalg.norm(points - center, axis=1) - radius for _, center, radius in spheres]
+    assert np.min(away, axis=0).max() <= 1e-9
+    assert len(spheres) > 3 or fit > 1.1 or kind == "sphere"
+
+
+def test_spheres_along_the_bones_of_bodies_without_shapes():
+    """They hold what is near each line from a body's origin to its joint, and to its frames."""
+    spheres, q = PANDA.body_spheres(0.06), PANDA.random_configuration(seed=3)
+    points, radii = centers(PANDA, q, spheres), np.array([x.radius for x in spheres])
+    names = ["panda_link0", *PANDA.joint_names[:7], HAND, "panda_hand_tcp"]
+    T = PANDA.frame_placement(q, names)
+    for start, end in zip(T[:-1, :3, 3], T[1:, :3, 3], strict=True):
+        across = np.linalg.svd((end - start)[None])[2][1:]
+        for share in np.linspace(0, 1, 21):
+            for side in 0.0599 * np.concatenate([across, -across]):
+                away = np.linalg.norm(points - start - share * (end - start) - side, axis=1)
+                assert np.min(away - radii) <= 0
+    assert radii.max() <= 1.25 * 0.06
+    assert len(PANDA.body_spheres(0.06, 1.1)) > len(spheres)
+    assert len(PANDA.clearance_names(fl.Avoidance(spheres))) > 100
+
+
 # Inverse kinematics
 
 
@@ -253,6 +311,10 @@ def test_wrong_surroundings_are_named(changes, message):
 
 
 def test_other_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match=r"radius is -0\.1: wanted metres"):
+        PANDA.body_spheres(-0.1)
+    with pytest.raises(ValueError, match="fit is 1: wanted a number above 1"):
+        PANDA.body_spheres(0.1, fit=1)
     with pytest.raises(TypeError, match=r"avoid is \[.*wanted fl.Avoidance"):
         PANDA.inverse_kinematics(np.eye(4), HAND, avoid=COVER)
     with pytest.raises(ValueError, match="params has 'mass': placements depend on position and"):

@@ -43,6 +43,14 @@ def test_closed_loops_stay_closed():
     assert run.error.max() < 1e-12
 
 
+def test_solutions_between_walls_are_clear():
+    clear = example("clear_of_obstacles")
+    solutions = clear["solve"](fl.load("panda"), count=100)
+    plain = solutions.plain.converged & (solutions.gaps >= clear["MARGIN"])
+    assert solutions.clear.converged.mean() > 0.9 > plain.mean()
+    assert solutions.clear.clearance[solutions.clear.converged].min() >= clear["MARGIN"]
+
+
 def test_sampling_control_goes_around_the_ball(iiwa):
     mppi = example("mppi_arm")
     run = mppi["control"](iiwa, steps=40, samples=128)

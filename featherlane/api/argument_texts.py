@@ -66,6 +66,8 @@ ARGUMENTS = {
     "width": "lanes of a vector; None: as many as the processor has",
     "device": '"cpu", "cuda" or, if there are several, "cuda:1"',
     "mapping": '"lanes", "team:4" or "links:8": how states are mapped to threads of a GPU',
+    "fit": "largest ratio of the width of a sphere to that of a shape",
+    "radius": "m, of bodies without collision shapes",
     "avoid": "fl.Avoidance: the spheres of the robot, and what they keep clear of",
     "backend": '"cpu", or "fixed" for fixed point',
     "format": '"proved", "fitted", or uniform such as "q16.16": numbers of backend="fixed"',

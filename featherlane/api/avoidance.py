@@ -23,7 +23,7 @@ from featherlane.functions.clearance import (
 )
 from featherlane.functions.function import Function
 from featherlane.functions.variants import in_order
-from featherlane.robot.body_spheres import BodySphere
+from featherlane.robot.body_spheres import BodySphere, body_spheres
 from featherlane.robot.parts import floats
 from featherlane.robot.spatial import matvec
 from featherlane.robot.tree_of import tree_of
@@ -71,6 +71,26 @@ class Avoidance:
 
 class Clearances(Configurations):
     """Distances of a `featherlane.Model` from obstacles and from itself."""
+
+    def body_spheres(self, radius: float = 0.06, fit: float = 1.25) -> list[BodySphere]:
+        """Returns spheres, m, that cover the bodies, for an `Avoidance`: an estimate, to be looked
+        at and improved. They cover the collision shapes; of bodies without shapes, or with a mesh
+        that is not read, lines of this radius from their origin to those of their frames and of the
+        joints that they carry.
+
+        Spheres stand in a row along the longest axis of a shape, and are up to `fit` times as wide
+        as it is around this axis: the less, the more spheres. Raises ValueError for a radius below
+        0, and unless fit is above 1.
+
+        Examples:
+            >>> [sphere.frame for sphere in arm.body_spheres(0.1)]
+            ['base_link', 'base_link', 'link1', 'link1', 'link2']
+        """
+        if not is_real(radius, 0.0, np.inf):
+            raise ValueError(f"radius is {shown(radius)}: wanted metres, 0 or more")
+        if not is_real(fit, 1.0, np.inf) or fit == 1.0:
+            raise ValueError(f"fit is {shown(fit)}: wanted a number above 1, as in 1.25")
+        return body_spheres(self, float(radius), float(fit))
 
     def clearances(
         self,
