@@ -274,6 +274,22 @@ def _thirds(n):
     return slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
 
 
+def test_jax_differentiates_steps_by_friction_too():
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    from featherlane.interop.jax import wrap
+
+    model, wrapped, h = ball(), wrap(ball()), np.float32(1e-2)
+    q = np.array([0, 0, RADIUS, 0, 0, 0, 1], np.float32)
+    v = np.array([1, 0, -1, 0, 0, 0], np.float32)
+    tau, dt = np.zeros(6, np.float32), np.float32(DT)
+    at = lambda of, mu: of.step(q, v, tau, dt, ground=GROUND, ground_params={"friction": mu}).v[0]
+    mu = np.float32(0.2)
+    slope = jax.grad(lambda x: at(wrapped, x))(mu)
+    difference = (at(model, mu + h) - at(model, mu - h)) / (2 * h)
+    assert difference < -0.1
+    assert abs(slope - difference) < 1e-3
+
+
 def test_balls_on_a_line_exchange_their_velocities():
     """With e = 1 and equal masses, and m1 v1 + m2 v2 holds for others; no surface is touched."""
     ball = """<body name="{0}" pos="{1} 0 1"><joint name="{0}" type="slide" axis="1 0 0"/>
