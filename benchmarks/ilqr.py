@@ -1,10 +1,10 @@
 """How much faster than crocoddyl does `featherlane.ilqr` solve many problems of optimal control?
 
-An arm reaches random points with its flange, from random configurations at rest; a quadruped in
-flight turns to a posture. Both solvers minimise the same cost with the same integrator from the
-same first trajectories, on one thread and one core, in turns, in processor time. crocoddyl runs its
-solver and its models in C++, one problem after the other; what its calls do in Python (lists of
-states) is timed too, below a hundredth. It needs `crocoddyl==3.2.1 pin==4.0.0
+An arm reaches random points with its flange, from random configurations at rest; a quadruped and a
+humanoid in flight turn to a posture. Both solvers minimise the same cost with the same integrator
+from the same first trajectories, on one thread and one core, in turns, in processor time. crocoddyl
+runs its solver and its models in C++, one problem after the other; what its calls do in Python
+(lists of states) is timed too, below a hundredth. It needs `crocoddyl==3.2.1 pin==4.0.0
 libpinocchio==4.0.0`: with newer ones of libpinocchio it returns garbage.
 """
 
@@ -67,8 +67,8 @@ def reaching(batch: int) -> Task:
     return Task("reach", robot, model, weights, wanted, frame, q0, 0 * q0, tau, targets, None)
 
 
-def turning(batch: int) -> Task:
-    robot = KNOWN["hyq"]._replace(root="free")
+def turning(batch: int, name: str = "hyq") -> Task:
+    robot = KNOWN[name]._replace(root="free")
     model, rng = robot.model(), np.random.default_rng(1)
     wanted = model.random_configuration(1, seed=3)[0]
     wanted[:7], wanted[7:] = [0, 0, 0, 0, 0, 0, 1], 0.3 * wanted[7:]
@@ -81,8 +81,8 @@ def turning(batch: int) -> Task:
     still, weights = np.zeros(model.nv), (POSTURE, POSTURE_END)
     nowhere = np.zeros((batch, 3))
     return Task(
-        "turn", robot, model, weights, (wanted, still), model.frame_names[-1], q0, v0, tau, nowhere,
-        joints,
+        f"turn {name}", robot, model, weights, (wanted, still), model.frame_names[-1], q0, v0, tau,
+        nowhere, joints,
     )  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     batch, rounds = arguments.batch, arguments.rounds
-    tasks = reaching(batch), reaching(1), turning(min(batch, 128))
+    tasks = reaching(batch), reaching(1), turning(min(batch, 128)), turning(min(batch, 16), "g1")
     rows = [row for task in tasks for row in compared(task, rounds)]
     shown = lambda row, key, form: format(row[key], form) if key in row else ""
     columns = {

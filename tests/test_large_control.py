@@ -55,10 +55,17 @@ def test_a_step_against_numpy(states, controls, forces, dtype):
 
 
 def test_pivots_that_are_not_positive_are_told():
-    size = RiccatiSizes(2, 2, 0, limited=False, gaps=False, summed=5)
-    cost = np.zeros((4, 4, 5))
-    cost[:, :2, :2] = [np.diag([2.0, 3]), np.diag([1.0, -1]), [[1, 1], [0, 1]], np.eye(2) * np.nan]
-    arrays = {"value": np.zeros((2, 3)), "sums": [0, 0, 0, 0, 1.0], "steps": np.zeros((2, 4))}
+    m = 10  # more than are factored at a time
+    size = RiccatiSizes(2, m, 0, limited=False, gaps=False, summed=5)
+    cost, last = np.zeros((4, m + 2, m + 3)), m - 1
+    cost[:, range(m), range(m)] = 2.0
+    cost[1, 3, 3], cost[1, last, last], cost[2, 0, last], cost[3, last, last] = (
+        -1,
+        np.nan,
+        2,
+        np.nan,
+    )
+    arrays = {"value": np.zeros((2, 3)), "sums": [0, 0, 0, 0, 1.0], "steps": np.zeros((2, m + 2))}
     function = riccati_function(size)
     arrays |= {"cost": cost, "damping": 0.0}
     found = function(*[np.asarray(arrays[x]) for x in function.inputs])

@@ -51,7 +51,7 @@ from featherlane.robot.constraints import Constraints
 
 COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
-LARGE_SLOTS = 32  # of large robots, of which the derivatives at a knot have to stay there, too
+LARGE_SLOTS = 16  # of large robots, of which the derivatives at a knot have to stay there, too
 TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
 TAKEN = ("q", "v", "tau", "force")
 HESSIANS = ("gauss_newton", "exact")

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from featherlane.program.plan import (
     Copy,
     CopyRows,
+    Diagonal,
     Factor,
     KernelRun,
     LoadRows,
@@ -153,7 +154,7 @@ class _RiccatiWork:
         n, m, f, z = size.states, size.controls, size.forces, size.all
         rows = {"S": n, "P": n, "Q": z, "Y": m, "F": f, "PF": f}
         self.matrices: dict[str, Shape] = {x: (k, self.pitch) for x, k in rows.items() if k}
-        self.matrices |= {"V": (n, self._whole(n + lanes)), "H": (m, m)}
+        self.matrices |= {"V": (n, self._whole(n + lanes)), "H": (m, m), "U": (m, m)}
         if f:
             self.matrices["R"] = f, f
         if size.gaps:
@@ -268,21 +269,48 @@ class _RiccatiWork:
     def eliminate(self) -> Iterator[MatrixWork]:
         """Eliminates the rows of controls of Q, and computes the feedback and the value."""
         size, (n, m) = self.size, (self.size.states, self.size.controls)
-        z, e, at = size.all, size.extra, self._at
+        z, at = size.all, self._at
         if size.limited:
             yield from self._take_free_rows()
         else:
             yield Shift(at("Q"), m, "damping")
         yield Scale(at("H"), at("Q"), m, m)
-        yield Factor(at("Q"), at("H"), self._column("definite"), m, self.columns)
-        yield Scale(at("Y"), at("Q"), m, self.columns, -1.0)
+        yield from self._factor(m)
         yield from self._symmetric("Y", "Q", m, first=m)
         yield Mirror(at("Q", m, m), n)
         yield CopyRows(at("Q", m, m), "value_before")
-        yield Substitute(at("Y", 0, m), at("Q"), m, n + e)
+        yield from self._substitute(m)
         yield CopyRows(at("Y", 0, m), "K")
         if not size.limited:
             yield Scale(self._column("k_now"), at("Y", 0, z), m, 1)
+
+    def _factor(self, m: int) -> Iterator[MatrixWork]:
+        """Factors the first rows of Q, some at a time; Y becomes what is left of them, negative."""
+        at, definite = self._at, self._column("definite")
+        yield Scale(definite, None, 1, 1)
+        yield Diagonal(definite, 1)
+        for r in range(0, m, PANEL):
+            rows, behind = min(PANEL, m - r), r + PANEL
+            block = at("Q", r, r), at("H", r, r), definite
+            yield Factor(*block, rows, self.columns - r)
+            yield Scale(at("Y", r), at("Q", r), rows, self.columns, -1.0)
+            if behind < m:
+                c = behind // self.lanes * self.lanes
+                factors = at("Q", behind, c), at("Y", r, behind), at("Q", r, c)
+                sizes = m - behind, rows, self.columns - c
+                yield Multiply(*factors, *sizes, transposed=True)
+        yield Scale(at("U"), at("Y"), m, m)
+
+    def _substitute(self, m: int) -> Iterator[MatrixWork]:
+        """Replaces Y by L^-T Y, some rows at a time."""
+        at, c = self._at, m // self.lanes * self.lanes
+        columns = self.columns - c
+        for r in reversed(range(0, m, PANEL)):
+            rows = min(PANEL, m - r)
+            yield Substitute(at("Y", r, c), at("Q", r, r), rows, columns)
+            if r:
+                factors = at("Y", 0, c), at("U", 0, r), at("Y", r, c)
+                yield Multiply(*factors, r, rows, columns)
 
     def _take_free_rows(self) -> Iterator[MatrixWork]:
         """Adds to the gradient by the state what k changes, and leaves the rows of Q that are free

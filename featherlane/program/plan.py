@@ -121,8 +121,8 @@ class LoadRows(NamedTuple):
 class Factor(NamedTuple):
     """Replaces `size` rows by L^-1 times them, where L L^T is the matrix of their first columns,
     of which the upper triangle is read. The diagonal of L^T becomes its inverse, see
-    `functions.riccati.Cholesky`. before: the matrix of the first columns, as it was; definite: the
-    number that says whether all pivots are positive.
+    `functions.riccati.Cholesky`. before: the matrix of the first columns, as it was; definite: 1,
+    or what says that a pivot was not positive, which is renewed.
     """
 
     target: MatrixBlock

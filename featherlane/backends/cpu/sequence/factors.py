@@ -56,7 +56,6 @@ def _factor(t: Lanes) -> str:
     return f"""
 define internal void @factor(ptr %a, i64 %a.pitch, ptr %d, i64 %d.pitch, ptr %state, i64 %unused,
                              i64 %size, i64 %columns) noinline {{
-  store {s} {Lanes(t.dtype, 1).number(1.0)}, ptr %state, align {size}
   each %j 0 %size{_entry(t, "p", "a", "%j", "%j")}{_entry(t, "w", "d", "%j", "%j")}
   %pivot = load {s}, ptr %p, align {size}
   %whole = load {s}, ptr %w, align {size}{_pivot(t)}

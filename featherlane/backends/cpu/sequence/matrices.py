@@ -16,10 +16,15 @@ from featherlane.backends.llvm.lower import (
 )
 from featherlane.backends.llvm.macros import expanded
 
-# Rows and vectors of a tile: its 8 independent sums hide the latency of a multiply-add, and sums
-# and factors fill 16 registers
-ROWS, VECTORS = 2, 4
+VECTORS = 4  # of a tile
 NEXT = "\n  "
+
+
+def _rows(t: Lanes) -> int:
+    """Returns the rows of a tile. Eight independent sums hide the latency of a multiply-add, and
+    fill 16 registers with their factors; processors with vectors of 64 bytes have 32.
+    """
+    return 4 if t.bytes == 64 else 2
 
 
 def functions(t: Lanes) -> str:
@@ -35,7 +40,8 @@ def _multiply(t: Lanes) -> str:
     pitches are from row to row, the step of the left one is from column to column.
     """
     size, wide = t.dtype.itemsize, VECTORS * t.width
-    tiles = [_sums(t, rows, v + 1) for rows, v in product((1, ROWS), range(VECTORS))]
+    most = _rows(t)
+    tiles = [_sums(t, rows, v + 1) for rows, v in product((1, most), range(VECTORS))]
     cases = [f"i64 {v}, label %last.{{r}}.{v}" for v in range(1, VECTORS)]
 
     def row(rows: int) -> str:
@@ -68,11 +74,11 @@ define internal void @multiply(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %
   %blocks = udiv i64 %columns, {wide}
   %done = mul i64 %blocks, {wide}
   %rest = udiv i64 $(sub i64 %columns, %done), {t.width}
-  %pairs = udiv i64 %rows, {ROWS}
-  each %pair 0 %pairs
-  %first = mul i64 %pair, {ROWS}{start(ROWS, "first")}{row(ROWS)}
-  again %pair
-  %even = mul i64 %pairs, {ROWS}
+  %panels = udiv i64 %rows, {most}
+  each %panel 0 %panels
+  %first = mul i64 %panel, {most}{start(most, "first")}{row(most)}
+  again %panel
+  %even = mul i64 %panels, {most}
   each %r %even %rows{start(1, "r")}{row(1)}
   again %r
   ret void
