@@ -13,6 +13,7 @@ from repetition import repeated
 import featherlane as fl
 
 casadi = pytest.importorskip("casadi", reason="CasADi is not installed: pip install '.[casadi]'")
+from featherlane.functions.table import BY_NAME  # noqa: E402
 from featherlane.interop import casadi as interop  # noqa: E402
 from featherlane.interop import casadi_functions as functions  # noqa: E402
 from featherlane.interop.casadi import to_casadi  # noqa: E402
@@ -116,6 +117,34 @@ def test_second_derivatives(model):
     x = casadi.MX.sym("x", model.nv)
     hessian = casadi.Function("h", [x], [casadi.hessian(energy(q, x), x)[0]])
     assert error(hessian(v), model.mass_matrix(q)) < FLOOR
+
+
+def options_of(model, name):
+    """Options with which a function of the table has arrays of fixed shapes."""
+    anchors = "anchors" in BY_NAME[name].takes
+    pin = fl.Pin(model.frame_names[-1], axes="z")
+    held = model.constraints([pin], kp=2.0 if anchors else 0.0, kd=3.0)
+    every = {"frame": model.frame_names[-1], "reference": "world", "wrt": "mass"}
+    chosen = {what: every[what] for what in every if what in BY_NAME[name].takes}
+    if BY_NAME[name].kind == "constrained":
+        chosen |= {"constraints": held, "anchors": anchors}
+    return chosen | ({"steps": 2} if "rollout" in name else {})
+
+
+@pytest.mark.parametrize("name", repeated([*BY_NAME], 2))
+def test_adjoints_of_each_function_are_products_with_its_jacobians(name):
+    function, rng = to_casadi(SMALL, name, **options_of(SMALL, name)), np.random.default_rng(4)
+    given = [
+        casadi.DM(0.01 if x == "dt" else rng.normal(size=function.size_in(x)))
+        for x in function.name_in()
+    ]
+    results, n = function.call(given), function.n_in()
+    weights = [casadi.DM(rng.normal(size=y.shape)) for y in results]
+    jacobians = function.jacobian().call([*given, *results])
+    for i, adjoint in enumerate(function.reverse(1).call([*given, *results, *weights])):
+        pairs = zip(jacobians[i::n], weights, strict=True)
+        wanted = sum(full(J).T @ full(casadi.vec(w)) for J, w in pairs)
+        assert error(casadi.vec(adjoint), wanted) < 1e-8  # constrained ones have weak directions
 
 
 def test_third_derivatives():
