@@ -141,6 +141,7 @@ ATTRIBUTES: dict[str, str] = {
     "parent": "parents body_parentid jnt_parent",
     "joint": "joint_placements",
     "actuators": "actuator_names actuator_gear",
+    "geometry": "geometry_model collision_model geoms ngeom collisions",
     "configurations": "keyframes keyframe key group_states reference_configurations",
     "frame_names": "frames_names get_frame_id exist_frame",
     "position_limits": (

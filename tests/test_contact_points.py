@@ -1,5 +1,7 @@
 """Contact points of shapes with the ground and one another, against MuJoCo and by their meaning."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -209,6 +211,15 @@ def test_height_fields(rng):
     q[1] = -5.0
     (point,) = points_of(model, q, fl.Ground(surfaces=field))
     assert np.allclose([*point.frame[0], point.gap], [0, 0, 1, 0.25 - heights[3, 0]])
+
+
+def test_height_fields_are_keys(rng):
+    heights = rng.normal(size=(40, 50))
+    one, other = (fl.HeightField((0, 1), (0, 1), heights.copy()) for _ in range(2))
+    again = pickle.loads(pickle.dumps(one))
+    assert {one: 1}[other] == {one: 1}[again] == 1
+    assert hash(one) == hash(other) == hash(again)
+    assert one != fl.HeightField((0, 1), (0, 1), -heights)
 
 
 def test_a_plane_and_a_ramp_are_the_same():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from typing import Any, Literal
 
@@ -58,6 +59,14 @@ class HeightField:
             raise ValueError(f"{self.name!r}: heights has a NaN or an infinity; wanted metres")
         object.__setattr__(self, "heights", shape if heights is None else heights)
         object.__setattr__(self, "friction", checked_friction(self.friction, self.name))
+
+    @cached_property
+    def _hash(self) -> int:
+        """The hash of the numbers alone, which is the same in every process: it is pickled, too."""
+        return hash((self.x, self.y, self.heights))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def shape(self) -> tuple[int, int]:
