@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from featherlane.errors import ModelError
+from featherlane.errors import ModelError, clause
 from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.hulls import extreme_points
 from featherlane.robot.loaders.files import content
@@ -33,7 +33,7 @@ def with_points(shape: CollisionShape) -> CollisionShape:
         vertices = mesh_vertices(mesh_file(shape.mesh.name, shape.robot_file))
         points, _ = extreme_points(vertices * shape.mesh.scale)
     except (ValueError, OSError, ImportError) as error:
-        raise ModelError(f"{shape.title} has no points: {error}; {remedy}") from None
+        raise ModelError(f"{shape.title} has no points: {clause(error)}; {remedy}") from None
     return replace(shape, points=points)
 
 
