@@ -61,7 +61,7 @@ from featherlane.robot.body_spheres import BodySphere
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape
 from featherlane.robot.constraint_types import Coupling, Hinge, Pin, Rod, Weld
 from featherlane.robot.constraints import Constraints
-from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.contact_law import Coulomb, SoftContacts
 from featherlane.robot.ground import Ground, HeightField
 from featherlane.robot.loaders import bundled
 from featherlane.robot.parts import Body, Frame, Joint, Mimic, Placement
@@ -116,6 +116,7 @@ __all__ = [
     "Pin",
     "Placement",
     "Rod",
+    "SoftContacts",
     "Weld",
     "accelerator",
     "acos",

@@ -10,7 +10,7 @@ rows are eliminated from the Delassus matrix before the sweeps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import add, sub
 from typing import Any, NamedTuple
@@ -28,25 +28,14 @@ from featherlane.algorithms.frames import placements
 from featherlane.algorithms.implicit_damping import with_implicit_damping
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
-from featherlane.algorithms.scene import Scene, joints_with_rows
+from featherlane.algorithms.scene import Scene, SteppedContacts, joints_with_rows
+from featherlane.algorithms.soft.steps import soft_step
 from featherlane.algorithms.sparse_rows import Row, sparse_dot
 from featherlane.robot.constraints import Constraints
-from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.contact_law import Coulomb, SoftContacts
 from featherlane.robot.spatial import dot, matvec, transpose
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, is_zero, maximum, minimum, select
-
-
-class SteppedContacts(NamedTuple):
-    """The acceleration of a step on the ground; the force on the body at each contact, N, in the
-    world; the residual of the sweeps, m/s or rad/s; and the impulses of contacts, each along its
-    normal and tangents, and of joints, N s and N m s.
-    """
-
-    a: list[Scalar]
-    contact_force: list[list[Scalar]]
-    residual: Scalar
-    impulse: list[Scalar]
 
 
 class FreeMotion(NamedTuple):
@@ -166,7 +155,7 @@ def _limited(law: Coulomb, way: Scalar, sign: float, dt: Scalar) -> Scalar:
     return select(way * sign < 0.0, back, way * rate)
 
 
-def _step(
+def _rigid_step(
     tree: Tree,
     q: Scalars,
     v: Scalars,
@@ -207,6 +196,9 @@ def _step(
     return SteppedContacts(a, _forces(contacts, p, rate), residual, p)
 
 
+STEPS: dict[type, Callable[..., SteppedContacts]] = {Coulomb: _rigid_step, SoftContacts: soft_step}
+
+
 def _plus_impulses(z: Scalars, Y: Sequence[Row], p: Scalars) -> list[Scalar]:
     """Returns z + Y^T p."""
     total = list(z)
@@ -240,7 +232,7 @@ def ground_step(
 ) -> SteppedContacts:
     """Returns a semi-implicit step on the ground. options: constraints, active, anchors, f_ext."""
     smooth, frictions = dry_frictions(tree, scene)
-    return _step(smooth, q, v, tau, dt, scene, frictions, **options)
+    return STEPS[type(scene.law)](smooth, q, v, tau, dt, scene, frictions, **options)
 
 
 def damped_ground_step(
@@ -258,6 +250,7 @@ def damped_ground_step(
     smooth, frictions = dry_frictions(tree, scene)
 
     def step(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any) -> SteppedContacts:
-        return _step(tree, q, v, tau, dt, scene, frictions, **options)
+        law = STEPS[type(scene.law)]
+        return law(tree, q, v, tau, dt, scene, frictions, **options)
 
     return with_implicit_damping(step)(smooth, q, v, tau, dt, servo_damping, **options)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.contact_points import ContactPoint, contact_points
-from featherlane.robot.contact_law import Coulomb
+from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights
 from featherlane.robot.shape_pairs import ShapePair
 from featherlane.robot.spatial import Transform, Vector
 from featherlane.robot.tree import Tree
@@ -26,17 +26,18 @@ class JointLimit(NamedTuple):
 class Scene(NamedTuple):
     """The pairs of shapes that touch, the law of contact, and limits of joints that are rows of it.
     friction and restitution of all contacts, the height of the ground and the heights of a height
-    field may be inputs; impulse: at which the sweeps begin.
+    field may be inputs; impulse: at which the sweeps begin; weights: of soft contacts.
     """
 
     pairs: Sequence[ShapePair]
-    law: Coulomb
+    law: Any  # a `ContactLaw`
     limits: Sequence[JointLimit] = ()
     friction: Scalar | None = None
     restitution: Scalar | None = None
     height: Scalar = 0.0
     heights: Sequence[Scalars] = ()
     impulse: Scalars | None = None
+    weights: InverseWeights = NO_WEIGHTS
 
     def sliding(self, contact: ContactPoint) -> Scalar:
         """Returns the coefficient of sliding friction of a contact."""
@@ -50,6 +51,18 @@ class Scene(NamedTuple):
         lower = {i: Transform(X.E, X.r - raised) for i, X in poses.items()}
         points = contact_points(tree, lower, self.pairs, self.heights)
         return [contact._replace(point=contact.point + raised) for contact in points]
+
+
+class SteppedContacts(NamedTuple):
+    """The acceleration of a step on the ground; the force on the body at each contact, N, in the
+    world; the residual of the law's solution, of sweeps m/s or rad/s, of soft contacts N or N m;
+    and the impulses of contacts, along their rows, and of joints, N s and N m s.
+    """
+
+    a: list[Scalar]
+    contact_force: list[list[Scalar]]
+    residual: Scalar
+    impulse: list[Scalar]
 
 
 def joints_with_rows(scene: Scene, frictions: Scalars) -> list[int]:

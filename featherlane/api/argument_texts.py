@@ -37,7 +37,7 @@ ARGUMENTS = {
     "active": "(..., n), without units, 1 or 0. Which constraints hold in a state; None: all",
     "anchors": "(..., n, 7), m and quaternion [x, y, z, w]. Placements in the world",
     "ground": "from `fl.Ground`. What the robot stands and falls on (docs/ground.md)",
-    "law": "from `fl.Coulomb`, which is the default. The law of contact with the ground",
+    "law": "from `fl.Coulomb`, the default, or `fl.SoftContacts`. The law of contact",
     "ground_params": (
         '{name: values}: "friction", "restitution", "height" (m), each (...), "heights" (..., nx, '
         'ny) of a height field, and "impulse" of the step before'

@@ -21,7 +21,7 @@ from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.functions.variants import actuation_of
 from featherlane.program.trace import check_function
 from featherlane.robot.constraints import Constraints
-from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.contact_law import ContactLaw
 from featherlane.robot.ground import Ground
 
 Shape = int | Sequence[int]
@@ -83,7 +83,7 @@ class Rollouts(TimeSteps):
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
         ground: Ground | None = None,
-        law: Coulomb | None = None,
+        law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
@@ -133,7 +133,7 @@ class Rollouts(TimeSteps):
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
         ground: Ground | None = None,
-        law: Coulomb | None = None,
+        law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,

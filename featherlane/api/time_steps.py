@@ -42,7 +42,7 @@ from featherlane.functions.results import (
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.program.array import is_traced
 from featherlane.robot.constraints import Constraints
-from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.contact_law import ContactLaw
 from featherlane.robot.ground import Ground
 
 RANGE = {  # the least and the largest positive number of a dtype
@@ -164,7 +164,7 @@ class TimeSteps(Limits):
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
         ground: Ground | None = None,
-        law: Coulomb | None = None,
+        law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
@@ -292,7 +292,7 @@ class TimeSteps(Limits):
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
         ground: Ground | None = None,
-        law: Coulomb | None = None,
+        law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
@@ -331,7 +331,7 @@ class TimeSteps(Limits):
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
         ground: Ground | None = None,
-        law: Coulomb | None = None,
+        law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,

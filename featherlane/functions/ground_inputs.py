@@ -12,8 +12,9 @@ import numpy as np
 
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.scene import JointLimit, Scene, joints_with_rows
+from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights, inverse_weights
 from featherlane.errors import instead
-from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.contact_law import ContactLaw, Coulomb, SoftContacts
 from featherlane.robot.ground import Ground, HeightField, Surface
 from featherlane.robot.loaders.words import listed
 from featherlane.robot.model import Robot
@@ -40,7 +41,7 @@ class GroundInputs(NamedTuple):
     """The ground and law of a variant, and the names of `GROUND_PARAMETERS` that are inputs."""
 
     ground: Ground
-    law: Coulomb
+    law: ContactLaw
     parameters: tuple[str, ...] = ()
 
     @property
@@ -52,7 +53,23 @@ class GroundInputs(NamedTuple):
         """Returns what code depends on, besides the variant and the model's fingerprint."""
         limits = _limits(model) if self.law.limits else ()
         pairs = _pairs(model, self.ground)
-        return [(_facts(p.shape), _facts(p.other), p.numbers.three) for p in pairs], limits
+        numbers = [p.numbers if self.is_soft else p.numbers.three for p in pairs]
+        facts = [(_facts(p.shape), _facts(p.other)) for p in pairs]
+        return facts, numbers, limits, self._weights(model)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether the law is that of soft contacts."""
+        return isinstance(self.law, SoftContacts)
+
+    def _weights(self, model: Robot) -> InverseWeights:
+        """Returns the inverse inertias that soft contacts depend on, which the model keeps."""
+        if not self.is_soft:
+            return NO_WEIGHTS
+        known = model.__dict__
+        if "_inverse_weights" not in known:
+            known["_inverse_weights"] = inverse_weights(model)
+        return known["_inverse_weights"]
 
     def warm(self) -> GroundInputs:
         """Returns the inputs with those impulses at which sweeps begin."""
@@ -62,7 +79,8 @@ class GroundInputs(NamedTuple):
     def scene(self, model: Robot, **inputs: Any) -> Scene:
         """Returns the scene of a robot. inputs: scalars for `parameters`."""
         limits = _limits(model) if self.law.limits else ()
-        return Scene(_pairs(model, self.ground), self.law, limits, **inputs)
+        pairs, weights = _pairs(model, self.ground), self._weights(model)
+        return Scene(pairs, self.law, limits, **inputs, weights=weights)
 
     def counts(self, model: Robot) -> dict[str, int]:
         """Returns how many contact points and impulses there are."""
@@ -74,8 +92,10 @@ class GroundInputs(NamedTuple):
             scene = scene._replace(heights=[[0.0] * ny] * nx)
         points = scene.contacts(tree, placements(tree, neutral, range(tree.nbodies)))
         frictions = [1.0 if self.law.friction_loss and f else 0.0 for f in model.friction.tolist()]
-        joints = joints_with_rows(scene, frictions)
-        impulses = 3 * len(points) + len(joints)
+        impulses = 3 * len(points) + len(joints_with_rows(scene, frictions))
+        if self.is_soft:
+            impulses = sum(p.pair.numbers.condim for p in points) + len(scene.limits)
+            impulses += sum(map(bool, frictions))
         if len(points) > MANY:
             warnings.warn(_many(model, self.ground, len(points)), RuntimeWarning, stacklevel=2)
         return {"contacts": len(points), "impulses": impulses, "nx": nx, "ny": ny}
@@ -142,9 +162,15 @@ def with_ground(
     if not isinstance(ground, Ground):
         raise TypeError(f"ground is {type(ground).__name__}: wanted fl.Ground(...)")
     law = Coulomb() if law is None else law
-    if not isinstance(law, Coulomb):
-        raise TypeError(f"law is {type(law).__name__}: wanted fl.Coulomb(...)")
+    if not isinstance(law, ContactLaw):
+        kind = type(law).__name__
+        raise TypeError(f"law is {kind}: wanted fl.Coulomb(...) or fl.SoftContacts(...)")
     arrays = _checked(parameters)
+    if "restitution" in arrays and isinstance(law, SoftContacts):
+        raise ValueError(
+            "ground_params has restitution, which soft contacts do not have: wanted the law "
+            "fl.Coulomb(...), or a solref of the shapes with less damping"
+        )
     if (ground.height_field is None) == ("heights" in arrays):
         raise ValueError(
             "ground_params needs heights, (..., nx, ny) in m, with a ground that has a height "

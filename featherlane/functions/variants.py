@@ -242,6 +242,10 @@ def _check_time(model: Robot, variant: Variant) -> None:
         raise ValueError(
             f"{name} on the ground takes no constraints: wanted step_jvp or step_vjp, which do"
         )
+    if variant.ground and variant.ground.is_soft and "linearize" in name:
+        raise ValueError(
+            f"{name} does not take fl.SoftContacts: wanted step_jvp or step_vjp, or fl.Coulomb(...)"
+        )
     if variant.ground and integrator and not INTEGRATORS[integrator].semi_implicit:
         semi = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
         raise ValueError(

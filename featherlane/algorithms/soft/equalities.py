@@ -24,9 +24,11 @@ from featherlane.algorithms.soft.potentials import TwoSided
 from featherlane.algorithms.soft.softness import Softness, stiffness_of
 from featherlane.algorithms.sparse_rows import Row, sparse, sparse_dot
 from featherlane.robot.constraints import TRIPLE, CoupledJoints, FramePair
+from featherlane.robot.quaternions import quaternion_rotation
 from featherlane.robot.spatial import (
     Matrix,
     Rotation,
+    Transform,
     Vector,
     cross,
     dot,
@@ -59,16 +61,19 @@ def soft_equality(
     softness: Softness,
     time_step: Scalar,
     torque_scale: float = 1.0,
+    active: Scalar = 1.0,
+    anchor: Scalars | None = None,
 ) -> list[SoftConstraint]:
     """Returns an equality constraint as soft constraints: of its forces, and of its moments.
 
-    torque_scale: 1/m, of the rotation of a weld beside its translation. Raises ValueError for a
-    kind of constraint that MuJoCo does not have.
+    torque_scale: 1/m, of the rotation of a weld beside its translation. active: 0 or 1. anchor:
+    the placement in the world of a constraint without `to`, whose velocities alone are held
+    without one. Raises ValueError for a kind of constraint that MuJoCo does not have.
     """
     if isinstance(place, CoupledJoints):
         groups = [_coupling(q, place, weights)]
     else:
-        groups = _frame_pair(tree, q, qd, place, weights, torque_scale)
+        groups = _frame_pair(tree, q, qd, place, weights, torque_scale, anchor)
     positions = [x for group in groups for x in group.position]
     impedance = softness.impedance(sqrt(dot(positions, positions)))
     gains, velocities, constraints = softness.gains(time_step), dict(enumerate(qd)), []
@@ -77,7 +82,7 @@ def soft_equality(
             -gains.d * sparse_dot(row, velocities) - gains.p * impedance * x - drift
             for row, x, drift in zip(*group[:3], strict=True)
         ]
-        potential = TwoSided(stiffness_of(impedance, group.weight))
+        potential = TwoSided(stiffness_of(impedance, group.weight) * active)
         constraints.append(SoftConstraint(group.rows, reference, potential))
     return constraints
 
@@ -112,9 +117,14 @@ def _frame_pair(
     place: FramePair,
     weights: InverseWeights,
     torque_scale: float,
+    anchor: Scalars | None,
 ) -> list[HeldRows]:
     frames = frames_of(tree, place)
     X, X_to = (frame_transform(tree, q, x) for x in frames)
+    if place.anchored:
+        X_to = (
+            X if anchor is None else Transform(quaternion_rotation(*anchor[3:]), Vector(anchor[:3]))
+        )
     J, J_to = (transpose(jacobian(tree, q, x, "world")) for x in frames)
     still = [-x for x in turning_rates(tree, qd)]
     drifts = [frame_acceleration(tree, q, qd, still, x, "world") for x in frames]

@@ -42,6 +42,9 @@ class InverseWeights(NamedTuple):
         return BodyWeight(sum(w.linear for w in each), sum(w.angular for w in each))
 
 
+NO_WEIGHTS = InverseWeights((), ())
+
+
 def inverse_weights(robot: Robot, q: Scalars | None = None) -> InverseWeights:
     """Returns the inverse inertias of a robot at a configuration, by default the neutral one."""
     tree = tree_of(robot)

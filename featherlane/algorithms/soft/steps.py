@@ -1,0 +1,140 @@
+"""Steps on the ground under soft constraints: the accelerations that MuJoCo's model gives at the
+beginning of a step hold until its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars, Wrenches
+from featherlane.algorithms.contact_points import ContactPoint
+from featherlane.algorithms.contact_rows import contact_rows
+from featherlane.algorithms.frames import placements
+from featherlane.algorithms.scene import Scene, SteppedContacts
+from featherlane.algorithms.soft.contacts import ConeModel, SoftContact, Touch, soft_contact
+from featherlane.algorithms.soft.dynamics import soft_forward_dynamics
+from featherlane.algorithms.soft.equalities import soft_equality
+from featherlane.algorithms.soft.joints import dry_friction, soft_limit
+from featherlane.algorithms.soft.newton import SoftConstraint
+from featherlane.algorithms.soft.softness import Softness
+from featherlane.robot.collision_shapes import CollisionShape
+from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import SoftContacts
+from featherlane.robot.parts import WORLD
+from featherlane.robot.spatial import Transform, matvec, transpose
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, is_zero
+
+
+class _State(NamedTuple):
+    """A robot in its surroundings at the beginning of a step."""
+
+    tree: Tree
+    q: Scalars
+    v: Scalars
+    dt: Scalar
+    scene: Scene
+
+    @property
+    def law(self) -> SoftContacts:
+        assert isinstance(self.scene.law, SoftContacts)
+        return self.scene.law
+
+    @property
+    def softness(self) -> Softness:
+        """The softness of rows that are not contacts'."""
+        return Softness(self.law.solref, self.law.solimp)
+
+
+def soft_step(
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    scene: Scene,
+    frictions: Scalars,
+    constraints: Constraints | None = None,
+    active: Scalars | None = None,
+    anchors: Sequence[Scalars] | None = None,
+    f_ext: Wrenches | None = None,
+) -> SteppedContacts:
+    """Returns the acceleration of a step of a robot whose joints have these dry frictions beside
+    those of the tree's smooth law, with forces and the residual, N and N m.
+    """
+    state = _State(tree, q, v, dt, scene)
+    poses = placements(tree, q, range(tree.nbodies))
+    points = scene.contacts(tree, poses)
+    contacts = [_contact(state, poses, point) for point in points]
+    rows = [contact.constraint for contact in contacts] + _of_joints(state, frictions)
+    held = [] if constraints is None else _held(state, constraints, active, anchors)
+    solution = soft_forward_dynamics(tree, q, v, tau, [*rows, *held], scene.law.steps, f_ext)
+    forces = [c.forces(f) for c, f in zip(contacts, solution.forces, strict=False)]
+    others = solution.forces[len(contacts) : len(rows)]
+    impulse = [dt * x for each in (*forces, *others) for x in each]
+    in_world = [_in_world(point, f) for point, f in zip(points, forces, strict=True)]
+    return SteppedContacts(solution.a, in_world, solution.residual, impulse)
+
+
+def _in_world(point: ContactPoint, forces: Scalars) -> list[Scalar]:
+    """Returns the force of a contact in the axes of the world."""
+    along = [*forces, 0.0, 0.0][:3]
+    return list(matvec(transpose(point.frame), along))
+
+
+def _contact(state: _State, poses: dict[int, Transform], point: ContactPoint) -> SoftContact:
+    numbers, scene, law = point.pair.numbers, state.scene, state.law
+    friction = [*numbers.friction]
+    if scene.friction is not None:
+        friction[:2] = [scene.friction, scene.friction]
+    shapes = point.pair.shape, point.pair.other
+    bodies = (s.body if isinstance(s, CollisionShape) else WORLD for s in shapes)
+    touch = Touch(
+        contact_rows(state.tree, poses, point, numbers.condim),
+        point.gap - numbers.margin,
+        friction[: numbers.condim - 1],
+        scene.weights.between(*bodies).linear,
+    )
+    softness = Softness(numbers.solref, numbers.solimp)
+    across = numbers.solreffriction if any(numbers.solreffriction) else None
+    cones = ConeModel(law.cone, law.impratio, state.dt)
+    return soft_contact(touch, state.v, softness, cones, across)
+
+
+def _of_joints(state: _State, frictions: Scalars) -> list[SoftConstraint]:
+    """Returns limits, and then dry frictions, of joints."""
+    weights, softness = state.scene.weights.freedoms, state.softness
+    limits = [
+        soft_limit(x.k, state.q[x.at], state.v[x.k], (x.lower, x.upper), weights[x.k], softness,
+                   state.dt)
+        for x in state.scene.limits
+    ]  # fmt: skip
+    return limits + [
+        dry_friction(k, state.v[k], most, weights[k], softness, state.dt)
+        for k, most in enumerate(frictions)
+        if not is_zero(most)
+    ]
+
+
+def _held(
+    state: _State,
+    constraints: Constraints,
+    active: Scalars | None,
+    anchors: Sequence[Scalars] | None,
+) -> list[SoftConstraint]:
+    """Returns equality constraints, whose stiffness is 0 where they are inactive."""
+    each = zip(
+        constraints.places,
+        active or (1.0,) * constraints.count,
+        anchors or (None,) * constraints.count,
+        strict=True,
+    )
+    fixed = state.scene.weights, state.softness, state.dt
+    return [
+        row
+        for place, mask, anchor in each
+        for row in soft_equality(
+            state.tree, state.q, state.v, place, *fixed, active=mask, anchor=anchor
+        )
+    ]

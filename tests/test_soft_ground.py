@@ -1,0 +1,183 @@
+"""Steps on the ground under soft contacts: the accelerations of MuJoCo for the same file."""
+
+import mujoco_states
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import featherlane as fl
+
+mujoco = pytest.importorskip("mujoco")
+
+LEG = """
+<body name="{n} hip" pos="{x} {y} 0"><joint name="{n} hip" axis="1 0 0" range="-.8 .8"/>
+  <geom type="capsule" size=".03" fromto="0 0 0 0 {w} 0" mass=".6" contype="0" conaffinity="0"/>
+  <body pos="0 {w} 0"><joint name="{n} thigh" axis="0 1 0" range="-1 2.5"/>
+    <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2" mass="1" contype="0" conaffinity="0"/>
+    <body pos="0 0 -.2"><joint name="{n} knee" axis="0 1 0" range="-2.6 -.8"/>
+      <geom type="capsule" size=".01" fromto="0 0 0 0 0 -.2" mass=".2" contype="0" conaffinity="0"/>
+      <geom name="{n}" type="sphere" size=".02" pos="0 0 -.2" mass=".05" condim="{condim}"/>
+</body></body></body>
+"""
+FEET = (("FL", 0.2, 0.1), ("FR", 0.2, -0.1), ("RL", -0.2, 0.1), ("RR", -0.2, -0.1))
+QUADRUPED = """
+<mujoco><compiler angle="radian" autolimits="true"/><option cone="{cone}" impratio="{impratio}"
+    tolerance="0" iterations="100" ls_iterations="100"/>
+<default><joint frictionloss=".1" armature=".01" damping=".1"/>
+  <geom friction=".8 .02 .01" solref=".015 .9" solimp=".85 .95 .002 .4 2.5"/></default>
+<worldbody><geom name="floor" type="plane" size="0 0 1" pos="0 0 .1" euler=".1 .05 0"/>
+  <body name="base" pos="0 0 .4"><freejoint/>
+    <geom name="trunk" type="box" size=".25 .1 .05" mass="8"/>{legs}</body></worldbody></mujoco>
+"""
+
+
+def quadruped(cone="elliptic", condim=3, impratio=1):
+    legs = [LEG.format(n=n, x=x, y=y, w=y / 2, condim=condim) for n, x, y in FEET]
+    return QUADRUPED.format(cone=cone, impratio=impratio, legs="".join(legs))
+
+
+GRIPPER = """
+<mujoco><compiler angle="radian" autolimits="true"/><option cone="elliptic" tolerance="0"
+    iterations="100" ls_iterations="100"/>
+<default><geom friction=".9 .01 .002" condim="4"/><joint axis="0 1 0" damping=".05"/></default>
+<worldbody><geom name="table" type="plane" size="0 0 1"/>
+  <body name="palm" pos="0 0 .25"><joint name="lift" type="slide" axis="0 0 1" range="-.1 .1"/>
+    <geom type="box" size=".06 .03 .02" mass=".4" contype="0" conaffinity="0"/>
+    <body name="left" pos=".05 0 -.02"><joint name="left" range="-.5 .6" armature=".001"
+        frictionloss=".02"/>
+      <geom name="left" type="capsule" size=".012" fromto="0 0 -.02 0 0 -.1" mass=".05"/></body>
+    <body name="right" pos="-.05 0 -.02"><joint name="right" range="-.6 .5" armature=".001"
+        frictionloss=".02"/>
+      <geom name="right" type="capsule" size=".012" fromto="0 0 -.02 0 0 -.1" mass=".05"/></body>
+  </body>
+  <body name="ball" pos="0 0 .13"><freejoint/>
+    <geom name="ball" type="sphere" size=".035" mass=".1" condim="6"/></body>
+</worldbody>
+<equality><joint joint1="left" joint2="right" polycoef="0 -1 .2 0 0"/></equality></mujoco>
+"""
+
+
+def quadruped_states(model, n):
+    rng, spread = np.random.default_rng(1), np.resize([0.02, 0.1, 0.3], (n, 1))
+    q = np.tile(model.neutral(), (n, 1))
+    q[:, 2] = 0.46 - rng.uniform(0, 0.06, n)
+    q[:, 7:] = np.tile([0, 0.8, -1.5], 4)
+    q = model.integrate(q, rng.normal(size=(n, 18)) * spread * np.array([0, 0, 0, *[1.0] * 15]))
+    v = rng.normal(size=(n, 18)) * rng.choice([0.1, 1], (n, 1))
+    return q, v, rng.normal(size=(n, 18)) * np.repeat([0, 5], [6, 12])
+
+
+def gripper_states(model, n):
+    rng = np.random.default_rng(1)
+    q = np.tile(model.neutral(), (n, 1))
+    q[:, :3] = rng.uniform([-0.1, -0.1, -0.4], [0.02, 0.4, 0.1], (n, 3))
+    q[:, 3:6] = rng.uniform([-0.02, -0.01, 0.03], [0.02, 0.01, 0.16], (n, 3))
+    v = rng.normal(size=(n, 9)) * rng.choice([0.05, 0.5], (n, 1))
+    return q, v, rng.normal(size=(n, 9)) * np.array([5, 1, 1, 0, 0, 0, 0, 0, 0])
+
+
+SCENES = {
+    "elliptic": (quadruped(), quadruped_states, {}),
+    "pyramidal, with torsion and rolling": (
+        quadruped("pyramidal", 6, 2), quadruped_states, {"cone": "pyramidal", "impratio": 2}
+    ),
+    "gripper": (GRIPPER, gripper_states, {"pairs": "file"}),
+}  # fmt: skip
+"""Files, states, and options of the ground and law."""
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_steps_accelerate_as_in_mujoco(name):
+    text, states, options = SCENES[name]
+    options = {**options}
+    model, peer = fl.load(text, loops="keep"), mujoco.MjModel.from_xml_string(text)
+    ground = fl.Ground(surfaces="file", pairs=options.pop("pairs", ()))
+    law = fl.SoftContacts(**{"cone": "elliptic", "steps": 12, **options})
+    q, v, tau = states(model, 200)
+    expected, contacts = mujoco_states.accelerations(model, peer, q, v, tau)
+    dt = peer.opt.timestep
+    moved = model.step(q, v, tau, dt, ground=ground, law=law, integrator="semi_implicit",
+                       constraints=model.loops)  # fmt: skip
+    a = (moved.v - v) / dt
+    errors = np.linalg.norm(a - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    assert np.quantile(errors, 0.99) < 1e-9
+    assert (contacts > 0).mean() > 0.5
+    assert np.median(moved.residual) < 1e-9
+
+
+def test_a_ball_rests_where_soft_contact_carries_its_weight():
+    ball = fl.load('<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body>'
+                   "</worldbody></mujoco>")  # fmt: skip
+    q, v = np.array([0, 0, 0.12, 0, 0, 0, 1.0]), np.zeros(6)
+    law = fl.SoftContacts()
+    fall = ball.rollout(q, v, np.zeros((2000, 6)), 0.002, ground=fl.Ground(), law=law)
+    assert_allclose(fall.contact_force[-1], [[0, 0, 2 * 9.81]], atol=1e-6)
+    assert 0.099 < fall.q[-1, 2] < 0.1
+    assert fall.residual.max() < 1e-9
+    assert_array_equal(fall.contact_force[0], 0)
+
+
+def test_lanes_and_threads_do_not_change_bits():
+    model = fl.load(quadruped())
+    q, v, tau = quadruped_states(model, 37)
+    law, ground = fl.SoftContacts(cone="elliptic", steps=4), fl.Ground(height=0.1)
+    each = [model.step(*x, 0.002, ground=ground, law=law) for x in zip(q, v, tau, strict=True)]
+    many = model.step(q, v, tau, 0.002, ground=ground, law=law, threads=2)
+    for field in many._fields:
+        assert_array_equal(getattr(many, field), [getattr(x, field) for x in each])
+
+
+def test_friction_of_each_environment():
+    ball = fl.load('<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body>'
+                   "</worldbody></mujoco>")  # fmt: skip
+    q, v = np.array([0, 0, 0.0995, 0, 0, 0, 1.0]), np.array([10.0, 0, 0, 0, 0, 0])
+    mu = np.array([0.2, 0.4, 0.8])
+    law = fl.SoftContacts(cone="elliptic", steps=12)
+    own = {"ground_params": {"friction": mu}}
+    moved = ball.step(q, v, np.zeros(6), 0.002, ground=fl.Ground(), law=law, **own)
+    assert_allclose(moved.contact_force[:, 0, 0], -mu * moved.contact_force[:, 0, 2], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("field", "error", "text"),
+    [
+        ({"cone": "round"}, ValueError, "cone is 'round'"),
+        ({"impratio": 0.0}, ValueError, "impratio is 0.0"),
+        ({"steps": 0}, ValueError, "steps is 0"),
+        ({"limits": 1}, TypeError, "limits is 1"),
+        ({"solimp": (0.9, 0.95)}, ValueError, "wanted 5 finite numbers"),
+    ],
+)
+def test_bad_fields_are_refused(field, error, text):
+    with pytest.raises(error, match=text):
+        fl.SoftContacts(**field)
+
+
+def test_soft_contacts_have_no_restitution():
+    model = fl.load(quadruped())
+    q, v, tau = quadruped_states(model, 1)
+    own = {"ground_params": {"restitution": 0.5}, "law": fl.SoftContacts()}
+    with pytest.raises(ValueError, match="restitution, which soft contacts do not have"):
+        model.step(q, v, tau, 0.002, ground=fl.Ground(), **own)
+
+
+def test_derivatives_are_those_of_differences():
+    ball = fl.load('<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body>'
+                   "</worldbody></mujoco>")  # fmt: skip
+    ground, law = fl.Ground(), fl.SoftContacts(cone="elliptic", steps=5)
+    q, v, tau = (
+        np.array([0, 0, 0.0995, 0, 0, 0, 1.0]),
+        np.array([0.3, 0, -0.1, 0, 1, 0]),
+        np.zeros(6),
+    )
+    options = {"ground": ground, "law": law}
+    direction = np.random.default_rng(0).normal(size=(3, 6))
+    slope = ball.step_jvp(q, v, tau, 0.002, *direction, **options)
+    ends = [
+        ball.step(ball.integrate(q, h * direction[0]), v + h * direction[1], tau + h * direction[2],
+                  0.002, **options).v
+        for h in (1e-6, -1e-6)
+    ]  # fmt: skip
+    assert_allclose(slope.dv, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
+    with pytest.raises(ValueError, match="does not take fl.SoftContacts"):
+        ball.linearize_step(q, v, tau, 0.002, **options)
