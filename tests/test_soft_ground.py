@@ -166,7 +166,7 @@ def test_derivatives_are_those_of_differences():
                    "</worldbody></mujoco>")  # fmt: skip
     ground, law = fl.Ground(), fl.SoftContacts(cone="elliptic", steps=5)
     q, v, tau = (
-        np.array([0, 0, 0.0995, 0, 0, 0, 1.0]),
+        np.array([0, 0, 0.0997, 0, 0, 0, 1.0]),
         np.array([0.3, 0, -0.1, 0, 1, 0]),
         np.zeros(6),
     )
@@ -179,5 +179,5 @@ def test_derivatives_are_those_of_differences():
         for h in (1e-6, -1e-6)
     ]  # fmt: skip
     assert_allclose(slope.dv, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
-    with pytest.raises(ValueError, match="does not take fl.SoftContacts"):
+    with pytest.raises(ValueError, match="does not take"):
         ball.linearize_step(q, v, tau, 0.002, **options)

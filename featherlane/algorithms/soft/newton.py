@@ -29,6 +29,7 @@ from featherlane.scalar import Scalar, maximum, minimum, select
 SEARCHES = 2  # of the length of a step, see `_Line.minimum`
 LONGEST = 8.0  # step, in Newton's
 EDGE = 0.1  # of the interval that holds the minimum: the secant does not go nearer to an end
+NEAR = 1e-10  # of the first step's decrease: from there on steps are Newton's, of length 1
 LEAST = 1e-30  # of a curvature and a difference of slopes that are divided by
 
 
@@ -108,7 +109,7 @@ def _stiffened(
 
 class _Line(NamedTuple):
     """The objective (1) along a step: its slope is `slope` + t `curvature` and what the potentials
-    add at y + t d. first: the slope at t = 0.
+    add at y + t d. first: the slope at t = 0; scale: the one of the first step of all.
     """
 
     constraints: Sequence[SoftConstraint]
@@ -117,6 +118,7 @@ class _Line(NamedTuple):
     slope: Scalar
     curvature: Scalar
     first: Scalar
+    scale: Scalar
 
     def at(self, t: Scalar) -> tuple[Scalar, Scalar]:
         """Returns the slope and the curvature at t."""
@@ -130,7 +132,8 @@ class _Line(NamedTuple):
     def minimum(self) -> Scalar:
         """Returns the length of the step, from t = 1 on: by Newton's method for one variable, or,
         where that leaves the nearer half of the interval that holds the minimum, by the secant over
-        the interval, clipped to its inner part.
+        the interval, clipped to its inner part. It is exactly 1 near the end, where a quotient of
+        rounding errors would also spoil derivatives.
         """
         t: Scalar = 1.0
         low: Scalar = 0.0
@@ -148,15 +151,18 @@ class _Line(NamedTuple):
             inside = low + share * length
             t = select(falls, select(newton <= middle, newton, inside),
                        select(middle <= newton, newton, inside))  # fmt: skip
-        return t
+        return select(self.first < NEAR * self.scale, t, 1.0)
 
 
 class NewtonState(NamedTuple):
-    """Accelerations a, y = J a - a_ref, and r with M (a - a_free) = J^T r."""
+    """Accelerations a, y = J a - a_ref, and r with M (a - a_free) = J^T r. scale: the slope of the
+    objective along the first step of all.
+    """
 
     a: list[Scalar]
     y: _Rows
     r: _Rows
+    scale: Scalar = 0.0
 
 
 class _Step(NamedTuple):
@@ -188,7 +194,7 @@ def _full_step(
 def _after(state: NewtonState, t: Scalar, step: _Step) -> NewtonState:
     """Returns the state after a step of length t."""
     a = [x + t * p for x, p in zip(state.a, step.p, strict=True)]
-    return NewtonState(a, state.y.plus(t, step.d), state.r.plus(-t, step.change))
+    return NewtonState(a, state.y.plus(t, step.d), state.r.plus(-t, step.change), state.scale)
 
 
 def newton_step(
@@ -200,7 +206,7 @@ def newton_step(
     step = _full_step(M, constraints, state, g, curvatures)
     slope, first = state.r.dot(step.d), step.unbalanced.dot(step.d)
     of_mass = -(first + step.stiff.dot(step.d))  # p^T M p
-    line = _Line(constraints, state.y, step.d, slope, of_mass, first)
+    line = _Line(constraints, state.y, step.d, slope, of_mass, first, state.scale)
     return _after(state, line.minimum(), step)
 
 
@@ -220,7 +226,8 @@ def beginning(
     state = NewtonState(list(free), y, _Rows([[0.0] * len(c.rows) for c in constraints]))
     stuck = [c.potential.stuck(len(c.rows)) for c in constraints]
     g = _Rows([_times_matrix(C, x) for C, x in zip(stuck, y.each, strict=True)])
-    return _after(state, 1.0, _full_step(M, constraints, state, g, stuck))
+    step = _full_step(M, constraints, state, g, stuck)
+    return _after(state, 1.0, step)._replace(scale=step.unbalanced.dot(step.d))
 
 
 def minimised(
