@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,26 @@ def ways(model: fl.Model) -> dict[str, Callable[[], Any]]:
     }
 
 
+def ways_of_torch(model: fl.Model) -> dict[str, Callable[[], Any]]:
+    """Returns calls of a model that is wrapped for PyTorch, if that is installed."""
+    if find_spec("torch") is None:
+        return {}
+    import torch
+
+    from featherlane.interop import torch as interop
+
+    wrapped, frame = interop.wrap(model), model.frame_names[-1]
+    q, v, tau = (
+        torch.linspace(0.2, 1.0, n, dtype=torch.float64) for n in (model.nq, model.nv, model.nv)
+    )
+    dt, varied = torch.tensor(0.002, dtype=torch.float64), q.clone().requires_grad_(True)
+    return {
+        "wrapped step": lambda: wrapped.step(q, v, tau, dt),
+        "wrapped step, recorded for gradients": lambda: wrapped.step(varied, v, tau, dt),
+        "wrapped method of a frame": lambda: wrapped.jacobian(q, frame),
+    }
+
+
 def measured(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Returns the least time of a call of each way, in us."""
     least = dict.fromkeys(calls, float("inf"))
@@ -81,7 +102,8 @@ def main() -> None:
     parser.add_argument("--robot", default="iiwa14")
     parser.add_argument("--rounds", type=int, default=30)
     arguments = parser.parse_args()
-    for name, us in measured(ways(fl.load(arguments.robot)), arguments.rounds).items():
+    model = fl.load(arguments.robot)
+    for name, us in measured(ways(model) | ways_of_torch(model), arguments.rounds).items():
         print(f"| {name} | {us:.2f} |")
 
 
