@@ -14,7 +14,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,58 +28,40 @@ DT, STEPS, FRICTION = 0.002, 20, 0.8
 GROUND = fl.Ground(friction=FRICTION)
 
 
-class Feet(NamedTuple):
-    """A robot with spheres of this radius at points of its links, and the stance of its joints."""
+class Standing(NamedTuple):
+    """A robot, the stance of its joints, and links that get a sphere where its file has none."""
 
     file: str
-    links: tuple[str, ...]
-    points: tuple[tuple[float, float, float], ...]
-    radius: float
     stance: tuple[float, ...]
+    feet: tuple[str, ...] = ()
+    sphere: tuple[float, float] = (0.0, 0.0)  # place along the link's z, and radius, m
 
 
 LEG = (-0.3, 0.0, 0.0, 0.6, -0.3, 0.0)
 ROBOTS = {
-    "Go2": Feet(
+    "Go2": Standing(
         "unitree_go2.xml",
-        tuple(f"{leg}_calf" for leg in ("FL", "FR", "RL", "RR")),
-        ((0.0, 0.0, -0.213),),
-        0.022,
         (0.0, 0.9, -1.8) * 4,
+        tuple(f"{leg}_calf" for leg in ("FL", "FR", "RL", "RR")),
+        (-0.213, 0.022),
     ),
-    "HyQ": Feet(
-        "hyq",
-        tuple(f"{leg}_lowerleg" for leg in ("lf", "rf", "lh", "rh")),
-        ((0.341, 0.0, 0.0),),
-        0.021,
-        (-0.2, 0.75, -1.5, -0.2, -0.75, 1.5) * 2,
-    ),
-    "G1": Feet(
-        "g1",
-        ("left_ankle_roll_link", "right_ankle_roll_link"),
-        ((-0.05, 0.025, -0.03), (-0.05, -0.025, -0.03), (0.12, 0.03, -0.03), (0.12, -0.03, -0.03)),
-        0.005,
-        (*LEG, *LEG, *[0.0] * 17),
-    ),
+    "HyQ": Standing("hyq", (-0.2, 0.75, -1.5, -0.2, -0.75, 1.5) * 2),
+    "G1": Standing("g1", (*LEG, *LEG, *[0.0] * 17)),
 }
 
 
-def with_feet(feet: Feet, folder: Path | None) -> fl.Model | None:
+def with_feet(robot: Standing, folder: Path | None) -> fl.Model | None:
     """Returns the robot with its spheres; None if its file is not there."""
-    name = feet.file
-    if name not in fl.bundled():
-        if folder is None or not (folder / name).exists():
-            return None
-        name = str(folder / name)
-    model = fl.load(name, root="free") if feet.file in fl.bundled() else fl.load(name)
-    shapes = []
-    for link in feet.links:
-        frame = model.frame(link)
-        for k, point in enumerate(feet.points):
-            place = frame.placement * fl.Placement.of(np.eye(3), point)
-            sphere = f"{link} {k}", "sphere", (feet.radius,), frame.body, place, link
-            shapes.append(fl.CollisionShape(*sphere))
-    return replace(model, collision_shapes=tuple(shapes))
+    if robot.file in fl.bundled():
+        return fl.load(robot.file, root="free")
+    if folder is None or not (folder / robot.file).exists():
+        return None
+    z, radius = robot.sphere
+    at = fl.Placement.of(np.eye(3), (0, 0, z))
+    spheres = {
+        link: fl.CollisionShape(link, "sphere", (radius,), placement=at) for link in robot.feet
+    }
+    return fl.load(folder / robot.file).with_collision_shapes(spheres)
 
 
 def peer(model: fl.Model, cone: str) -> Any:
@@ -106,21 +87,21 @@ def peer(model: fl.Model, cone: str) -> Any:
     return spec.compile()
 
 
-def states(model: fl.Model, feet: Feet, n: int) -> tuple[np.ndarray, np.ndarray]:
+def states(model: fl.Model, robot: Standing, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns states near the stance whose lowest foot is 1 mm in the ground."""
     rng = np.random.default_rng(0)
     q = np.tile(model.neutral(), (n, 1))
     turn = np.zeros((n, model.nv))
     turn[:, 3:6] = 0.02 * rng.normal(size=(n, 3))
     q = model.integrate(q, turn)
-    q[:, 7:] = feet.stance + 0.05 * rng.normal(size=(n, model.nv - 6))
+    q[:, 7:] = robot.stance + 0.05 * rng.normal(size=(n, model.nv - 6))
     heights = []
     for shape in model.collision_shapes:
         X = model.frame_placement(q, shape.link)
         at = np.linalg.inv(model.frame(shape.link).placement.R) @ (
             np.array(shape.placement.p) - model.frame(shape.link).placement.p
         )
-        heights.append((X[:, :3, :3] @ at + X[:, :3, 3])[:, 2] - feet.radius)
+        heights.append((X[:, :3, :3] @ at + X[:, :3, 3])[:, 2] - shape.size[0])
     q[:, 2] -= np.min(heights, axis=0) + 0.001
     return q, 0.2 * rng.normal(size=(n, model.nv))
 
@@ -165,13 +146,15 @@ def errors(model: fl.Model, q: np.ndarray, v: np.ndarray, sweeps: int) -> str:
     )
 
 
-def measure(name: str, feet: Feet, folder: Path | None, rounds: int, sweeps: list[int]) -> None:
+def measure(
+    name: str, robot: Standing, folder: Path | None, rounds: int, sweeps: list[int]
+) -> None:
     """Prints the figures of a robot."""
-    model = with_feet(feet, folder)
+    model = with_feet(robot, folder)
     if model is None:
-        print(f"{name}: no {feet.file}")
+        print(f"{name}: no {robot.file}")
         return
-    q, v = states(model, feet, 1024)
+    q, v = states(model, robot, 1024)
     few = q[:64], v[:64]
     passes: dict[str, tuple[Callable[[], Any], int]] = {
         "mujoco": (mujoco_passes(model, peer(model, "pyramidal"), *few), 64)

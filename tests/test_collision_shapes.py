@@ -394,3 +394,18 @@ def test_meshes_that_are_drawn(tmp_path):
     assert np.allclose(drawn[1].mesh.bounds, [[0, 0, 0], [1, 1, 1]])
     assert np.allclose(drawn[2].mesh.extents, [0.2, 0.4, 0.6], atol=1e-2)
     assert [note.split(" has")[0] for note in notes] == ["hull 'lost'"]
+
+
+@pytest.mark.parametrize(
+    ("name", "feet", "lowest"), [("hyq", 4, -0.792), ("g1", 8, -0.79), ("quadruped_arm", 4, -0.69)]
+)
+def test_bundled_robots_have_feet_at_the_ends_of_their_legs(name, feet, lowest):
+    model = fl.load(name, root="free")
+    shapes = model.collision_shapes
+    assert [shape.kind for shape in shapes] == feet * ["sphere"]
+    bodies = model.frame_placement(model.neutral(), [model.body_names[s.body] for s in shapes])
+    ends = [
+        (body @ [*shape.placement.p, 1])[2] - shape.size[0]
+        for body, shape in zip(bodies, shapes, strict=True)
+    ]
+    np.testing.assert_allclose(ends, lowest, atol=0.005)
