@@ -111,3 +111,34 @@ def test_the_plan_solves_as_one_kernel_does(robot, fused, options, monkeypatch):
     for name in ("cost", "expected", "gap"):
         x, y = (getattr(each.history, name)[:, :3] for each in (found, wanted))
         assert_allclose(x, y, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("large", "fused", "options"),
+    [(False, True, {}), (True, True, {}), (True, False, {"integrator": "rk4"})],
+    ids=["one kernel", "plan", "rk4, in pieces"],
+)
+def test_each_problem_has_its_own_robot(robot, large, fused, options, monkeypatch):
+    rng = np.random.default_rng(1)
+    mass = robot.parameters("mass")["mass"] * rng.uniform(0.5, 2.0, (BATCH, robot.nbodies))
+    own = {"mass": mass, "damping": rng.uniform(0.0, 0.1, (BATCH, robot.nv))}
+    own["gravity"] = np.array([0.0, 0.0, -3.7])  # of all
+    together = solved(robot, large, fused, monkeypatch, params=own, **options)
+    k = 1
+    values = {name: np.broadcast_to(x, (BATCH, x.shape[-1]))[k] for name, x in own.items()}
+    alone = solved(robot.with_parameters(values), large, fused, monkeypatch, **options)
+    assert_allclose(together.cost[k], alone.cost[k], rtol=1e-9)
+    assert_allclose(together.tau[k], alone.tau[k], atol=1e-7 * np.abs(alone.tau[k]).max())
+    assert np.all(np.abs(together.cost / alone.cost - 1.0)[[0, 2]] > 1e-4)
+
+
+def test_parameters_of_robots_are_checked():
+    pendulum = fl.load("double_pendulum")
+    still = pendulum, np.zeros(2), np.zeros(2), np.zeros((3, 2)), DT, lambda q, v, tau: tau
+    for params, text in (
+        ({"mas": [1.0, 2.0]}, "'mas'; did you mean 'mass'"),
+        ({"mass": [1.0, 2.0, 3.0]}, r"params\['mass'\] has shape \(3,\), wanted \(..., 2\)"),
+        ({"mass": [1.0, -2.0]}, r"params\['mass'\] is -2.0 for body 'link2'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            fl.ilqr(*still, params=params)

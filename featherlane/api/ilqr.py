@@ -11,6 +11,7 @@ import numpy as np
 
 from featherlane.algorithms.integrators import Integrator
 from featherlane.api.model import Model
+from featherlane.api.parameter_values import check_not_negative, with_six_entries
 from featherlane.backends.cores import physical_cores
 from featherlane.errors import one_of, shown
 from featherlane.functions.actuation import Actuated, Actuation
@@ -23,7 +24,7 @@ from featherlane.functions.arguments import (
     rows,
     threads_asked,
 )
-from featherlane.functions.array_like import ArrayLike, Hessian, Threads
+from featherlane.functions.array_like import ArrayLike, Hessian, Params, Threads
 from featherlane.functions.constraint_inputs import with_constraints
 from featherlane.functions.control_costs import Wanted, cost_graphs, zero
 from featherlane.functions.control_pool import (
@@ -39,15 +40,17 @@ from featherlane.functions.control_pool import (
 )
 from featherlane.functions.large_control import backward_of
 from featherlane.functions.optimal_control import (
+    OF_ROBOT,
     PARAMETER,
     ControlProblem,
     costs_key,
 )
 from featherlane.functions.shape_hints import shape_hint
 from featherlane.functions.table import DEFAULT_INTEGRATOR
-from featherlane.functions.variants import actuation_of
+from featherlane.functions.variants import actuation_of, in_order
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.parameters import parameter_value
 
 COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
@@ -210,11 +213,12 @@ def _inputs(
     state: Mapping[str, Any],
     states: Any,
     tau_limits: Any,
+    params: Mapping[str, Any],
     parameters: Mapping[str, Any],
     references: Mapping[str, Any],
 ) -> _Inputs:
     """Checks the arrays of a call: q0, v0, tau and dt in `state`, the first guess of all states,
-    limits, and the parameters of a problem and of each knot.
+    limits, parameters of the robot, and those of the costs of a problem and of each knot.
     """
     nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
     _check_names(parameters, references)
@@ -227,7 +231,8 @@ def _inputs(
     named = {
         label[x]: a for x, a in {**parameters, **references}.items()
     }  # which may be called "dt", too
-    dtype, arrays = alike({**state, **guess, **limits, **named})
+    of_robot = {f"params[{x!r}]": with_six_entries(x, a) for x, a in params.items()}
+    dtype, arrays = alike({**state, **guess, **limits, **of_robot, **named})
     if dtype == TRACED:
         raise TypeError(
             "ilqr got traced values: it iterates by value, call it outside of the trace"
@@ -236,6 +241,7 @@ def _inputs(
     cores = {"q0": (model.nq,), "v0": (model.nv,), "tau": (steps, nu), "dt": ()}
     sizes = {"states[0]": model.nq, "states[1]": model.nv}
     cores |= {x: (steps + 1, sizes[x]) for x in guess} | dict.fromkeys(limits, (nu,))
+    cores |= {f"params[{x!r}]": parameter_value(model, x).shape for x in params}
     explain = partial(shape_hint, model, actuation)
     lead = lead_of([arrays[x] for x in cores], cores, explain)
     whole = {x: np.broadcast_to(arrays[x], lead + core) for x, core in cores.items()}
@@ -245,6 +251,7 @@ def _inputs(
     fixed = {PARAMETER.format(x): column for x, column in columns.items()} | {
         "dt": flat["dt"][None]
     }
+    fixed |= {OF_ROBOT.format(x): flat[f"params[{x!r}]"][None] for x in params}
     if limits:
         ranges = ranges.astype(dtype)
         fixed["limits"] = np.stack([np.clip(flat[x], *ranges) for x in limits], 1)[None]
@@ -384,6 +391,7 @@ def ilqr(
     *,
     parameters: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, ArrayLike] | None = None,
+    params: Params = None,
     states: tuple[ArrayLike, ArrayLike] | None = None,
     tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
     integrator: Integrator = DEFAULT_INTEGRATOR,
@@ -401,9 +409,10 @@ def ilqr(
     """Minimises sum_t cost(q_t, v_t, tau_t) + terminal_cost(q_T, v_T) over controls tau, with
     (q, v)_{t+1} = model.step(...), for each problem of the leading dimensions.
 
-    Leading dimensions broadcast; if all arrays are float32, results are float32. q0, v0, tau and dt
-    alone define the number of problems: if they define a single problem, all dimensions of a
-    parameter belong to that problem. Iterative LQR uses first derivatives of the step.
+    Leading dimensions broadcast; if all arrays are float32, results are float32. q0, v0, tau, dt,
+    states, tau_limits and params define the number of problems: if they define a single problem,
+    all dimensions of a parameter of a cost belong to it. Iterative LQR uses first derivatives of
+    the step.
 
     - q0 (..., nq), v0 (..., nv): the initial state of a problem.
     - tau (..., T, nu): the initial controls, such as zeros or an earlier solution.
@@ -413,6 +422,8 @@ def ilqr(
       parameters and references whose names are among its arguments.
     - parameters: arrays (..., *shape) by name, one for each problem.
     - references: arrays (..., T + 1, *shape) by name, one for each problem and knot.
+    - params: parameters of the robot in place of the file's, as in `Model.step`: one set for all
+      problems, or one for each.
     - states: (q, v), a first guess of the trajectory (..., T + 1, nq) and (..., T + 1, nv), such as
       the initial state at all knots, from which tau need not lead from knot to knot: steps close
       the gaps between them. By default the rollout of tau, which diverges if an arm falls for long.
@@ -454,10 +465,12 @@ def ilqr(
     actuation = actuation_of(model, actuation)
     held, arrays_held = with_constraints(constraints, active, anchors)
     of_step: dict[str, Any] = held._asdict() if held else {}
-    model.function("step", integrator=integrator, actuation=actuation, **of_step)
+    of_robot, changed = in_order(params), params or {}
+    model.function("step", integrator=integrator, actuation=actuation, params=of_robot, **of_step)
+    check_not_negative(model, "step", changed)
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
     parameter_arrays, reference_arrays = ({} if x is None else x for x in (parameters, references))
-    named = parameter_arrays, reference_arrays
+    named = changed, parameter_arrays, reference_arrays
     inputs = _inputs(model, actuation, state, states, tau_limits, *named)
     computed = {} if held is None else {"force": (held.constraints.rows,)}
     for (name, shape), array in zip(held.shapes.items() if held else (), arrays_held, strict=True):
@@ -467,7 +480,7 @@ def ilqr(
     costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
     options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
     key, gaps = costs_key(*costs), states is not None
-    problem = ControlProblem(model, *options, key, costs[0], costs[1], held, gaps)
+    problem = ControlProblem(model, *options, key, costs[0], costs[1], held, gaps, of_robot)
     least = _tolerance(tolerance, inputs.tau.dtype)
     work = Work(_compiled(problem), inputs.fixed, int(iterations), least, count)
     most = LARGE_SLOTS if problem.large else SLOTS

@@ -14,7 +14,7 @@ from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
 from featherlane.backends.llvm import jit
 from featherlane.functions.function import Function, KernelsByDtype
-from featherlane.functions.optimal_control import ControlProblem, gathered
+from featherlane.functions.optimal_control import OF_ROBOT, ControlProblem, gathered
 from featherlane.functions.results import named_results
 from featherlane.functions.riccati import Feedback, held_rows, limited_minimum
 from featherlane.functions.riccati_plan import RiccatiSizes, Shape, riccati_plan
@@ -34,13 +34,15 @@ class PiecewiseSlopes:
         """linear: `linearize_step` of the model; expanded: the compiled `expansion`."""
         self.linear, self.expanded = linear, expanded
         self.inputs, self.outputs = problem.inputs("slopes"), problem.sizes.work_shapes
+        self.params = problem.params
         self.first = np.r_[problem.states : problem.sizes.all, : problem.states]  # of [du; dx]
 
     def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
         x = dict(zip(self.inputs, arrays, strict=True))
         arrays_out = dict(zip(self.outputs, out, strict=True))
         steps, cost = arrays_out["steps"], arrays_out["cost"]
-        *_, A, B = self.linear(*[x[name] for name in self.linear.inputs], threads=threads)
+        of_step = x | {name: x[OF_ROBOT.format(name)] for name in self.params}
+        *_, A, B = self.linear(*[of_step[name] for name in self.linear.inputs], threads=threads)
         named = [x[name] for name in self.expanded.inputs]
         gradient, hessian = self.expanded(*named, threads=threads)
         z = hessian.shape[-1]
@@ -59,6 +61,7 @@ def backward_of(problem: ControlProblem) -> tuple[Any, ...]:
     if problem.fused:
         return problem.function("slopes"), riccati
     options: dict[str, Any] = {"integrator": problem.integrator, "actuation": problem.actuation}
+    options["params"] = problem.params
     if (held := problem.constraints) is not None:
         options |= held._asdict()
     linear = problem.model.function("linearize_step", **options)  # type: ignore[attr-defined]

@@ -41,10 +41,12 @@ from featherlane.program.graph import Graph, graph_key
 from featherlane.program.program import Program
 from featherlane.program.rewrite import simplify
 from featherlane.robot.model import Robot
+from featherlane.robot.parameters import parameter_value
 
 Array = Any  # traced
 GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
 PARAMETER = "own_{}"  # the name of the input that holds a parameter of the user's cost
+OF_ROBOT = "robot_{}"  # the name of the input that holds a parameter of the robot
 STATE_OF_COST = ("q", "v", "tau", "force")  # which a kernel has; parameters are its inputs
 BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
@@ -90,12 +92,13 @@ class ControlProblem:
     terminal: Graph = field(compare=False, repr=False)
     constraints: ConstraintInputs | None = None
     gaps: bool = False  # whether trajectories may have them
+    params: tuple[str, ...] = ()  # parameters of the robot that each problem has
 
     @property
     def _identity(self) -> tuple[Any, ...]:
         held = self.constraints
         kind = self.limited, self.exact, self.gaps, self.large
-        return self.integrator, self.actuation, *kind, self.key, held
+        return self.integrator, self.actuation, *kind, self.key, held, self.params
 
     @property
     def controls(self) -> int:
@@ -156,6 +159,7 @@ class ControlProblem:
         sizes |= {"value": self.value_shape, "sums": (len(GATHERED),), "limits": (2, nu)}
         sizes |= self.sizes.work_shapes
         sizes |= {"gradient": (z,), "hessian": (z, z), "gap": (nx,)}
+        sizes |= {OF_ROBOT.format(x): parameter_value(self.model, x).shape for x in self.params}
         plain = lambda name: name.removesuffix("_before").removesuffix("_next")
         absent = {*INPUTS, "force"} | {"maps", "shift", "forces", "stiffness"} - sizes.keys()
         absent |= {x for x, used in (("limits", self.limited), ("gap", self.gaps)) if not used}
@@ -171,6 +175,8 @@ class ControlProblem:
         names, of, _ = KERNELS[kernel]
         if kernel == "expansion" and self.reads_forces:
             names = *names, "dt", *INPUTS
+        if "dt" in names:  # it has a step
+            names = *names, *map(OF_ROBOT.format, self.params)
         return {**self._shapes(names), **self._parameters(getattr(self, of))}
 
     def function(self, kernel: str) -> Function:
@@ -198,7 +204,7 @@ class ControlProblem:
         variant = Variant(name)
         if "step" in name:
             variant = variant._replace(integrator=self.integrator, actuation=self.actuation)
-            variant = variant._replace(constraints=self.constraints)
+            variant = variant._replace(constraints=self.constraints, parameters=self.params)
         return call_graph(dynamics_graph(self.model, variant), inputs)
 
     # Costs
@@ -294,7 +300,8 @@ class ControlProblem:
 
     def _of_step(self, x: dict[str, Array], **state: Array) -> dict[str, Array]:
         """Returns the inputs of a step, of the inputs of a kernel."""
-        return {**state, **{name: x[name] for name in ("dt", *INPUTS) if name in x}}
+        of_robot = {name: x[OF_ROBOT.format(name)] for name in self.params}
+        return {**state, **{name: x[name] for name in ("dt", *INPUTS) if name in x}, **of_robot}
 
     # Kernels, of their inputs by name
 
