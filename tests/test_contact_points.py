@@ -8,10 +8,13 @@ import pytest
 import featherlane as fl
 from featherlane.algorithms.contact_points import contact_points
 from featherlane.algorithms.frames import placements
+from featherlane.robot.ground import USUAL
 from featherlane.robot.shape_pairs import combined, shape_pairs
 
 mujoco = pytest.importorskip("mujoco")
 
+CORNERS = [(x, y, z) for x in (-0.2, 0.2) for y in (-0.1, 0.1) for z in (0.1, 0.15)]
+HULL = fl.CollisionShape("hull", "hull", body=0, points=(*CORNERS, (0.0, 0.0, 0.2)))
 SHAPES = {
     "sphere": 'type="sphere" size=".12"',
     "capsule": 'type="capsule" size=".08 .2"',
@@ -166,6 +169,18 @@ def test_capsules_that_are_parallel_or_short():
     assert np.isfinite([*point.point, *point.frame[0], *point.frame[1]]).all()
 
 
+def test_capsules_whose_axes_cross():
+    """In one plane, as those of planar mechanisms, the normal is that of the plane."""
+    text = TWO.format(SHAPES["capsule"], "", "", SHAPES["capsule"], "")
+    model, m = fl.load(text), mujoco.MjModel.from_xml_string(text)
+    ground = fl.Ground(pairs="file", shapes=())
+    q = model.neutral()
+    for angle in (0.3, 1.0, -0.7):
+        q[:3] = 0.05 * np.sin(angle), 0.0, 0.05 * np.cos(angle)
+        q[3:7] = 0.0, np.sin(angle / 2), 0.0, np.cos(angle / 2)
+        assert same_contacts(points_of(model, q, ground), contacts_of(m, q)) == 1
+
+
 # Hulls and height fields
 
 
@@ -226,8 +241,9 @@ def test_a_plane_and_a_ramp_are_the_same():
     """A field that is a plane gives the points of that plane, for all kinds of shapes."""
     ramp = fl.HeightField((-2.0, 2.0), (-2.0, 2.0), [[-1.0, -1.0], [1.0, 1.0]])
     slope = fl.Ground(normal=(-0.5, 0.0, 1.0))
-    for kind in ("sphere", "capsule"):
-        model = fl.load(scene(SHAPES[kind], ""))
+    sole = 'type="box" size=".2 .1 .02"'
+    models = [fl.load(scene(shape, "")) for shape in (*SHAPES.values(), sole)]
+    for model in (*models, models[0].with_collision_shapes([HULL])):
         for q in random_states(model, 10, 0.5):
             on_plane, on_field = (
                 points_of(model, q, ground) for ground in (slope, fl.Ground(surfaces=(ramp,)))
@@ -236,6 +252,26 @@ def test_a_plane_and_a_ramp_are_the_same():
                 assert np.allclose(a.point, b.point)
                 assert np.allclose(a.frame, b.frame)
                 assert np.isclose(a.gap, b.gap)
+
+
+def test_a_cylinder_rolls_down_a_ramp():
+    ramp = fl.HeightField((-3.0, 3.0), (-1.0, 1.0), [[1.5, 1.5], [-1.5, -1.5]])
+    lying = fl.Placement.of([[1, 0, 0], [0, 0, -1], [0, 1, 0]], (0, 0, 0))
+    model = fl.load(scene(SHAPES["sphere"], "")).without_collision_shapes()
+    model = model.with_collision_shapes([fl.CollisionShape("c", "cylinder", (0.1, 0.2), 0, lying)])
+    q = model.neutral()
+    q[2] = 0.1 / np.cos(np.arctan(0.5))
+    points = points_of(model, q, fl.Ground(surfaces=ramp))
+    assert np.allclose([point.gap for point in points][:2], 0.0)
+
+
+def test_shapes_of_one_name_have_their_places():
+    """A surface with the name of a shape is where it is, not where that shape is."""
+    place = fl.Placement.of(np.eye(3), (5.0, 0.0, 0.0))
+    crate = fl.CollisionShape("ball", "box", (0.1, 0.1, 0.1), placement=place)
+    model = feet(BALL)
+    (point,) = points_of(model, model.neutral(), fl.Ground(surfaces=crate))
+    assert np.isclose(point.gap, 5.0 - 0.1 - 0.1)
 
 
 def test_traced_points_have_derivatives():
@@ -274,6 +310,9 @@ CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
         (lambda: fl.Ground(normal=(0, 0, 0)), "normal is .*: wanted three"),
         (lambda: fl.Ground(shapes="foot"), "shapes is 'foot': wanted names"),
         (lambda: fl.Ground(pairs=["foot"]), "pairs has 'foot': wanted 'file', or"),
+        (lambda: fl.Ground(pairs=[("a", "b"), ("b", "a")]), r"\('a', 'b'\) 2 times: wanted once"),
+        (lambda: fl.Ground(shapes=("a", "a")), "shapes has 'a' 2 times: wanted once each"),
+        (lambda: fl.Ground(surfaces=[USUAL, USUAL]), "surfaces has 'ground' 2 times: wanted once"),
         (lambda: fl.Ground(surfaces=[3]), "surfaces has 3: wanted fl.HeightField"),
         (lambda: fl.Ground(surfaces=[BALL]), "sphere 'ball', on body 0: wanted the world"),
         (lambda: fl.Ground(1.0, surfaces=[fl.HeightField((0, 1), (0, 1), (2, 2))]), "height and n"),

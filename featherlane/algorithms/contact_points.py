@@ -14,7 +14,7 @@ from featherlane.algorithms.lowest_points import LowPoint, lowest_points
 from featherlane.algorithms.nearest_points import Nearest, RoundedSegment, segment_and_box, segments
 from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.ground import HeightField
-from featherlane.robot.parts import WORLD, Frame
+from featherlane.robot.parts import WORLD, Frame, Placement
 from featherlane.robot.shape_pairs import ShapePair
 from featherlane.robot.spatial import (
     NO_TURN,
@@ -24,12 +24,10 @@ from featherlane.robot.spatial import (
     Vector,
     cross,
     dot,
-    unit,
 )
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, maximum, select, sqrt
 
-AXES: Matrix = (unit(2, 3), unit(0, 3), unit(1, 3))  # of a height field, upward first
 LEAST = 1e-24  # of the square of a sine: a direction that is parallel to the normal is no tangent
 
 
@@ -66,18 +64,18 @@ def contact_points(
     them. heights: of the height field whose heights are inputs, (nx, ny).
     """
     poses = {**poses, WORLD: Transform(NO_TURN, ZERO3)}
-    placed: dict[str, tuple[int, Transform]] = {}
+    placed: dict[tuple[int, Placement], tuple[int, Transform]] = {}
     for shape in (s for pair in pairs for s in (pair.shape, pair.other)):
-        if isinstance(shape, CollisionShape) and shape.name not in placed:
-            at = tree.point(Frame(shape.name, shape.body, shape.placement))
-            placed[shape.name] = at.body, at.X @ poses[at.body]
+        if isinstance(shape, CollisionShape) and _place(shape) not in placed:
+            at = tree.point(Frame(shape.name, *_place(shape)))
+            placed[_place(shape)] = at.body, at.X @ poses[at.body]
     points = []
     for pair in pairs:
-        body, X = placed[pair.shape.name]
+        body, X = placed[_place(pair.shape)]
         if isinstance(pair.other, HeightField):
             other, nearest = WORLD, _on_heights(pair.shape, X, pair.other, heights)
         else:
-            other, Y = placed[pair.other.name]
+            other, Y = placed[_place(pair.other)]
             nearest = _on_plane(pair.shape, X, Y) if pair.other.kind == "plane" else (
                 (n, None) for n in _of_shapes(pair.shape, X, pair.other, Y)
             )  # fmt: skip
@@ -87,6 +85,10 @@ def contact_points(
             for n, along in nearest
         ]  # fmt: skip
     return points
+
+
+def _place(shape: CollisionShape) -> tuple[int, Placement]:
+    return shape.body, shape.placement
 
 
 Points = Iterator[tuple[Nearest, Vector | None]]  # with the direction of the first tangent
@@ -105,16 +107,30 @@ def _midway(low: LowPoint, normal: Vector, gap: Scalar) -> Nearest:
 
 
 def _on_heights(shape: CollisionShape, X: Transform, field: HeightField, inputs: Heights) -> Points:
-    """Yields the points of a shape that are lowest along z, above the tangent plane of the field
-    below each.
+    """Yields the points of a shape that are lowest along the normal below its middle, above the
+    tangent plane of the field below each.
     """
+    _, normal = _below(_middle(shape, X), field, inputs)
+    for low in lowest_points(shape, X, tangents(normal)):
+        height, normal = _below(low.point, field, inputs)
+        gap = (low.point[2] - height) * normal[2] - low.radius
+        yield _midway(low, normal, gap), low.along
+
+
+def _middle(shape: CollisionShape, X: Transform) -> Vector:
+    """Returns the origin of a shape, or the mean of the points of a hull."""
+    if not shape.points:
+        return Vector(X.r)
+    mean = [sum(x) / len(shape.points) for x in zip(*shape.points, strict=True)]
+    return X.E.to_parent(mean) + X.r
+
+
+def _below(point: Vector, field: HeightField, inputs: Heights) -> tuple[Scalar, Vector]:
+    """Returns the height and the normal of a field below a point."""
     heights = inputs if field.are_inputs else field.heights
-    for low in lowest_points(shape, X, AXES):
-        x, y, z = low.point
-        height, by_x, by_y = height_and_slopes(field, heights, x, y)
-        upward = 1.0 / sqrt(by_x * by_x + by_y * by_y + 1.0)
-        normal = Vector((-by_x * upward, -by_y * upward, upward))
-        yield _midway(low, normal, (z - height) * upward - low.radius), low.along
+    height, by_x, by_y = height_and_slopes(field, heights, point[0], point[1])
+    upward = 1.0 / sqrt(by_x * by_x + by_y * by_y + 1.0)
+    return height, Vector((-by_x * upward, -by_y * upward, upward))
 
 
 def _of_shapes(

@@ -12,6 +12,7 @@ from featherlane.robot.spatial import Transform, Vector, cross, dot, unit
 from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
 
 LEAST = 1e-30  # m^2, of a distance whose direction counts
+CONCENTRIC = 1e-24  # m^2, of centres on two axes that meet: rounding leaves some 1e-16 m
 PARALLEL = 1e-12  # the square of the sine of an angle below which segments are parallel
 UP = unit(2, 3)
 
@@ -38,24 +39,37 @@ def clamped(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
     return minimum(maximum(x, low), high)
 
 
-def balls(point: Vector, radius: float, other: Vector, other_radius: float) -> Nearest:
-    """Returns the nearest points of two balls; of concentric ones the normal is upward."""
+def balls(
+    point: Vector, radius: float, other: Vector, other_radius: float, usual: Vector = UP
+) -> Nearest:
+    """Returns the nearest points of two balls. usual: the normal of concentric ones."""
     way = point - other
     square = dot(way, way)
-    is_zero = square <= LEAST
+    is_zero = square <= CONCENTRIC
     distance = sqrt(select(is_zero, 1.0, square))
     inverse = 1.0 / distance
-    normal = Vector([select(is_zero, u, x * inverse) for u, x in zip(UP, way, strict=True)])
+    normal = Vector([select(is_zero, u, x * inverse) for u, x in zip(usual, way, strict=True)])
     gap = select(is_zero, 0.0, distance) - (radius + other_radius)
     return Nearest(gap, normal, point - normal * (radius + 0.5 * gap))
 
 
 def segments(a: RoundedSegment, b: RoundedSegment) -> Nearest:
     """Returns the nearest points of a segment with a radius to another; of parallel ones those
-    nearest to the middle of `a`.
+    nearest to the middle of `a`. Where they cross, the normal is that of their plane, as in MuJoCo.
     """
     s, t = _parameters(a, b)
-    return balls(_at(a, s), a.radius, _at(b, t), b.radius)
+    return balls(_at(a, s), a.radius, _at(b, t), b.radius, _across(a.half, b.half))
+
+
+def _across(a: Vector | None, b: Vector | None) -> Vector:
+    """Returns the unit vector along b x a, or upward if they are parallel."""
+    if a is None or b is None:
+        return UP
+    across = cross(b, a)
+    square = dot(across, across)
+    is_parallel = square <= PARALLEL * dot(a, a) * dot(b, b)
+    inverse = 1.0 / sqrt(select(is_parallel, 1.0, square))
+    return Vector([select(is_parallel, u, x * inverse) for u, x in zip(UP, across, strict=True)])
 
 
 def _at(segment: RoundedSegment, t: Scalar) -> Vector:

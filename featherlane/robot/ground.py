@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -200,7 +201,8 @@ def _names(value: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(value, str) or not all(isinstance(name, str) for name in value):
         raise TypeError(f"shapes is {shown(value)}: wanted names of shapes, as in ('foot',)")
-    return tuple(value)
+    _check_once("shapes", value := tuple(value))
+    return value
 
 
 def _surfaces(value: Any) -> tuple[Surface, ...] | Literal["file"]:
@@ -218,7 +220,14 @@ def _surfaces(value: Any) -> tuple[Surface, ...] | Literal["file"]:
         raise TypeError(f"surfaces is {shown(value)}: wanted 'file', or a tuple of surfaces")
     if sum(isinstance(x, HeightField) and x.are_inputs for x in surfaces) > 1:
         raise ValueError("surfaces has two height fields whose heights are inputs: wanted one")
+    _check_once("surfaces", [surface.name for surface in surfaces])
     return tuple(surfaces)
+
+
+def _check_once(of: str, names: Sequence[Any]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{of} has {shown(name)} {names.count(name)} times: wanted once each")
 
 
 def _pairs(value: Any) -> tuple[tuple[str, str], ...] | Literal["file"]:
@@ -229,7 +238,9 @@ def _pairs(value: Any) -> tuple[tuple[str, str], ...] | Literal["file"]:
         if len(names) != 2 or not all(isinstance(name, str) for name in names):
             wanted = "wanted 'file', or pairs of names, as in [('left_foot', 'right_foot')]"
             raise TypeError(f"pairs has {shown(pair)}: {wanted}")
-    return tuple((first, second) for first, second in value)
+    pairs = tuple((first, second) for first, second in value)
+    _check_once("pairs, in either order,", [tuple(sorted(pair)) for pair in pairs])
+    return pairs
 
 
 _CHECKS: dict[str, Any] = {
