@@ -367,8 +367,12 @@ def test_errors_name_the_argument():
         step(law=fl.Coulomb())
     with pytest.raises(ValueError, match=r"'frictoin'.*friction"):
         step(ground=GROUND, ground_params={"frictoin": 0.5})
-    with pytest.raises(ValueError, match=r"has -0\.5: wanted coefficients of 0 or more"):
+    with pytest.raises(ValueError, match=r"has -0\.5: wanted finite numbers of 0 or more"):
         step(ground=GROUND, ground_params={"friction": -0.5})
+    with pytest.raises(ValueError, match="restitution of ground_params has 2: wanted numbers from"):
+        step(ground=GROUND, ground_params={"restitution": [0.0, 2.0]})
+    with pytest.raises(ValueError, match="height of ground_params has nan: wanted finite numbers"):
+        step(ground=GROUND, ground_params={"height": np.nan})
     with pytest.raises(ValueError, match="no shape that touches the ground"):
         fl.load("double_pendulum").step([0, 0], [0, 0], [0, 0], DT, ground=GROUND)
     for wrong in ({"sweeps": 0}, {"erp": 2.0}, {"restitution": -1}, {"recovery_speed": np.inf}):

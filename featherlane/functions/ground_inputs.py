@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from math import isfinite
+from math import inf, isfinite
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ GROUND_PARAMETERS: dict[str, Shape] = {
     "heights": ("nx", "ny"),
     "impulse": ("impulses",),
 }
+RANGES = {"friction": (0.0, inf), "restitution": (0.0, 1.0)}
+STATE = "impulse"  # of a step before, which may be NaN as q and v may
 GROUND_OUTPUTS: dict[str, Shape] = {
     "contact_force": ("contacts", 3),
     "residual": (),
@@ -191,16 +193,20 @@ def _checked(parameters: Any) -> dict[str, Any]:
     for name, x in parameters.items():
         if name not in GROUND_PARAMETERS:
             raise ValueError(f"ground_params names {name!r}{instead(str(name), GROUND_PARAMETERS)}")
-        if name == "friction":
-            _check_not_negative(x)
+        if name != STATE:
+            _check_within(name, x)
     values = {name: parameters[name] for name in GROUND_PARAMETERS if name in parameters}
     return {name: float(x) if isinstance(x, Real) else x for name, x in values.items()}
 
 
-def _check_not_negative(friction: Any) -> None:
-    """Raises ValueError for negative numbers; traced ones, and those on GPUs, pass."""
-    numbers = np.asarray(friction) if isinstance(friction, Real | list | tuple) else friction
-    if type(numbers) is np.ndarray and numbers.dtype.kind in "if" and not (numbers >= 0).all():
-        raise ValueError(
-            f"friction of ground_params has {numbers.min():g}: wanted coefficients of 0 or more"
-        )
+def _check_within(name: str, x: Any) -> None:
+    """Raises ValueError for numbers out of range; traced ones, and those on GPUs, pass."""
+    numbers = np.asarray(x) if isinstance(x, Real | list | tuple) else x
+    if type(numbers) is not np.ndarray or numbers.dtype.kind not in "biuf":
+        return
+    least, most = RANGES.get(name, (-inf, inf))
+    odd = numbers[~(np.isfinite(numbers) & (numbers >= least) & (numbers <= most))]
+    if odd.size:
+        wanted = "finite numbers" if least == -inf else f"finite numbers of {least:g} or more"
+        wanted = wanted if most == inf else f"numbers from {least:g} to {most:g}"
+        raise ValueError(f"{name} of ground_params has {odd.flat[0]:g}: wanted {wanted}")
