@@ -307,17 +307,48 @@ CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
     [
         (lambda: fl.Ground(friction=-1), "friction is -1; wanted the sliding"),
         (lambda: fl.Ground(height=np.nan), "height is nan: wanted finite"),
+        (lambda: fl.Ground(height="a"), "height is 'a': wanted finite"),
+        (lambda: fl.Ground(height=1j), "height is 1j: wanted finite"),
+        (lambda: fl.Ground(normal="abc"), "normal is 'abc': wanted three"),
+        (lambda: fl.Ground(friction="0.5"), "friction is '0.5'; wanted the sliding"),
+        (lambda: fl.Ground(shapes=3), "shapes is 3: wanted names"),
+        (lambda: fl.Ground(pairs=None), "pairs is None: wanted 'file', or"),
+        (lambda: fl.Ground(pairs="all"), "pairs is 'all': wanted 'file', or"),
+        (lambda: fl.Ground(surfaces=3), "surfaces is 3: wanted 'file', or"),
+        (lambda: fl.Ground(surfaces=None), "surfaces is None: wanted 'file', or"),
+        (lambda: fl.Ground(surfaces="flat"), "surfaces is 'flat': wanted 'file', or"),
+        (lambda: fl.Ground(surfaces=np.zeros(3)), r"surfaces has .*0\.0.*: wanted 'file', or"),
+        (lambda: fl.HeightField("ab", (0, 1), (2, 2)), r"x is 'ab'; wanted \(lower"),
+        (lambda: fl.HeightField(1, (0, 1), (2, 2)), r"x is 1; wanted \(lower"),
+        (lambda: fl.HeightField((0, 1), (0, 1), "abc"), r"heights is 'abc'; wanted an array"),
+        (lambda: fl.HeightField((0, 1), (0, 1), [[0, 1], [2]]), r"heights is \[\[0, 1\], \[2\]\];"),
+        (
+            lambda: fl.HeightField((0, 1), (0, 1), np.zeros((2, 2, 2))),
+            r"heights has shape \(2, 2, 2",
+        ),
+        (lambda: fl.HeightField((0, 1), (0, 1), (np.nan, 2)), r"heights is \(nan, 2\); wanted an"),
+        (lambda: fl.HeightField((0, 1), (0, 1), (2.7, 3.2)), r"\(2.7, 3.2\), .* wanted whole numb"),
+        (
+            lambda: shape_pairs(feet(BALL), fl.Ground(surfaces="file")),
+            "surfaces is 'file', and .* has no collision shape in the world",
+        ),
+        (
+            lambda: shape_pairs(
+                feet(BALL), fl.Ground(surfaces=fl.CollisionShape("log", "cylinder", (0.1, 0.2)))
+            ),
+            "with cylinder 'log' has no rule: wanted surfaces of the kinds plane, height field",
+        ),
         (lambda: fl.Ground(normal=(0, 0, 0)), "normal is .*: wanted three"),
         (lambda: fl.Ground(shapes="foot"), "shapes is 'foot': wanted names"),
         (lambda: fl.Ground(pairs=["foot"]), "pairs has 'foot': wanted 'file', or"),
         (lambda: fl.Ground(pairs=[("a", "b"), ("b", "a")]), r"\('a', 'b'\) 2 times: wanted once"),
         (lambda: fl.Ground(shapes=("a", "a")), "shapes has 'a' 2 times: wanted once each"),
-        (lambda: fl.Ground(surfaces=[USUAL, USUAL]), "surfaces has 'ground' 2 times: wanted once"),
-        (lambda: fl.Ground(surfaces=[3]), "surfaces has 3: wanted fl.HeightField"),
+        (lambda: fl.Ground(surfaces=[USUAL, USUAL]), "surfaces, by name, has 'ground' 2 times"),
+        (lambda: fl.Ground(surfaces=[3]), "surfaces has 3: wanted 'file', or"),
         (lambda: fl.Ground(surfaces=[BALL]), "sphere 'ball', on body 0: wanted the world"),
         (lambda: fl.Ground(1.0, surfaces=[fl.HeightField((0, 1), (0, 1), (2, 2))]), "height and n"),
         (lambda: fl.HeightField((0, 1), (0, 1), [[0.0]]), r"heights has shape \(1, 1\)"),
-        (lambda: fl.HeightField((1, 0), (0, 1), (2, 2)), r"x is \(1.0, 0.0\); wanted \(lower"),
+        (lambda: fl.HeightField((1, 0), (0, 1), (2, 2)), r"x is \(1, 0\); wanted \(lower"),
         (lambda: shape_pairs(feet(), fl.Ground()), "has no shape that touches the ground"),
         (lambda: shape_pairs(feet(BALL), fl.Ground(shapes=("bal",))), "no collision shape 'bal'"),
         (
@@ -333,6 +364,12 @@ CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
 def test_refused(make, said):
     with pytest.raises((ValueError, TypeError), match=said):
         make()
+
+
+def test_iterators_are_read_once():
+    ground = fl.Ground(shapes=iter(["a", "b"]), pairs=iter([("a", "b")]), surfaces=iter([USUAL]))
+    assert (ground.shapes, ground.pairs) == (("a", "b"), (("a", "b"),))
+    assert ground.surfaces == (USUAL,)
 
 
 def test_which_shapes_touch():

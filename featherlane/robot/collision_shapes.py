@@ -55,8 +55,8 @@ class CollisionShape:
     points: tuple[Floats, ...] = ()  # of a hull: extreme points, in the frame of the shape
     mesh: MeshFile | None = None  # of a hull without points, which are read where they are needed
     friction: Floats = (1.0, 0.005, 0.0001)  # sliding; torsional, m; rolling, m
-    margin: float = 0.0  # m: contacts exist where shapes are nearer than this
-    gap: float = 0.0  # m: and exert forces where they are nearer than margin - gap
+    margin: float = 0.0  # m: soft contacts exert forces where shapes are nearer than this
+    gap: float = 0.0  # m: kept with the shape; as in MuJoCo 4, it has no effect on forces
     contype: int = 1
     conaffinity: int = 1
     condim: int = 3  # 1: without friction; 3: sliding; 4: torsional; 6: rolling
@@ -106,7 +106,7 @@ class CollisionPair(NamedTuple):
     condim: int = 3
     friction: Floats = (1.0, 1.0, 0.005, 0.0001, 0.0001)
     margin: float = 0.0
-    gap: float = 0.0
+    gap: float = 0.0  # m: kept with the pair; as in MuJoCo 4, it has no effect on forces
     solref: Floats = (0.02, 1.0)
     solreffriction: Floats = (0.0, 0.0)  # zeros: as solref
     solimp: Floats = (0.9, 0.95, 0.001, 0.5, 2.0)

@@ -41,24 +41,30 @@ class HeightField:
     name: str = "height field"
 
     def __post_init__(self) -> None:
-        array = np.asarray(self.heights, float)
-        if array.ndim == 1 and array.shape == (2,):
-            shape, heights = (int(array[0]), int(array[1])), None
-        else:
-            shape, heights = array.shape, tuple(map(floats, np.atleast_2d(array)))
+        array = _real_array(self.heights)
+        if array is None or not np.isfinite(array).all():
+            raise ValueError(f"{self.name!r}: heights is {shown(self.heights)}; wanted an array "
+                             "(nx, ny) of finite metres, or its shape")  # fmt: skip
+        are_inputs = array.shape == (2,)
+        if are_inputs and (array % 1).any():
+            raise ValueError(f"{self.name!r}: heights is {shown(self.heights)}, which would be "
+                             "the shape of an array; wanted whole numbers (nx, ny)")  # fmt: skip
+        shape = tuple(map(int, array)) if are_inputs else array.shape
         if len(shape) != 2 or min(shape) < 2 or shape[0] * shape[1] > LARGEST_GRID:
             raise ValueError(
                 f"{self.name!r}: heights has shape {shape}; wanted (nx, ny), 2 or more along each, "
                 f"and {LARGEST_GRID} in all: a coarser grid, or the part that the robot reaches"
             )
         for axis in ("x", "y"):
-            ends = floats(getattr(self, axis))
-            if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
-                raise ValueError(f"{self.name!r}: {axis} is {ends}; wanted (lower, upper) in m")
-            object.__setattr__(self, axis, ends)
-        if not np.isfinite(array).all():
-            raise ValueError(f"{self.name!r}: heights has a NaN or an infinity; wanted metres")
-        object.__setattr__(self, "heights", shape if heights is None else heights)
+            given = getattr(self, axis)
+            ends = _real_array(given)
+            if ends is None or ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
+                raise ValueError(
+                    f"{self.name!r}: {axis} is {shown(given)}; wanted (lower, upper) in m"
+                )
+            object.__setattr__(self, axis, floats(ends))
+        heights = shape if are_inputs else tuple(map(floats, array))
+        object.__setattr__(self, "heights", heights)
         object.__setattr__(self, "friction", checked_friction(self.friction, self.name))
 
     @cached_property
@@ -164,14 +170,31 @@ def plane(name: str, point: Any, normal: Any, **numbers: Any) -> CollisionShape:
 # Checks of fields
 
 
+def _real_array(value: Any) -> Any:
+    """Returns an array of floats, or None if a value is not one of real numbers."""
+    try:
+        array = np.asarray(value)
+        return array.astype(float) if array.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _entries(of: str, value: Any, wanted: str) -> tuple[Any, ...]:
+    """Returns the entries of a tuple, list or iterator. Raises TypeError that names the field."""
+    try:
+        if not isinstance(value, str):
+            return tuple(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{of} is {shown(value)}: wanted {wanted}")
+
+
 def checked_friction(value: Any, of: str = "ground") -> Floats | None:
     """Returns three coefficients of friction from one or three numbers."""
     if value is None:
         return None
-    try:
-        numbers = floats(np.atleast_1d(np.asarray(value, float)))
-    except (TypeError, ValueError):
-        numbers = ()
+    array = _real_array(value)
+    numbers = floats(np.atleast_1d(array)) if array is not None and array.ndim < 2 else ()
     if len(numbers) == 1:
         numbers = (*numbers, *USUAL.friction[1:])
     if len(numbers) != 3 or not all(isfinite(x) and x >= 0 for x in numbers):
@@ -183,45 +206,48 @@ def checked_friction(value: Any, of: str = "ground") -> Floats | None:
 
 
 def _height(value: Any) -> float:
-    if isinstance(value, bool) or not np.isscalar(value) or not isfinite(float(value)):  # type: ignore[arg-type]
+    number = _real_array(value)
+    if isinstance(value, bool) or number is None or number.ndim or not isfinite(number):
         raise ValueError(f"height is {shown(value)}: wanted finite metres")
-    return float(value)  # type: ignore[arg-type]
+    return float(number)
 
 
 def _normal(value: Any) -> Floats:
-    numbers = floats(np.ravel(np.asarray(value, float)))
-    length = float(np.linalg.norm(numbers))
-    if len(numbers) != 3 or not 0 < length < np.inf:
+    numbers = _real_array(value)
+    length = 0.0 if numbers is None else float(np.linalg.norm(numbers))
+    if np.size(numbers) != 3 or not 0 < length < np.inf:
         raise ValueError(f"normal is {shown(value)}: wanted three finite numbers, not all 0")
-    return floats(np.array(numbers) / length)
+    return floats(np.ravel(numbers) / length)
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
-    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
-        raise TypeError(f"shapes is {shown(value)}: wanted names of shapes, as in ('foot',)")
-    _check_once("shapes", value := tuple(value))
-    return value
+    wanted = "names of shapes, as in ('foot',)"
+    names = _entries("shapes", value, wanted)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"shapes is {shown(value)}: wanted {wanted}")
+    _check_once("shapes", names)
+    return names
 
 
 def _surfaces(value: Any) -> tuple[Surface, ...] | Literal["file"]:
-    if value == IN_FILE and isinstance(value, str):
+    if isinstance(value, str) and value == IN_FILE:
         return IN_FILE
-    surfaces = (value,) if isinstance(value, CollisionShape | HeightField) else value
-    for surface in () if isinstance(surfaces, str) else surfaces:
+    if isinstance(value, CollisionShape | HeightField):
+        value = (value,)
+    wanted = "'file', or a tuple of fl.HeightField and fl.CollisionShape"
+    surfaces: tuple[Surface, ...] = _entries("surfaces", value, wanted)
+    for surface in surfaces:
         if not isinstance(surface, CollisionShape | HeightField):
-            kinds = "fl.HeightField or fl.CollisionShape, or 'file'"
-            raise TypeError(f"surfaces has {shown(surface)}: wanted {kinds}")
+            raise TypeError(f"surfaces has {shown(surface)}: wanted {wanted}")
         if isinstance(surface, CollisionShape) and surface.body != WORLD:
             raise ValueError(f"surfaces has {surface.title}, on body {surface.body}: wanted the "
                              f"world, body={WORLD}")  # fmt: skip
-    if isinstance(surfaces, str):
-        raise TypeError(f"surfaces is {shown(value)}: wanted 'file', or a tuple of surfaces")
     if sum(isinstance(x, HeightField) and x.are_inputs for x in surfaces) > 1:
         raise ValueError("surfaces has two height fields whose heights are inputs: wanted one")
-    _check_once("surfaces", [surface.name for surface in surfaces])
-    return tuple(surfaces)
+    _check_once("surfaces, by name,", [surface.name for surface in surfaces])
+    return surfaces
 
 
 def _check_once(of: str, names: Sequence[Any]) -> None:
@@ -233,12 +259,13 @@ def _check_once(of: str, names: Sequence[Any]) -> None:
 def _pairs(value: Any) -> tuple[tuple[str, str], ...] | Literal["file"]:
     if isinstance(value, str) and value == IN_FILE:
         return IN_FILE
-    for pair in value:
+    wanted = "'file', or pairs of names, as in [('left_foot', 'right_foot')]"
+    entries = _entries("pairs", value, wanted)
+    for pair in entries:
         names = pair if isinstance(pair, tuple | list) else ()
         if len(names) != 2 or not all(isinstance(name, str) for name in names):
-            wanted = "wanted 'file', or pairs of names, as in [('left_foot', 'right_foot')]"
-            raise TypeError(f"pairs has {shown(pair)}: {wanted}")
-    pairs = tuple((first, second) for first, second in value)
+            raise TypeError(f"pairs has {shown(pair)}: wanted {wanted}")
+    pairs = tuple((first, second) for first, second in entries)
     _check_once("pairs, in either order,", [tuple(sorted(pair)) for pair in pairs])
     return pairs
 

@@ -110,6 +110,11 @@ def shape_pairs(robot: Robot, ground: Ground) -> tuple[ShapePair, ...]:
     """
     in_file = {frozenset(pair[:2]): pair for pair in robot.collision_pairs}
     pairs = [*_on_ground(robot, ground, in_file), *_of_robot(robot, ground, in_file)]
+    if not pairs and ground.surfaces == IN_FILE and not _in_world(robot):
+        raise ValueError(
+            f"surfaces is 'file', and {robot.name!r} has no collision shape in the world: wanted a "
+            "file with a geom of the world, or surfaces=(), which is a plane"
+        )
     if not pairs:
         raise ValueError(
             f"{robot.name!r} has no shape that touches the ground: wanted collision shapes on "
@@ -126,7 +131,7 @@ InFile = Mapping[frozenset[str], CollisionPair]
 def _on_ground(robot: Robot, ground: Ground, in_file: InFile) -> Iterator[ShapePair]:
     surfaces = ground.planes
     if surfaces == IN_FILE:
-        surfaces = tuple(s for s in robot.collision_shapes if s.body == WORLD)
+        surfaces = _in_world(robot)
     moving = [s for s in robot.collision_shapes if s.body != WORLD]
     chosen = moving if ground.shapes is None else [_named(robot, n) for n in ground.shapes]
     for surface in surfaces:
@@ -142,6 +147,10 @@ def _on_ground(robot: Robot, ground: Ground, in_file: InFile) -> Iterator[ShapeP
                 friction = slide, slide, torsion, roll, roll
                 numbers = numbers._replace(friction=friction, condim=max(numbers.condim, 3))
             yield ShapePair(shape, surface, numbers)
+
+
+def _in_world(robot: Robot) -> tuple[CollisionShape, ...]:
+    return tuple(s for s in robot.collision_shapes if s.body == WORLD)
 
 
 def _of_robot(robot: Robot, ground: Ground, in_file: InFile) -> Iterator[ShapePair]:
@@ -208,6 +217,11 @@ def _carrier(robot: Robot, body: int) -> int:
 def _check_rule(pair: ShapePair) -> None:
     """Raises ValueError unless contacts of these kinds have a rule."""
     kinds = TOUCHING.get(pair.other.kind, ())
+    if not kinds and isinstance(pair.other, CollisionShape) and pair.other.body == WORLD:
+        raise ValueError(
+            f"contact of {pair.shape.title} with {pair.other.title} has no rule: wanted surfaces "
+            f"of the kinds {', '.join(TOUCHING)}; put one of them in its place by surfaces=[...]"
+        )
     if pair.shape.kind not in kinds:
         wanted = " or ".join(kinds) or "none"
         raise ValueError(
