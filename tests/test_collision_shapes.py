@@ -112,13 +112,39 @@ def test_shapes_that_cannot_be_read_are_noted(shape, said):
     [
         ({"kind": "spere"}, r"spere 'foot': kind is 'spere'.*did you mean 'sphere'"),
         ({"size": (1.0, 2.0)}, r"sphere 'foot': size is \(1.0, 2.0\); wanted \(radius\)"),
-        ({"friction": (-0.1, 0.0, 0.0)}, r"sphere 'foot': friction is .*or condim=1 is no"),
+        (
+            {"friction": (-0.1, 0.0, 0.0)},
+            r"sphere 'foot': friction is .*0 is no friction, as is condim=1",
+        ),
+        ({"size": 0.1}, r"'foot': size is 0.1; wanted \(radius\)"),
+        ({"kind": "plane", "size": 0.1}, r"'foot': size is 0.1; wanted \(\)"),
+        ({"size": (float("nan"),)}, r"'foot': size is \(nan,\); wanted"),
+        ({"margin": float("nan")}, "'foot': margin is nan; wanted a finite number"),
+        ({"condim": 2}, "'foot': condim is 2; wanted one of 1, 3, 4, 6"),
+        ({"contype": 0.5}, "'foot': contype is 0.5; wanted a whole number"),
+        ({"name": 3}, "sphere 3: name is 3; wanted a string"),
+        ({"placement": (0, 0, 0)}, r"placement is \(0, 0, 0\); wanted fl.Placement"),
+        *[
+            ({"solref": x}, "'foot': solref is .*; wanted 2 finite numbers")
+            for x in [(0.02, 0), (1, -1), (0, 0), (1,), 0.1, "ab", (1, float("inf"))]
+        ],
+        *[
+            ({"solimp": x}, "'foot': solimp is .*; wanted 5 finite numbers")
+            for x in [(0.9, 0.95), (2, 2, 2, 2, 2), (0.9, 0.95, 0.001, 0.5, float("nan"))]
+        ],
     ],
 )
 def test_refused(fields, said):
     sphere = fl.CollisionShape("foot", "sphere", (0.1,))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, TypeError), match=said):
         replace(sphere, **fields)
+
+
+def test_numbers_of_numpy_and_one_friction():
+    shape = replace(BALL, size=np.array([0.2]), friction=0.5, condim=np.int64(4), margin=1)
+    assert shape == replace(BALL, size=(0.2,), friction=(0.5, 0.005, 0.0001), condim=4, margin=1.0)
+    assert hash(shape)
+    assert replace(BALL, solref=(-100, -1)).solref == (-100.0, -1.0)
 
 
 # MJCF, against the compiled model
@@ -189,6 +215,20 @@ def test_mjcf():
     assert "ignored: 1 geom" in model.notes
     with pytest.raises(fl.ModelError, match="sphere 'ball': friction is"):
         fl.load(MJCF.replace('condim="4"', 'condim="4" friction="-1"'))
+
+
+def test_odd_numbers_of_files_are_those_that_mujoco_takes():
+    """MuJoCo's default is in the place of a solref with mixed signs, and solimp is clipped."""
+    pytest.importorskip("mujoco")
+    odd = 'solref="{}" solimp="2 -1 -.1 3 0"'
+    for solref, wanted in [("1 -1", (0.02, 1)), (".02 0", (0.02, 1)), ("0 0", (-1e-15, -1e-15))]:
+        text = MJCF.replace('condim="4"', odd.format(solref)).replace(
+            'friction=".5 .4 .3 .2 .1"', odd.format(solref)
+        )
+        model = fl.load(text)
+        for x in (model.geometry.shape("ball"), model.collision_pairs[0]):
+            assert x.solref == wanted
+            assert x.solimp == (1, 0, 0, 1, 1)
 
 
 def test_meshes_that_are_missing(tmp_path, monkeypatch):

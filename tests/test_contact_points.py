@@ -8,7 +8,6 @@ import pytest
 import featherlane as fl
 from featherlane.algorithms.contact_points import contact_points
 from featherlane.algorithms.frames import placements
-from featherlane.robot.ground import USUAL
 from featherlane.robot.shape_pairs import combined, shape_pairs
 
 mujoco = pytest.importorskip("mujoco")
@@ -298,6 +297,7 @@ def feet(*shapes):
     return fl.load("double_pendulum", root="free").with_collision_shapes(shapes)
 
 
+FLOOR = fl.CollisionShape("ground", "plane")
 BALL = fl.CollisionShape("ball", "sphere", (0.1,), body=0)
 CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
 
@@ -343,7 +343,7 @@ CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
         (lambda: fl.Ground(pairs=["foot"]), "pairs has 'foot': wanted 'file', or"),
         (lambda: fl.Ground(pairs=[("a", "b"), ("b", "a")]), r"\('a', 'b'\) 2 times: wanted once"),
         (lambda: fl.Ground(shapes=("a", "a")), "shapes has 'a' 2 times: wanted once each"),
-        (lambda: fl.Ground(surfaces=[USUAL, USUAL]), "surfaces, by name, has 'ground' 2 times"),
+        (lambda: fl.Ground(surfaces=[FLOOR, FLOOR]), "surfaces, by name, has 'ground' 2 times"),
         (lambda: fl.Ground(surfaces=[3]), "surfaces has 3: wanted 'file', or"),
         (lambda: fl.Ground(surfaces=[BALL]), "sphere 'ball', on body 0: wanted the world"),
         (lambda: fl.Ground(1.0, surfaces=[fl.HeightField((0, 1), (0, 1), (2, 2))]), "height and n"),
@@ -367,9 +367,9 @@ def test_refused(make, said):
 
 
 def test_iterators_are_read_once():
-    ground = fl.Ground(shapes=iter(["a", "b"]), pairs=iter([("a", "b")]), surfaces=iter([USUAL]))
+    ground = fl.Ground(shapes=iter(["a", "b"]), pairs=iter([("a", "b")]), surfaces=iter([FLOOR]))
     assert (ground.shapes, ground.pairs) == (("a", "b"), (("a", "b"),))
-    assert ground.surfaces == (USUAL,)
+    assert ground.surfaces == (FLOOR,)
 
 
 def test_which_shapes_touch():

@@ -378,3 +378,19 @@ def test_errors_name_the_argument():
     for wrong in ({"sweeps": 0}, {"erp": 2.0}, {"restitution": -1}, {"recovery_speed": np.inf}):
         with pytest.raises(ValueError, match=min(wrong)):
             fl.Coulomb(**wrong)
+
+
+def test_laws_take_numbers_of_numpy():
+    law = fl.Coulomb(sweeps=np.int64(5), restitution=np.float32(0.5), limits=np.True_)
+    assert law == fl.Coulomb(sweeps=5, restitution=0.5, limits=True)
+    assert repr(law) == repr(fl.Coulomb(sweeps=5, restitution=0.5, limits=True))
+    for field in ({"erp": True}, {"sweeps": True}, {"sweeps": 1.5}, {"recovery_speed": True}):
+        with pytest.raises(ValueError, match=next(iter(field))):
+            fl.Coulomb(**field)
+
+
+def test_the_residual_in_the_air_is_not_minus_zero():
+    model = ball()
+    q = np.array([0, 0, 1.0, 0, 0, 0, 1])
+    residual = model.step(q, np.zeros(6), np.zeros(6), DT, ground=GROUND).residual
+    assert str(residual) == "0.0"

@@ -146,6 +146,11 @@ def test_friction_of_each_environment():
         ({"steps": 0}, ValueError, "steps is 0"),
         ({"limits": 1}, TypeError, "limits is 1"),
         ({"solimp": (0.9, 0.95)}, ValueError, "wanted 5 finite numbers"),
+        ({"solimp": (2, 2, 2, 2, 2)}, ValueError, "wanted 5 finite numbers"),
+        ({"solref": (0, 0)}, ValueError, "wanted 2 finite numbers"),
+        ({"solref": (-1, 1)}, ValueError, "wanted 2 finite numbers"),
+        ({"solref": 0.1}, ValueError, "solref is 0.1; wanted 2 finite numbers"),
+        ({"impratio": True}, ValueError, "impratio is True"),
     ],
 )
 def test_bad_fields_are_refused(field, error, text):
@@ -181,3 +186,31 @@ def test_derivatives_are_those_of_differences():
     assert_allclose(slope.dv, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
     with pytest.raises(ValueError, match="does not take"):
         ball.linearize_step(q, v, tau, 0.002, **options)
+
+
+BALL = '<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body></worldbody></mujoco>'
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-4, 1e-3])
+def test_low_friction_in_float32(mu):
+    ball, law, ground = fl.load(BALL), fl.SoftContacts(), fl.Ground(friction=mu)
+    state = np.array([0, 0, 0.05, 0, 0, 0, 1.0]), np.ones(6), np.zeros(6)
+    exact = ball.step(*state, 0.002, ground=ground, law=law).v
+    single = ball.step(*(x.astype("f4") for x in state), 0.002, ground=ground, law=law).v
+    assert_allclose(single, exact, atol=2e-3)
+
+
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+@pytest.mark.parametrize("friction", ["0", ".001", ".5"])
+def test_pairs_have_the_solreffriction_of_elliptic_cones(cone, friction):
+    text = f"""<mujoco><option cone="{cone}" tolerance="0" iterations="100"/><worldbody>
+        <geom name="floor" type="plane" size="1 1 1"/><body pos="0 0 .1"><freejoint/>
+        <geom name="ball" size=".1" mass="2"/></body></worldbody><contact><pair geom1="floor"
+        geom2="ball" solreffriction=".1 2" friction="{friction} {friction}"/></contact></mujoco>"""
+    model, peer = fl.load(text), mujoco.MjModel.from_xml_string(text)
+    q, v = np.array([[0, 0, 0.099, 0, 0, 0, 1.0]]), np.array([[0.3, 0.1, -0.1, 0.2, 0, 0]])
+    a, _ = mujoco_states.accelerations(model, peer, q, v, 0 * v)
+    law = fl.SoftContacts(cone=cone, steps=12)
+    moved = model.step(q, v, 0 * v, 0.002, ground=fl.Ground(surfaces="file"), law=law,
+                       integrator="semi_implicit")  # fmt: skip
+    assert_allclose((moved.v - v) / 0.002, a, atol=1e-7 * np.abs(a).max())

@@ -142,5 +142,5 @@ def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar],
     residual: Scalar = 0.0
     for i, (x, y) in enumerate(zip(after, before, strict=True)):
         change = (x - y) * system.S[i][i]
-        residual = maximum(residual, maximum(change, -change))
+        residual = maximum(residual, maximum(-change, change))  # 0.0, not -0.0, if they are equal
     return after, residual

@@ -7,9 +7,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from featherlane.errors import one_of
+from featherlane.errors import one_of, shown
+from featherlane.robot.contact_numbers import (
+    FRICTION,
+    SOLIMP,
+    SOLREF,
+    checked_friction,
+    checked_solimp,
+    checked_solref,
+    finite_numbers,
+    is_number,
+    is_whole,
+)
 from featherlane.robot.parts import IDENTITY, WORLD, Floats, Frame, Placement
 
 ShapeKind = Literal["plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "hull"]
@@ -22,6 +33,7 @@ SIZES: dict[str, tuple[str, ...]] = {  # the entries of `size`, m, as in MuJoCo
     "box": ("half x", "half y", "half z"),
     "hull": (),
 }
+CONDIMS = (1, 3, 4, 6)
 
 
 class MeshFile(NamedTuple):
@@ -38,7 +50,7 @@ class CollisionShape:
     size: ("radius",) of a sphere, radius and half length along z of a capsule (without its caps) or
     a cylinder, three half lengths of a box or an ellipsoid; nothing of a plane, whose outside is
     +z, and of a hull, which has `points` instead. The numbers for contacts are MuJoCo's, with its
-    defaults where a file has none. Raises ValueError that names the shape.
+    defaults where a file has none. Raises ValueError or TypeError that names the shape.
 
     Examples:
         >>> foot = fl.CollisionShape("foot", "sphere", (0.02,), body=1)
@@ -54,31 +66,37 @@ class CollisionShape:
     link: str = ""  # the frame of the robot on which its file has the shape
     points: tuple[Floats, ...] = ()  # of a hull: extreme points, in the frame of the shape
     mesh: MeshFile | None = None  # of a hull without points, which are read where they are needed
-    friction: Floats = (1.0, 0.005, 0.0001)  # sliding; torsional, m; rolling, m
+    friction: Floats = FRICTION  # sliding; torsional, m; rolling, m; or the sliding one alone
     margin: float = 0.0  # m: soft contacts exert forces where shapes are nearer than this
     gap: float = 0.0  # m: kept with the shape; as in MuJoCo 4, it has no effect on forces
     contype: int = 1
     conaffinity: int = 1
     condim: int = 3  # 1: without friction; 3: sliding; 4: torsional; 6: rolling
     priority: int = 0
-    solref: Floats = (0.02, 1.0)
-    solimp: Floats = (0.9, 0.95, 0.001, 0.5, 2.0)
+    solref: Floats = SOLREF
+    solimp: Floats = SOLIMP
     solmix: float = 1.0
     robot_file: str = field(default="", compare=False)  # from which names of meshes are looked up
 
     def __post_init__(self) -> None:
-        if self.kind not in SIZES:
+        if not isinstance(self.kind, str) or self.kind not in SIZES:
             raise ValueError(f"{self.title}: kind is {self.kind!r}; {one_of(self.kind, SIZES)}")
-        wanted = SIZES[self.kind]
-        numbers = all(isfinite(x) and x >= 0 for x in self.size)
-        if len(self.size) != len(wanted) or not numbers:
+        wanted, size = SIZES[self.kind], finite_numbers(self.size)
+        if size is None or len(size) != len(wanted) or any(x < 0 for x in size):
             lengths = f"({', '.join(wanted)}), m, finite and 0 or more" if wanted else "()"
-            raise ValueError(f"{self.title}: size is {self.size}; wanted {lengths}")
-        if len(self.friction) != 3 or not all(isfinite(x) and x >= 0 for x in self.friction):
+            raise ValueError(f"{self.title}: size is {shown(self.size)}; wanted {lengths}")
+        object.__setattr__(self, "size", size)
+        for name, (accepts, text, convert) in _FIELDS.items():
+            x = getattr(self, name)
+            if not accepts(x):
+                raise TypeError(f"{self.title}: {name} is {shown(x)}; wanted {text}")
+            object.__setattr__(self, name, convert(x))
+        if self.condim not in CONDIMS:
             raise ValueError(
-                f"{self.title}: friction is {self.friction}; wanted the sliding, torsional and "
-                "rolling coefficients, 0 or more; (0, 0, 0) or condim=1 is no friction"
+                f"{self.title}: condim is {self.condim}; {one_of(self.condim, CONDIMS)}"
             )
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(getattr(self, name), self.title))
 
     @property
     def title(self) -> str:
@@ -90,6 +108,25 @@ class CollisionShape:
         if place == IDENTITY:
             return self if body == self.body else replace(self, body=body)
         return replace(self, body=body, placement=place * self.placement)
+
+
+def _is_finite(x: Any) -> bool:
+    return is_number(x) and isfinite(x)
+
+
+_FIELDS: dict[str, tuple[Any, str, Any]] = {  # the test of a value, its text, the type kept
+    "name": (lambda x: isinstance(x, str), "a string", str),
+    "placement": (
+        lambda x: isinstance(x, Placement),
+        "fl.Placement.of(rotation matrix, origin in m)",
+        lambda x: x,
+    ),
+    **dict.fromkeys(("margin", "gap", "solmix"), (_is_finite, "a finite number", float)),
+    **dict.fromkeys(
+        ("body", "contype", "conaffinity", "condim", "priority"), (is_whole, "a whole number", int)
+    ),
+}
+_CHECKS = {"friction": checked_friction, "solref": checked_solref, "solimp": checked_solimp}
 
 
 class CollisionPair(NamedTuple):
@@ -107,9 +144,9 @@ class CollisionPair(NamedTuple):
     friction: Floats = (1.0, 1.0, 0.005, 0.0001, 0.0001)
     margin: float = 0.0
     gap: float = 0.0  # m: kept with the pair; as in MuJoCo 4, it has no effect on forces
-    solref: Floats = (0.02, 1.0)
-    solreffriction: Floats = (0.0, 0.0)  # zeros: as solref
-    solimp: Floats = (0.9, 0.95, 0.001, 0.5, 2.0)
+    solref: Floats = SOLREF
+    solreffriction: Floats = (0.0, 0.0)  # zeros, or a pyramidal cone: as solref
+    solimp: Floats = SOLIMP
 
 
 Exclusion = tuple[str, str]  # two links whose shapes do not touch one another

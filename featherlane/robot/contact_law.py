@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
-from numbers import Real
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from featherlane.errors import one_of, shown
-from featherlane.robot.parts import Floats, floats
+from featherlane.robot.contact_numbers import (
+    SOLIMP,
+    SOLREF,
+    checked_solimp,
+    checked_solref,
+    is_number,
+    is_whole,
+)
+from featherlane.robot.parts import Floats
 
 CONES = ("pyramidal", "elliptic")
 
@@ -37,16 +45,18 @@ class Coulomb:
     friction_loss: bool = False
 
     def __post_init__(self) -> None:
-        _check_count("sweeps", self.sweeps)
+        _set(self, sweeps=_count("sweeps", self.sweeps))
         for name in ("erp", "restitution"):
             x = getattr(self, name)
-            if not isinstance(x, int | float) or not 0 <= x <= 1:
+            if not is_number(x) or not 0 <= x <= 1:
                 raise ValueError(f"{name} is {shown(x)}: wanted a number from 0 to 1")
+            _set(self, **{name: float(x)})
         speed = self.recovery_speed
-        if not isinstance(speed, int | float) or not speed >= 0 or not isfinite(speed):
+        if not is_number(speed) or not 0 <= speed < float("inf"):
             raise ValueError(f"recovery_speed is {shown(speed)}: wanted m/s, finite and 0 or more")
+        _set(self, recovery_speed=float(speed))
         for name in ("limits", "friction_loss"):
-            _check_flag(name, getattr(self, name))
+            _set(self, **{name: _flag(name, getattr(self, name))})
 
 
 @dataclass(frozen=True)
@@ -71,32 +81,38 @@ class SoftContacts:
     steps: int = 8
     limits: bool = True
     friction_loss: bool = True
-    solref: Floats = (0.02, 1.0)
-    solimp: Floats = (0.9, 0.95, 0.001, 0.5, 2.0)
+    solref: Floats = SOLREF
+    solimp: Floats = SOLIMP
 
     def __post_init__(self) -> None:
         if self.cone not in CONES:
             raise ValueError(f"cone is {self.cone!r}: {one_of(self.cone, CONES)}")
-        if not isinstance(self.impratio, Real) or not 0 < self.impratio < float("inf"):
+        if not is_number(self.impratio) or not 0 < self.impratio < float("inf"):
             raise ValueError(f"impratio is {shown(self.impratio)}: wanted a positive number")
-        _check_count("steps", self.steps)
+        _set(self, impratio=float(self.impratio), steps=_count("steps", self.steps))
         for name in ("limits", "friction_loss"):
-            _check_flag(name, getattr(self, name))
-        for name, count in (("solref", 2), ("solimp", 5)):
-            x = floats(getattr(self, name))
-            if len(x) != count or not all(map(isfinite, x)):
-                raise ValueError(f"{name} is {x}: wanted {count} finite numbers, as in MJCF")
-            object.__setattr__(self, name, x)
+            _set(self, **{name: _flag(name, getattr(self, name))})
+        title = "fl.SoftContacts"
+        _set(self, solref=checked_solref(self.solref, title))
+        _set(self, solimp=checked_solimp(self.solimp, title))
 
 
 ContactLaw = Coulomb | SoftContacts
 
 
-def _check_count(name: str, x: object) -> None:
-    if not isinstance(x, int) or isinstance(x, bool) or x < 1:
+def _set(law: ContactLaw, **fields: Any) -> None:
+    """Sets fields of a frozen law, while it is made."""
+    for name, x in fields.items():
+        object.__setattr__(law, name, x)
+
+
+def _count(name: str, x: Any) -> int:
+    if not is_whole(x) or x < 1:
         raise ValueError(f"{name} is {shown(x)}: wanted a whole number, 1 or more")
+    return int(x)
 
 
-def _check_flag(name: str, x: object) -> None:
-    if not isinstance(x, bool):
+def _flag(name: str, x: Any) -> bool:
+    if not isinstance(x, bool | np.bool_):
         raise TypeError(f"{name} is {shown(x)}: wanted True or False")
+    return bool(x)

@@ -12,10 +12,10 @@ import numpy as np
 
 from featherlane.errors import shown
 from featherlane.robot.collision_shapes import CollisionShape
+from featherlane.robot.contact_numbers import FRICTION, checked_friction, real_array
 from featherlane.robot.parts import WORLD, Floats, Placement, floats
 
 IN_FILE: Literal["file"] = "file"
-USUAL = CollisionShape("ground", "plane")  # MuJoCo's numbers
 LARGEST_GRID = 4096  # heights of a field: each one costs four operations for each contact point
 
 
@@ -37,11 +37,11 @@ class HeightField:
     x: tuple[float, float]
     y: tuple[float, float]
     heights: Any
-    friction: Floats = USUAL.friction
+    friction: Floats = FRICTION
     name: str = "height field"
 
     def __post_init__(self) -> None:
-        array = _real_array(self.heights)
+        array = real_array(self.heights)
         if array is None or not np.isfinite(array).all():
             raise ValueError(f"{self.name!r}: heights is {shown(self.heights)}; wanted an array "
                              "(nx, ny) of finite metres, or its shape")  # fmt: skip
@@ -57,7 +57,7 @@ class HeightField:
             )
         for axis in ("x", "y"):
             given = getattr(self, axis)
-            ends = _real_array(given)
+            ends = real_array(given)
             if ends is None or ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
                 raise ValueError(
                     f"{self.name!r}: {axis} is {shown(given)}; wanted (lower, upper) in m"
@@ -170,15 +170,6 @@ def plane(name: str, point: Any, normal: Any, **numbers: Any) -> CollisionShape:
 # Checks of fields
 
 
-def _real_array(value: Any) -> Any:
-    """Returns an array of floats, or None if a value is not one of real numbers."""
-    try:
-        array = np.asarray(value)
-        return array.astype(float) if array.dtype.kind in "biufO" else None
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
 def _entries(of: str, value: Any, wanted: str) -> tuple[Any, ...]:
     """Returns the entries of a tuple, list or iterator. Raises TypeError that names the field."""
     try:
@@ -189,31 +180,19 @@ def _entries(of: str, value: Any, wanted: str) -> tuple[Any, ...]:
     raise TypeError(f"{of} is {shown(value)}: wanted {wanted}")
 
 
-def checked_friction(value: Any, of: str = "ground") -> Floats | None:
-    """Returns three coefficients of friction from one or three numbers."""
-    if value is None:
-        return None
-    array = _real_array(value)
-    numbers = floats(np.atleast_1d(array)) if array is not None and array.ndim < 2 else ()
-    if len(numbers) == 1:
-        numbers = (*numbers, *USUAL.friction[1:])
-    if len(numbers) != 3 or not all(isfinite(x) and x >= 0 for x in numbers):
-        raise ValueError(
-            f"{of}: friction is {shown(value)}; wanted the sliding coefficient, or sliding, "
-            "torsional and rolling ones, 0 or more; 0 is no friction"
-        )
-    return numbers
+def _friction(value: Any) -> Floats | None:
+    return None if value is None else checked_friction(value, "ground")
 
 
 def _height(value: Any) -> float:
-    number = _real_array(value)
+    number = real_array(value)
     if isinstance(value, bool) or number is None or number.ndim or not isfinite(number):
         raise ValueError(f"height is {shown(value)}: wanted finite metres")
     return float(number)
 
 
 def _normal(value: Any) -> Floats:
-    numbers = _real_array(value)
+    numbers = real_array(value)
     length = 0.0 if numbers is None else float(np.linalg.norm(numbers))
     if np.size(numbers) != 3 or not 0 < length < np.inf:
         raise ValueError(f"normal is {shown(value)}: wanted three finite numbers, not all 0")
@@ -273,7 +252,7 @@ def _pairs(value: Any) -> tuple[tuple[str, str], ...] | Literal["file"]:
 _CHECKS: dict[str, Any] = {
     "height": _height,
     "normal": _normal,
-    "friction": checked_friction,
+    "friction": _friction,
     "shapes": _names,
     "surfaces": _surfaces,
     "pairs": _pairs,

@@ -20,6 +20,7 @@ from featherlane.robot.parts import Floats
 from featherlane.scalar import Scalar, maximum, select
 
 LEAST_FRICTION = 1e-5
+LEAST_SLOPE = 1e-3  # of a pyramid's edges in their stiffness
 Cone = Literal["elliptic", "pyramidal"]
 
 
@@ -86,12 +87,15 @@ def _potential(
     """Returns the potential of a contact, and the factors that make an elliptic cone round.
 
     With the sliding coefficient mu, all edges of a pyramid have the regularisation of the first
-    one, whose inverse inertia is 1 + mu^2 times the normal's, times 2 mu^2 / impratio.
+    one, whose inverse inertia is 1 + mu^2 times the normal's, times 2 mu^2 / impratio. They are as
+    stiff as those of mu = 1e-3 at most: that moves accelerations by 1e-8 of them, where edges 1e9
+    times stiffer than the normal lose all digits of float32.
     """
     if not friction:
         return OneSided(D), [1.0]
     mu = friction[0] * (1.0 / sqrt(model.impratio))
     if model.cone == "elliptic":
         return EllipticCone(D, mu), [1.0, *[x / mu for x in friction]]
-    of_edge = 2.0 * mu * mu * (1.0 + friction[0] * friction[0])
+    stiffest = maximum(mu, LEAST_SLOPE)
+    of_edge = 2.0 * stiffest * stiffest * (1.0 + friction[0] * friction[0])
     return PyramidalCone(D / of_edge, friction), [1.0] * (1 + len(friction))

@@ -97,7 +97,8 @@ def _contact(state: _State, poses: dict[int, Transform], point: ContactPoint) ->
         scene.weights.between(*bodies).linear,
     )
     softness = Softness(numbers.solref, numbers.solimp)
-    across = numbers.solreffriction if any(numbers.solreffriction) else None
+    elliptic = law.cone == "elliptic"  # the edges of a pyramid all have the solref of the normal
+    across = numbers.solreffriction if elliptic and any(numbers.solreffriction) else None
     cones = ConeModel(law.cone, law.impratio, state.dt)
     return soft_contact(touch, state.v, softness, cones, across)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.robot.collision_shapes import SIZES, CollisionPair, CollisionShape, MeshFile
+from featherlane.robot.contact_numbers import clipped_solimp, usable_solref
 from featherlane.robot.hulls import extreme_points
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
 from featherlane.robot.loaders.words import all_named
@@ -60,9 +61,9 @@ def collision_pairs(robot: CompiledMjcf) -> Iterator[CollisionPair]:
                 floats(m.pair_friction[k]),
                 float(m.pair_margin[k]),
                 float(m.pair_gap[k]),
-                floats(m.pair_solref[k]),
+                usable_solref(floats(m.pair_solref[k])),
                 floats(m.pair_solreffriction[k]),
-                floats(m.pair_solimp[k]),
+                clipped_solimp(floats(m.pair_solimp[k])),
             )
 
 
@@ -102,8 +103,8 @@ def _shape(robot: CompiledMjcf, g: int, kind: Any, name: str) -> CollisionShape:
         conaffinity=int(m.geom_conaffinity[g]),
         condim=int(m.geom_condim[g]),
         priority=int(m.geom_priority[g]),
-        solref=floats(m.geom_solref[g]),
-        solimp=floats(m.geom_solimp[g]),
+        solref=usable_solref(floats(m.geom_solref[g])),
+        solimp=clipped_solimp(floats(m.geom_solimp[g])),
         solmix=float(m.geom_solmix[g]),
     )
 
