@@ -89,7 +89,8 @@ class CollisionShape:
         for name, (accepts, text, convert) in _FIELDS.items():
             x = getattr(self, name)
             if not accepts(x):
-                raise TypeError(f"{self.title}: {name} is {shown(x)}; wanted {text}")
+                error = ValueError if is_number(x) and not is_whole(x) else TypeError
+                raise error(f"{self.title}: {name} is {shown(x)}; wanted {text}")
             object.__setattr__(self, name, convert(x))
         if self.condim not in CONDIMS:
             raise ValueError(

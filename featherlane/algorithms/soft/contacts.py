@@ -88,8 +88,8 @@ def _potential(
 
     With the sliding coefficient mu, all edges of a pyramid have the regularisation of the first
     one, whose inverse inertia is 1 + mu^2 times the normal's, times 2 mu^2 / impratio. They are as
-    stiff as those of mu = 1e-3 at most: that moves accelerations by 1e-8 of them, where edges 1e9
-    times stiffer than the normal lose all digits of float32.
+    stiff as those of mu = 1e-3 at most: that moves most accelerations by less than 1e-7 of them,
+    where edges 1e9 times stiffer than the normal lose all digits of float32.
     """
     if not friction:
         return OneSided(D), [1.0]
