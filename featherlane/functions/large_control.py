@@ -27,7 +27,7 @@ Array = Any  # traced
 
 class PiecewiseSlopes:
     """The kernel `slopes` of a problem for which that would be too long: derivatives of the step
-    and of the cost by kernels of their own, put together by NumPy.
+    and of the cost by a kernel each, put together by NumPy.
     """
 
     def __init__(self, problem: ControlProblem, linear: Any, expanded: Any) -> None:

@@ -170,7 +170,7 @@ class WrappedModel(Generic[Array]):
 
 
 def _call(wrapped: WrappedModel[Any], name: str, /, *args: Any, **named: Any) -> Any:
-    """Calls a function. The variant of a call with arrays and then texts is found by its texts."""
+    """Calls a function. The texts behind the arrays of a call choose its variant."""
     texts = [x for x in args if type(x) is str]
     arrays: Sequence[Any] = args[: len(args) - len(texts)]
     if any(type(x) is not str for x in (*named.values(), *args[len(arrays) :])):

@@ -101,7 +101,7 @@ ContactLaw = Coulomb | SoftContacts
 
 
 def _set(law: ContactLaw, **fields: Any) -> None:
-    """Sets fields of a frozen law, while it is made."""
+    """Sets fields of a frozen law, in its constructor."""
     for name, x in fields.items():
         object.__setattr__(law, name, x)
 

@@ -56,11 +56,11 @@ class HeightField:
                 f"and {LARGEST_GRID} in all: a coarser grid, or the part that the robot reaches"
             )
         for axis in ("x", "y"):
-            given = getattr(self, axis)
-            ends = real_array(given)
+            interval = getattr(self, axis)
+            ends = real_array(interval)
             if ends is None or ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
                 raise ValueError(
-                    f"{self.name!r}: {axis} is {shown(given)}; wanted (lower, upper) in m"
+                    f"{self.name!r}: {axis} is {shown(interval)}; wanted (lower, upper) in m"
                 )
             object.__setattr__(self, axis, floats(ends))
         heights = shape if are_inputs else tuple(map(floats, array))

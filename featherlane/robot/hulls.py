@@ -8,7 +8,7 @@ from featherlane.robot.parts import Floats, floats
 
 POINTS = 32  # of a hull, at most
 DIRECTIONS = 512  # in which a hull is measured
-EXACT = 1e-6  # of a hull's size: points that are nearer to the hull are as good as its own
+EXACT = 1e-6  # of a hull's size: points that are nearer to the hull are as good as those of it
 
 
 def sphere_directions(count: int) -> np.ndarray:

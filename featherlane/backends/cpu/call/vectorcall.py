@@ -105,7 +105,7 @@ no:
 
 BIND = f"""
 ; Puts the arguments into slots: out, threads, inputs, and options that have chosen this function;
-; None stands for what is not given.
+; None stands for what is absent.
 define internal i1 @bind(ptr %names, ptr %table, ptr %args, i64 %count, ptr %keywords,
                          ptr %slots) {{
   {read(CallTable, "%table", "taken places")}
