@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.functions.arguments import numbers_of
 from featherlane.functions.table import CALLED
 from featherlane.robot.model import Robot
 from featherlane.robot.values import ORTHOGONAL
@@ -19,7 +20,7 @@ def check_not_negative(model: Robot, function: str, params: Mapping[str, Any]) -
     if not CALLED[function].divides:
         return
     for name, unit in (("mass", "body"), ("armature", "joint")):
-        values = _numbers(params.get(name))
+        values = numbers_of(params.get(name))
         if values is None or not (values < 0).any():
             continue
         labels = model.body_names if name == "mass" else _leaders(model)
@@ -48,20 +49,9 @@ def with_six_entries(name: str, value: Any) -> Any:
     matrices = np.asarray(value, float) if isinstance(value, list | tuple) else value
     if tuple(getattr(matrices, "shape", ()))[-2:] != (3, 3):
         return value
-    numbers = _numbers(matrices)
-    if numbers is not None:
+    numbers = numbers_of(matrices)
+    if numbers is not None and numbers.dtype != bool:
         away = np.abs(numbers - np.swapaxes(numbers, -1, -2))
         if np.any(away > ORTHOGONAL * np.abs(numbers).max((-1, -2), keepdims=True)):
             raise ValueError("params['inertia'] has a matrix that is not symmetric")
     return matrices[..., np.array([0, 1, 1, 2, 2, 2]), np.array([0, 0, 1, 0, 1, 2])]
-
-
-def _numbers(values: Any) -> np.ndarray | None:
-    """Returns numbers of NumPy and Python as an array, None for other values."""
-    if not isinstance(values, np.ndarray | list | tuple | int | float):
-        return None
-    try:
-        array = np.asarray(values)
-    except ValueError:  # ragged: the function says so
-        return None
-    return array if array.dtype.kind in "fiu" else None

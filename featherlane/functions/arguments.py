@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,25 @@ def rows(name: str, array: Any) -> int:
     if len(shape) < 2 or not shape[-2]:
         raise ValueError(f"{name} has shape {shape}: wanted (..., T, n) for T steps, one or more")
     return int(shape[-2])
+
+
+def numbers_of(x: Any) -> np.ndarray | None:
+    """Returns an array or lists of numbers as an array; None for traced ones, arrays of other
+    libraries, and lists of unequal lengths.
+    """
+    if not _plain(x):
+        return None
+    try:
+        numbers = np.asarray(x)
+    except ValueError:
+        return None
+    return numbers if numbers.dtype.kind in "biuf" else None
+
+
+def _plain(x: Any) -> bool:
+    if isinstance(x, list | tuple):
+        return all(map(_plain, x))
+    return isinstance(x, Real | np.ndarray)
 
 
 def is_count(value: Any) -> bool:

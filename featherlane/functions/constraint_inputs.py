@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.errors import shown
+from featherlane.functions.arguments import numbers_of
 from featherlane.functions.dynamics_function import DynamicsFunction
 from featherlane.robot.constraint_types import name_of
 from featherlane.robot.constraints import Constraints, FramePair
@@ -145,28 +146,9 @@ def _values(x: Any) -> set[Any]:
     return {x} if isinstance(x, int | float) else set()
 
 
-def _numbers(x: Any) -> np.ndarray | None:
-    """Returns an array or lists of numbers as an array; None for traced ones, arrays of other
-    libraries, and lists of unequal lengths.
-    """
-    if not _plain(x):
-        return None
-    try:
-        numbers = np.asarray(x)
-    except ValueError:
-        return None
-    return numbers if numbers.dtype.kind in "biuf" else None
-
-
-def _plain(x: Any) -> bool:
-    if isinstance(x, list | tuple):
-        return all(map(_plain, x))
-    return isinstance(x, Real) or type(x) is np.ndarray
-
-
 def check_weights(weights: Any) -> None:
     """Raises ValueError for numbers that are not positive and finite; traced ones pass."""
-    numbers = _numbers(weights)
+    numbers = numbers_of(weights)
     if numbers is not None and not ((numbers > 0) & (numbers < np.inf)).all():
         raise ValueError(
             f"weights is {shown(weights)}: wanted positive, finite numbers; a large weight makes a "
@@ -178,7 +160,7 @@ def check_not_negative(name: str, x: Any) -> None:
     """Raises ValueError for gains and restitutions that are negative or not finite; traced ones
     pass.
     """
-    numbers = _numbers(x)
+    numbers = numbers_of(x)
     if numbers is not None and not (good := (numbers >= 0) & (numbers < np.inf)).all():
         raise ValueError(
             f"{name} has {numbers[~good][0].item()!r}: wanted finite numbers, 0 or more; "
@@ -190,7 +172,7 @@ def check_placements(constraints: Constraints, anchors: Any) -> None:
     """Raises ValueError for a quaternion of length 0 in the anchor of a constraint on orientation;
     traced anchors pass.
     """
-    numbers = _numbers(anchors)
+    numbers = numbers_of(anchors)
     if numbers is None or numbers.shape[-2:] != (constraints.count, 7):
         return
     turned = [isinstance(x, FramePair) and bool(x.angular) for x in constraints.places]

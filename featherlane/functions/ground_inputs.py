@@ -14,6 +14,7 @@ from featherlane.algorithms.frames import placements
 from featherlane.algorithms.scene import JointLimit, Scene, joints_with_rows
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights, inverse_weights
 from featherlane.errors import instead
+from featherlane.functions.arguments import numbers_of
 from featherlane.robot.contact_law import ContactLaw, Coulomb, SoftContacts
 from featherlane.robot.ground import Ground, HeightField, Surface
 from featherlane.robot.loaders.words import listed
@@ -201,8 +202,8 @@ def _checked(parameters: Any) -> dict[str, Any]:
 
 def _check_within(name: str, x: Any) -> None:
     """Raises ValueError for numbers out of range; traced ones, and those on GPUs, pass."""
-    numbers = np.asarray(x) if isinstance(x, Real | list | tuple) else x
-    if type(numbers) is not np.ndarray or numbers.dtype.kind not in "biuf":
+    numbers = numbers_of(x)
+    if numbers is None:
         return
     least, most = RANGES.get(name, (-inf, inf))
     odd = numbers[~(np.isfinite(numbers) & (numbers >= least) & (numbers <= most))]
