@@ -4,8 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import textbook
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from repetition import repeated
 
 import featherlane as fl
@@ -154,3 +156,21 @@ def test_compiled_routines_have_the_bits_of_the_reference(monkeypatch, tmp_path,
         )
         for got, expected in zip(function(q, v, tau), wanted.values(), strict=True):
             assert np.array_equal(got, expected)
+
+
+def test_shifts_by_damping_enter_the_columns(monkeypatch):
+    """The main graph of a large damped robot must not add them to the columns' results."""
+    monkeypatch.setattr(tracing, "LARGEST_FLAT", 0)
+    model = textbook.tree(("revolute", "prismatic"), seed=1, physics=True)
+    name = "damped_forward_dynamics_and_derivatives"
+    program = lower(tracing.dynamics_program(model, Variant(name)), "cpu", float)
+    assert program.functions
+    t = Lanes(np.dtype(float), 2)
+    assert len(memory_layout(program, t, t).steps) > 1
+    q, v, tau = np.random.default_rng(0).normal(size=(3, model.nv))
+    inputs = {"q": q, "v": v, "tau": tau, "dt": np.array(0.01)}
+    a = lambda v: evaluate(program, {**inputs, "v": v}, float)["a"]
+    steps = 1e-6 * np.eye(model.nv)
+    slopes = np.transpose([(a(v + step) - a(v - step)) / 2e-6 for step in steps])
+    by_v = [x for x in evaluate(program, inputs, float).values() if x.shape == (model.nv,) * 2][1]
+    assert_allclose(by_v, slopes, rtol=1e-6, atol=1e-7 * abs(slopes).max())

@@ -4,7 +4,7 @@ dynamics: da/dx = -M^-1 dtau/dx (Carpentier and Mansard 2018).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from featherlane.algorithms.common import Scalars, Wrenches, no_wrenches, put_entries
 from featherlane.algorithms.derivatives import (
@@ -40,6 +40,7 @@ def _supports(model: Tree) -> dict[tuple[int, ...], list[int]]:
 
 
 Columns = dict[int, list[Scalar]]
+Shifts = Callable[[Scalars], Sequence[Scalars]]
 
 
 def by_free_roots(model: Tree, m: TreeMotion, load: Loads, fixed: Fixed) -> tuple[Columns, Columns]:
@@ -135,14 +136,17 @@ def forward_dynamics_and_derivatives(
     tau: Scalars,
     f_ext: Wrenches | None = None,
     fixed: Fixed = None,
+    shifts: Shifts = lambda qdd: (),
 ) -> tuple[list[Scalar], Rows, Rows, Rows]:
-    """Returns a = FD(q, qd, tau) and its three derivatives."""
+    """Returns a = FD(q, qd, tau) and its three derivatives. shifts: returns what dtau/dq and
+    dtau/dv gain on their diagonals, from a.
+    """
     f_ext = f_ext or no_wrenches(model)
     m = motion(model, q, qd)
     factored = factor(model, mass_matrix_of_pairs(model, m))
     bias = rnea(model, q, qd, [0.0] * model.nv, f_ext)
     qdd = factored.acceleration(tau, bias)
-    return qdd, *_solved(model, m, factored, qdd, f_ext, fixed)
+    return qdd, *_solved(model, m, factored, qdd, f_ext, fixed, shifts(qdd))
 
 
 def forward_dynamics_derivatives_at(
@@ -169,14 +173,25 @@ def mass_matrix_of_pairs(model: Tree, m: TreeMotion) -> Rows:
 
 
 def _solved(
-    model: Tree, m: TreeMotion, factored: MassFactor, qdd: Scalars, f_ext: Wrenches, fixed: Fixed
+    model: Tree,
+    m: TreeMotion,
+    factored: MassFactor,
+    qdd: Scalars,
+    f_ext: Wrenches,
+    fixed: Fixed,
+    shifts: Sequence[Scalars] = (),
 ) -> tuple[Rows, Rows, Rows]:
-    """Returns (da/dq, da/dv, da/dtau), solving for each column of dtau/dx with the factor of M."""
+    """Returns (da/dq, da/dv, da/dtau), solving for each column of dtau/dx with the factor of M.
+    shifts: as those of `forward_dynamics_and_derivatives`.
+    """
     boundary(qdd)
     load = loads(model, m, qdd, f_ext, fixed)
     inverted = factored.inverted()
     solve = lambda packed, b: inverted.unpack(packed).solve(b)
     known, derivatives = by_free_roots(model, m, load, fixed), assembled(model, m, load)
+    for rows, diagonal in zip(derivatives, shifts, strict=False):
+        for k, x in enumerate(diagonal):
+            rows[k][k] = rows[k][k] + x
     da_dq, da_dv = _through(model, solve, inverted.pack(), derivatives, known)
     return da_dq, da_dv, inverted.inverse()
 

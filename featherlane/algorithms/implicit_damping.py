@@ -72,13 +72,6 @@ class ImplicitTerms(NamedTuple):
         ]
         return by_q, by_v
 
-    def with_shifts(
-        self, v: Scalars, dt: Scalar, a: list[Scalar], by_q: Rows, by_v: Rows, by_tau: Rows
-    ) -> tuple[list[Scalar], Rows, Rows, Rows]:
-        """Returns an acceleration and its derivatives at fixed R and K with what these add."""
-        by_position, by_velocity = self.shifts(v, a, dt)
-        return a, _shifted(by_q, by_tau, by_position), _shifted(by_v, by_tau, by_velocity), by_tau
-
 
 def _sum(a: Scalar, s: Scalar, b: Scalar) -> Scalar:
     """Returns a + s b."""
@@ -122,15 +115,6 @@ def damped_forward_dynamics_and_derivatives(
     d/dx [dt R a + dt K (v + dt a)] at fixed a.
     """
     terms = ImplicitTerms.at(tree, q, v, servo_damping)
-    a, by_q, by_v, by_tau = forward_dynamics_and_derivatives(
-        terms.resisting(tree, dt), q, v, terms.left(tau, v, dt), **options
-    )
-    return terms.with_shifts(v, dt, a, by_q, by_v, by_tau)
-
-
-def _shifted(rows: Rows, minv: Rows, shifts: Scalars) -> Rows:
-    """Returns rows less M^-1 diag(shifts)."""
-    return [
-        [x if is_zero(s) else x - m * s for x, m, s in zip(row, inverse, shifts, strict=True)]
-        for row, inverse in zip(rows, minv, strict=True)
-    ]
+    shifts = lambda a: terms.shifts(v, a, dt)
+    resisting, left = terms.resisting(tree, dt), terms.left(tau, v, dt)
+    return forward_dynamics_and_derivatives(resisting, q, v, left, **options, shifts=shifts)
