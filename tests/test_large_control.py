@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import featherlane as fl
 from featherlane.api import ilqr as api
 from featherlane.functions import optimal_control
+from featherlane.functions.control_pool import Pool
 from featherlane.functions.large_control import riccati_function
 from featherlane.functions.riccati import Quadratic, feedback
 from featherlane.functions.riccati_plan import RiccatiSizes
@@ -111,6 +112,20 @@ def test_the_plan_solves_as_one_kernel_does(robot, fused, options, monkeypatch):
     for name in ("cost", "expected", "gap"):
         x, y = (getattr(each.history, name)[:, :3] for each in (found, wanted))
         assert_allclose(x, y, rtol=1e-7, atol=1e-9)
+
+
+def test_plans_leave_out_problems_that_have_ended(robot, monkeypatch):
+    columns, sweep = [], Pool._sweep
+
+    def counted(pool):
+        sweep(pool)
+        columns.append((pool.active, pool.swept))
+
+    monkeypatch.setattr(Pool, "_sweep", counted)
+    found = solved(robot, True, True, monkeypatch, gaps=True)
+    assert len(set(found.iterations)) > 1
+    assert {active for active, _ in columns} > {BATCH}
+    assert all(swept == active for active, swept in columns)
 
 
 @pytest.mark.parametrize(

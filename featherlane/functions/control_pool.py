@@ -26,7 +26,7 @@ TRIALS = 16  # at least, of several step lengths if few problems want others
 ENOUGH = 0.1  # the part of the expected decrease with which a step is taken
 SHORT = 0.01  # a step after which damping grows
 LEAST, MOST, FACTOR = 1e-6, 1e8, 10.0  # damping, in mean entries of the diagonal of Quu
-LANES = 16  # the slots in use are a multiple of
+LANES = 16  # the slots in use are a multiple of, where lanes hold problems
 PENALTY_SHARE = 0.5  # of a decrease of the penalty that the merit decreases by, at least
 FLOOR = 1e-6  # of the first cost: what an expected decrease is compared with at least
 ROUNDING = 16  # units in the last place of the cost in which two costs are equal
@@ -190,6 +190,7 @@ class Pool:
             of_knot = problem.sizes.work_shapes
             self.values |= {name: empty(1, *shape) for name, shape in of_knot.items()}
         self.totals = empty(T + 2)
+        self.lanes = 1 if problem.large else LANES  # a plan takes one problem after the other
         self.chosen["length"][:] = 1.0
         self.sweeps: tuple[list[Call], ...] = ()
         self.swept, self.active, self.free = 0, slots, np.arange(slots)
@@ -249,7 +250,7 @@ class Pool:
     def _sweep(self) -> None:
         """Goes backwards, and forwards with whole steps, over the slots in use."""
         slots = len(self.problem)
-        used = min(slots, -(-self.active // LANES) * LANES)
+        used = min(slots, -(-self.active // self.lanes) * self.lanes)
         if used != self.swept:  # then alone the arrays of all calls change
             part = partial(_part, which=slice(used))
             kernels, law, totals = self.work.kernels, part(self.law), self.totals[:, :used]
