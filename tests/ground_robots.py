@@ -30,9 +30,12 @@ diaginertia="0.001 0.001 0.0001"/>
 
 
 LEGS = {"FL": (0.2, 0.1), "FR": (0.2, -0.1), "RL": (-0.2, 0.1), "RR": (-0.2, -0.1)}
-QUADRUPED = f"""<mujoco><compiler angle="radian"/><worldbody><body name="trunk"><freejoint/>
+
+
+def _on_legs(*names: str) -> str:
+    return f"""<mujoco><compiler angle="radian"/><worldbody><body name="trunk"><freejoint/>
 <inertial pos="0 0 0" mass="6" diaginertia="0.03 0.1 0.11"/>
-{"".join(_leg(name, *place) for name, place in LEGS.items())}
+{"".join(_leg(name, *LEGS[name]) for name in names)}
 </body></worldbody></mujoco>"""
 
 
@@ -48,21 +51,30 @@ def block() -> fl.Model:
 
 @cache
 def quadruped() -> fl.Model:
-    return fl.load(QUADRUPED)
+    return fl.load(_on_legs(*LEGS))
+
+
+@cache
+def biped() -> fl.Model:
+    """Returns the robot on two of its legs, whose step has half as many contacts."""
+    return fl.load(_on_legs("FL", "RR"))
 
 
 STANCE = np.tile([0.6, -1.2], 4)
 HEIGHT = 0.2 * np.cos(0.6) * 2 + 0.02  # of the trunk in that stance
 
 
-def standing(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Returns states of quadrupeds on their feet, or a little above and below, in motion."""
-    rng, model = np.random.default_rng(seed), quadruped()
+def standing(n: int, seed: int = 0, model: fl.Model | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Returns states of robots on their feet, or a little above and below, in motion. model: by
+    default the quadruped.
+    """
+    rng, model = np.random.default_rng(seed), model or quadruped()
     q = np.tile(model.neutral(), (n, 1))
     q[:, 2] = HEIGHT + rng.uniform(-0.005, 0.01, n)
     q[:, 3:7] += 0.02 * rng.normal(size=(n, 4))
     q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
-    q[:, 7:] = STANCE + 0.05 * rng.normal(size=(n, 8))
+    legs = model.nq - 7
+    q[:, 7:] = STANCE[:legs] + 0.05 * rng.normal(size=(n, legs))
     return q, 0.5 * rng.normal(size=(n, model.nv))
 
 

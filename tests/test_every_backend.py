@@ -7,10 +7,12 @@ from functools import cache, partial
 from itertools import product
 
 import gpu_emulator
+import ground_cases
 import numpy as np
 import pytest
 import textbook
 from constrained_states import in_contact
+from ground_robots import biped
 from repetition import repeated
 from test_backend import DTYPES, same_bits
 
@@ -18,6 +20,7 @@ from featherlane.backends import reference
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.table import DEFAULT_INTEGRATOR, FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_program
+from featherlane.functions.variants import input_shapes, variant_of_graph
 from featherlane.program.lower import lower
 
 BATCH = 37  # a warp of a GPU and five states, and parts of all vectors
@@ -156,3 +159,51 @@ def test_bits_of_a_step_with_friction_springs_and_stops(backend):
     found = BACKENDS[backend](partial(model.function, "step"), inputs)
     for x, y in zip(found, wanted, strict=True):
         same_bits(x, y)
+
+
+@cache
+def interpreted_on_the_ground(name, steps, dtype):
+    """Inputs of a rollout, or of a step, with feet on the ground, and the results of as many steps
+    by the interpreter.
+    """
+    options = ground_cases.options(name)
+    step = variant_of_graph(biped(), "step", **options)
+    if not steps:
+        program = lower(dynamics_program(biped(), step), "cpu", dtype)
+        inputs = ground_cases.arrays(program.inputs, BATCH, dtype)
+        return inputs, [*reference.evaluate(program, inputs, dtype).values()]
+    rollout = variant_of_graph(biped(), "rollout", steps=steps, **options)
+    inputs = ground_cases.arrays(input_shapes(biped(), rollout), BATCH, dtype)
+    warm = dynamics_program(biped(), step._replace(ground=step.ground.warm()))
+    program, each = lower(warm, "cpu", dtype), []
+    now = {x: np.zeros((BATCH, *shape), dtype) for x, shape in warm.inputs.items()} | inputs
+    for k in range(steps):
+        now |= {x: inputs[x][:, k] for x in ("tau", "active") if x in inputs}
+        each.append(reference.evaluate(program, now, dtype))
+        now |= {x: each[-1][f"{x}_next"] for x in ("q", "v", "impulse")}
+    states = [np.stack([inputs[x], *(y[f"{x}_next"] for y in each)], 1) for x in ("q", "v")]
+    forces = [np.stack([y[x] for y in each], 1) for x in ("contact_force", "residual")]
+    return inputs, [*states, *forces, each[-1]["impulse_next"]]
+
+
+QUICK_ON_THE_GROUND = [
+    *[("rigid", 0, x, F64) for x in ("cpu", "cpu, one state", "cuda, lanes", "cuda, team:4")],
+    *[("rigid", 3, x, F32) for x in ("cpu, 3 threads", "cuda, lanes")],
+    *[("held", 3, "cuda, lanes", F32), ("soft", 0, "cuda, lanes", F64)],
+]
+GROUND_CASES = QUICK_ON_THE_GROUND + [  # rollouts have no teams
+    x
+    for x in product(ground_cases.cases(), (0, 3), BACKENDS, DTYPES)
+    if x not in QUICK_ON_THE_GROUND and not (x[1] and "team" in x[2])
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "backend", "dtype"), repeated(GROUND_CASES, len(QUICK_ON_THE_GROUND))
+)
+def test_bits_on_the_ground(name, steps, backend, dtype):
+    inputs, wanted = interpreted_on_the_ground(name, steps, dtype)
+    more = {"steps": steps} if steps else {}
+    function = "rollout" if steps else "step"
+    make = partial(biped().function, function, **ground_cases.options(name), **more)
+    check_bits(BACKENDS[backend](make, inputs), wanted)

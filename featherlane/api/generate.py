@@ -17,6 +17,7 @@ from featherlane.errors import one_of
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.functions_of import usual_functions
 from featherlane.functions.gpu import kernels_of
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.kernels import is_long, on_gpu
 from featherlane.functions.sources import MEANINGS, about, code_size, source_program
 from featherlane.functions.table import CALLED, FUNCTIONS
@@ -309,8 +310,9 @@ def _meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
     """The meanings of a graph's inputs and outputs, where it is one of the robot's functions by
     their names: in a function of your own, they may mean anything.
     """
+    results = graph.outputs.keys() - GROUND_OUTPUTS.keys()
     is_named = model is not None and any(
-        graph.inputs.keys() >= f.inputs.keys() and graph.outputs.keys() == f.outputs.keys()
+        graph.inputs.keys() >= f.inputs.keys() and results == f.outputs.keys()
         for f in CALLED.values()
     )
     return MEANINGS if is_named else {}
