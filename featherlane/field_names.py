@@ -62,6 +62,7 @@ CALLS: dict[str, str] = {
         "get_frame_acceleration mj_object_acceleration get_frame_classical_acceleration "
         "link_acceleration"
     ),
+    "imu(q, v, a, frame)": "accelerometer gyro gyroscope proper_acceleration inertial_measurement",
     "center_of_mass(q)": (
         "com com_position subtree_com center_of_mass_position centre_of_mass "
         "calc_center_of_mass_position_in_world"

@@ -31,6 +31,7 @@ from featherlane.algorithms.frames import (
     frame_acceleration,
     frame_placement,
     frame_velocity,
+    imu,
     jacobian,
     jacobian_time_derivative,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "gravity_torque",
     "impulse",
     "impulse_derivatives",
+    "imu",
     "integrate",
     "integrate_derivatives",
     "interpolate",

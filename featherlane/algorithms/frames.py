@@ -131,13 +131,33 @@ def frame_acceleration(
     For the reference "world", whose point moves with the frame, it is the spatial acceleration with
     w x v added to its linear half (section 2.11).
     """
-    v, a = ZERO6, ZERO6
-    for i in along(path(model, frame.body), "K"):
-        v, a = call(body_acceleration, model.links[i], v, a, *joint_state(model, i, q, qd, qdd))
-    v, a = (_at_frame(frame, Transform.motion, frame.X, x) for x in (v, a))
+    v, a = _motion_of_frame(model, q, qd, qdd, frame, ZERO6)
     if reference == "world":
         a = _at_frame(frame, _with_turning_velocity, v, a)
     return _expressed(model, q, frame, reference, a)
+
+
+def _motion_of_frame(
+    model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, frame: BodyFrame, of_ground: Vector
+) -> tuple[Vector, Vector]:
+    """Returns the spatial velocity and acceleration of a frame, in its axes. of_ground: the spatial
+    acceleration of the ground.
+    """
+    v, a = ZERO6, of_ground
+    for i in along(path(model, frame.body), "K"):
+        v, a = call(body_acceleration, model.links[i], v, a, *joint_state(model, i, q, qd, qdd))
+    v = _at_frame(frame, Transform.motion, frame.X, v)
+    return v, _at_frame(frame, Transform.motion, frame.X, a)
+
+
+def imu(model: Tree, q: Scalars, qd: Scalars, qdd: Scalars, frame: BodyFrame) -> list[Scalar]:
+    """Returns the classical acceleration of the frame's origin less gravity, and the angular
+    velocity of the frame, in its axes. Gravity is an acceleration of the ground.
+    """
+    upwards = spatial(ZERO3, ZERO3 - model.gravity)
+    v, a = _motion_of_frame(model, q, qd, qdd, frame, upwards)
+    (w, _), (_, linear) = split(v), split(_at_frame(frame, _with_turning_velocity, v, a))
+    return [*linear, *w]
 
 
 # Jacobians

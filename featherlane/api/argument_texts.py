@@ -42,6 +42,8 @@ ARGUMENTS = {
         '{name: values}: "friction", "restitution", "height" (m), each (...), "heights" (..., nx, '
         'ny) of a height field, and "impulse" of the step before'
     ),
+    "sensors": "from `sensors`. What the results have besides states",
+    "parameters": "{name: array}, the parameters of the sensors",
     "kp": "number, or (..., n), 1/s^2. Gains on position errors; None: those of the constraints",
     "kd": "number, or (..., n), 1/s. Gains on velocity errors; None: those of the constraints",
     "restitution": (
@@ -96,7 +98,7 @@ OF_METHODS = {
         "rollout_gradient",
         "gv",
     ): "(..., T + 1, nv), per rad/s or m/s. The gradients with respect to v",
-    ("rollout_with", "parameters"): "{name: array}, the parameters of the policy",
+    ("rollout_with", "parameters"): "{name: array}, those of the policy and the sensors",
     ("rollout_with", "references"): "{name: (..., steps, ...)}, a row for each step",
     ("rollout_with", "memory"): "{name: array}, at the first step; None: zeros",
     (
@@ -128,6 +130,9 @@ OF_METHODS = {
     ("policy", "parameters"): "{name: shape} of arrays that are the same in all steps",
     ("policy", "references"): "{name: shape} of arrays with a row for each step",
     ("policy", "memory"): "{name: shape} of arrays that the law returns anew",
+    ("policy", "sensors"): "{name: shape} of sensors of the step before that the law reads",
+    ("sensors", "function"): "function (step, **arrays) that returns {name: array} of a step",
+    ("sensors", "parameters"): "{name: shape} of further arrays that the function reads",
     ("policy", "hold"): "whole number of steps over which the controls hold",
     ("clip", "q"): "(..., nq), rad or m. The configurations that are moved into the limits",
     (

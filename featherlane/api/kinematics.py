@@ -97,8 +97,8 @@ class Kinematics(Compiled):
 
         In "world", the linear part is the classical acceleration of the frame's origin. In "body",
         it is this acceleration minus w x v, because the axes of the frame rotate. "spatial" gives
-        Featherstone's spatial acceleration. None includes gravity. An accelerometer at the frame
-        reads R^T ("world" linear part - gravity), R = T[..., :3, :3] of `frame_placement`.
+        Featherstone's spatial acceleration. None includes gravity, which an accelerometer reads,
+        see `imu`.
 
         Examples:
             >>> classical = arm.frame_acceleration(q, v, a, "link2", "world")
@@ -109,6 +109,28 @@ class Kinematics(Compiled):
         """
         name = "frame_acceleration"
         return self._call(name, (q, v, a), params, out, threads, frame=frame, reference=reference)
+
+    def imu(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        frame: Frames,
+        *,
+        params: Params = None,
+        out: Out = None,
+        threads: Threads = None,
+    ) -> np.ndarray:
+        """Returns the readings (..., 6) of an inertial measurement unit at a frame, in the axes of
+        the frame: the proper acceleration of its origin, m/s^2, which is its classical acceleration
+        less gravity, and its angular velocity, rad/s. MuJoCo's sensors accelerometer and gyro.
+
+        Examples:
+            >>> still = np.zeros(2)
+            >>> arm.imu([0.0, 0.0], still, still, "link2").round(2) + 0.0  # 9.81 m/s^2 upwards
+            array([0.  , 0.  , 9.81, 0.  , 0.  , 0.  ])
+        """
+        return self._call("imu", (q, v, a), params, out, threads, frame=frame)
 
     def jacobian(
         self,

@@ -16,7 +16,7 @@ from featherlane.api.frame_derivatives import FrameDerivatives
 from featherlane.api.functions_by_name import FunctionsByName
 from featherlane.api.inverse_kinematics import InverseKinematicsMethod
 from featherlane.api.presented import explained, present
-from featherlane.api.rollouts import Rollouts
+from featherlane.api.sensing import Sensing
 from featherlane.api.sensitivities import Sensitivities
 from featherlane.backends.cpu.results import fresh
 from featherlane.errors import cannot_be_set, no_attribute, one_of, shown
@@ -34,7 +34,7 @@ class Model(
     Sensitivities,
     InverseKinematicsMethod,
     ConstrainedDynamics,
-    Rollouts,
+    Sensing,
     FunctionsByName,
     FirstCalls,
     Editing,

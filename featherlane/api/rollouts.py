@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
@@ -17,6 +17,7 @@ from featherlane.functions.arguments import check_every, counted, rows
 from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches, WrenchFrame
 from featherlane.functions.policy import Policy, checked_policy
 from featherlane.functions.results import PolicyTrajectory, RolloutGradient, Trajectory
+from featherlane.functions.sensors import Sensors, split_parameters, with_sensors
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.functions.variants import actuation_of
 from featherlane.program.trace import check_function
@@ -46,16 +47,23 @@ def _states(trajectory: Any, steps: int) -> tuple[Any, Any]:
     return q, v
 
 
-def _names_of_arrays(groups: Sequence[Mapping[str, Shape]]) -> list[str]:
-    """Returns the names of a policy's parameters, references and memory. Raises ValueError for
-    names that are taken.
+def check_names(what: str, names: Iterable[str], taken: Iterable[str]) -> None:
+    """Raises ValueError for names of arrays that are taken, or that Python does not take."""
+    for name in names:
+        if not name.isidentifier() or iskeyword(name) or name.startswith("_") or name in taken:
+            listed = tuple(sorted(taken))
+            raise ValueError(f"{what} has {name!r}: wanted a name other than {listed}")
+
+
+def _names_of_arrays(groups: Mapping[str, Mapping[str, Shape]]) -> list[str]:
+    """Returns the names of a policy's parameters, references, memory and sensors. Raises ValueError
+    for names that are taken.
     """
-    *_, memory = groups
-    names, taken = list[str](), {f"{x}_{when}" for x in memory for when in ("next", "end")}
-    for what, shapes in zip(("parameters", "references", "memory"), groups, strict=True):
+    names = list[str]()
+    taken = {f"{x}_{when}" for x in groups["memory"] for when in ("next", "end")}
+    for what, shapes in groups.items():
+        check_names(what, shapes, TAKEN)
         for name in shapes:
-            if not name.isidentifier() or iskeyword(name) or name.startswith("_") or name in TAKEN:
-                raise ValueError(f"{what} has {name!r}: wanted a name other than {TAKEN}")
             if name in taken:
                 raise ValueError(f"{what} has {name!r}, which has another meaning: rename it")
             names.append(name)
@@ -85,6 +93,8 @@ class Rollouts(TimeSteps):
         ground: Ground | None = None,
         law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
+        sensors: Sensors | None = None,
+        parameters: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Trajectory:
@@ -93,8 +103,9 @@ class Rollouts(TimeSteps):
         for each step.
 
         f_ext also has one row for each step: (..., T, nbodies, 6), or {frame: (..., T, 6)}. every:
-        with every=n, each n-th state is kept, T / n + 1 in all. The whole rollout is one call of
-        machine code.
+        with every=n, each n-th state is kept, T / n + 1 in all. sensors: from `sensors`, whose
+        arrays (..., T / n, ...) are those of the step to each state that is kept, with their
+        parameters. The whole rollout is one call of machine code.
 
         Examples:
             >>> falling = arm.rollout(q, v, np.zeros((50, 2)), dt)
@@ -103,12 +114,11 @@ class Rollouts(TimeSteps):
         """
         steps = rows("tau", tau)
         inputs = q0, v0, tau, checked_time_steps(dt, q0, v0, tau)
-        on_ground = ground, law, ground_params
+        options: Any = {"on_ground": (ground, law, ground_params)}
+        options |= {"sensing": with_sensors(sensors, parameters)}
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options = {"steps": steps, "every": check_every(every, steps)}
-        moved = self._in_time(
-            "rollout", inputs, integrator, actuation, held, *others, on_ground=on_ground, **options
-        )
+        options |= {"steps": steps, "every": check_every(every, steps)}
+        moved = self._in_time("rollout", inputs, integrator, actuation, held, *others, **options)
         warn_if_diverged(self, moved, (q0, v0, tau, dt), integrator)
         return moved
 
@@ -135,6 +145,7 @@ class Rollouts(TimeSteps):
         ground: Ground | None = None,
         law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
+        sensors: Sensors | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> PolicyTrajectory:
@@ -143,9 +154,10 @@ class Rollouts(TimeSteps):
 
         policy: from `policy`. parameters, references, memory: its arrays by name, with leading
         dimensions that broadcast: one set for all rollouts, or one for each. References have a row
-        for each step, (..., steps, n). Memory is what the law reads at the first step, by default
-        zeros; the result also has each memory after the last step, by its name. Raises TypeError
-        for a policy that does not come from `policy`, ValueError for steps below 1.
+        for each step, (..., steps, n). Memory is what the law reads at the first step, of sensors
+        too, by default zeros; the result also has each memory after the last step, by its name, and
+        the arrays of `sensors`, see `rollout`. Raises TypeError for a policy that does not come
+        from `policy`, ValueError for steps below 1.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t, gain: -gain * q - 0.1 * v, {"gain": 2})
@@ -157,21 +169,14 @@ class Rollouts(TimeSteps):
             (51, 2)
         """
         steps = counted("steps", steps)
-        values = checked_policy(policy).in_order(parameters, references, memory)
+        of_policy, sensing = split_parameters(sensors, parameters, checked_policy(policy))
+        values = policy.in_order(of_policy, references, memory)
         inputs = q0, v0, checked_time_steps(dt, q0, v0), *values
-        on_ground = ground, law, ground_params
+        options: Any = {"on_ground": (ground, law, ground_params), "sensing": sensing}
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        options = {"policy": policy, "steps": steps, "every": check_every(every, steps)}
-        moved = self._in_time(
-            "rollout_with",
-            inputs,
-            integrator,
-            actuation,
-            held,
-            *others,
-            on_ground=on_ground,
-            **options,
-        )
+        options |= {"policy": policy, "steps": steps, "every": check_every(every, steps)}
+        name, arguments = "rollout_with", (inputs, integrator, actuation, held, *others)
+        moved = self._in_time(name, *arguments, **options)
         warn_if_diverged(self, moved, (q0, v0, dt), integrator)
         return moved
 
@@ -224,6 +229,7 @@ class Rollouts(TimeSteps):
         *,
         references: Mapping[str, Shape] | None = None,
         memory: Mapping[str, Shape] | None = None,
+        sensors: Mapping[str, Shape] | None = None,
         hold: int = 1,
         actuation: Actuated = None,
     ) -> Policy:
@@ -232,10 +238,11 @@ class Rollouts(TimeSteps):
         `hold`-th one, and u is constant until the next evaluation (zero-order hold), also over the
         stages of "rk4" and "midpoint".
 
-        parameters, references, memory: the shapes of further arrays by name. Parameters are the
-        same in all steps; of references, the law gets the row of its step. A law with memory
-        returns (u, {name: new value}), and gets these values at its next evaluation. Raises
-        ValueError or TypeError if it does not, and ValueError if u is not nu scalars.
+        parameters, references, memory, sensors: the shapes of further arrays by name. Parameters
+        are the same in all steps; of references, the law gets the row of its step. A law with
+        memory returns (u, {name: new value}), and gets these values at its next evaluation. Of
+        sensors of the rollout, it gets the values of the step before. Raises ValueError or
+        TypeError if it does not, and ValueError if u is not nu scalars.
 
         Examples:
             >>> law = arm.policy(lambda q, v, t: -q - 0.1 * v)
@@ -247,11 +254,12 @@ class Rollouts(TimeSteps):
             >>> arm.rollout_with(law, q, v, dt, 50, parameters={"goal": q}).sum.shape
             (2,)
         """
-        groups = tuple(dict(shapes or {}) for shapes in (parameters, references, memory))
+        kinds = ("parameters", parameters), ("references", references), ("memory", memory)
+        groups = {kind: dict(shapes or {}) for kind, shapes in (*kinds, ("sensors", sensors))}
         names = _names_of_arrays(groups)
         state = {"q": self.nq, "v": self.nv, "t": ()}
         check_function(function, [*state], names)
-        policy = Policy.traced(function, state, groups, counted("hold", hold))
+        policy = Policy.traced(function, state, [*groups.values()], counted("hold", hold))
         actuation = actuation_of(self, actuation)
         controls = actuation.controls if actuation else self.nv
         if policy.shape != (controls,):

@@ -39,6 +39,7 @@ from featherlane.functions.results import (
     ReducedStep,
     Step,
 )
+from featherlane.functions.sensors import Sensing, Sensors, with_sensors
 from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.program.array import is_traced
 from featherlane.robot.constraints import Constraints
@@ -137,6 +138,7 @@ class TimeSteps(Limits):
         held: tuple[Any, Any, Any],
         *others: Any,
         on_ground: tuple[Any, Any, Any] = (None, None, None),
+        sensing: Sensing = (None, ()),
         **options: Any,
     ) -> Any:
         """Calls a function in time. held: constraints, active and anchors; others: params, out,
@@ -144,9 +146,10 @@ class TimeSteps(Limits):
         """
         built, more = with_constraints(*held)
         scene, of_ground = with_ground(*on_ground)
+        sensors, of_sensors = sensing
         options = {"integrator": integrator, "actuation": actuation, **options}
-        options |= {"constraints": built, "ground": scene}
-        return self._call(name, (*arrays, *more, *of_ground), *others, **options)
+        options |= {"constraints": built, "ground": scene, "sensors": sensors}
+        return self._call(name, (*arrays, *more, *of_ground, *of_sensors), *others, **options)
 
     def step(
         self,
@@ -166,11 +169,14 @@ class TimeSteps(Limits):
         ground: Ground | None = None,
         law: ContactLaw | None = None,
         ground_params: Mapping[str, ArrayLike] | None = None,
+        sensors: Sensors | None = None,
+        parameters: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, np.ndarray] | None = None,
         threads: Threads = None,
     ) -> Step:
-        """Returns the state after dt seconds: q (..., nq), rad or m, and v (..., nv), rad/s or m/s.
-        Raises ValueError for a dt that is not positive.
+        """Returns the state after dt seconds: q (..., nq), rad or m, and v (..., nv), rad/s or m/s;
+        and the arrays of `sensors` by their names, whose parameters are an argument. Raises
+        ValueError for a dt that is not positive.
 
         Examples:
             >>> after = arm.step(q, v, tau, dt, integrator="rk4")
@@ -180,9 +186,8 @@ class TimeSteps(Limits):
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau)
         on_ground = ground, law, ground_params
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time(
-            "step", inputs, integrator, actuation, held, *others, on_ground=on_ground
-        )
+        options: Any = {"on_ground": on_ground, "sensing": with_sensors(sensors, parameters)}
+        return self._in_time("step", inputs, integrator, actuation, held, *others, **options)
 
     def linearize_step(
         self,

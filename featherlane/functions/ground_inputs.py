@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.algorithms.contact_points import ContactPoint
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.scene import JointLimit, Scene, joints_with_rows
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights, inverse_weights
-from featherlane.errors import instead
+from featherlane.errors import instead, shown
 from featherlane.functions.arguments import numbers_of
 from featherlane.robot.contact_law import ContactLaw, Coulomb, SoftContacts
 from featherlane.robot.ground import Ground, HeightField, Surface
 from featherlane.robot.loaders.words import listed
 from featherlane.robot.model import Robot
-from featherlane.robot.shape_pairs import ShapePair, shape_pairs
+from featherlane.robot.shape_pairs import ContactNames, ShapePair, shape_pairs
 from featherlane.robot.tree_of import tree_of
 
 MANY = 24  # contact points, of which users hear
@@ -85,15 +86,24 @@ class GroundInputs(NamedTuple):
         pairs, weights = _pairs(model, self.ground), self._weights(model)
         return Scene(pairs, self.law, limits, **inputs, weights=weights)
 
-    def counts(self, model: Robot) -> dict[str, int]:
-        """Returns how many contact points and impulses there are."""
+    def points(self, model: Robot) -> list[ContactPoint]:
+        """Returns the contact points of the neutral configuration: in all, they are as many."""
         tree, scene = tree_of(model), self.scene(model)
         neutral = [x for kind, _, _ in tree.coordinates for x in kind.neutral]
+        if field := self.ground.height_field:
+            nx, ny = field.shape
+            scene = scene._replace(heights=[[0.0] * ny] * nx)
+        return scene.contacts(tree, placements(tree, neutral, range(tree.nbodies)))
+
+    def contact_names(self, model: Robot) -> tuple[ContactNames, ...]:
+        """Returns the names of what touches at each contact point."""
+        return tuple(point.pair.named_on(model) for point in self.points(model))
+
+    def counts(self, model: Robot) -> dict[str, int]:
+        """Returns how many contact points and impulses there are."""
+        points, scene = self.points(model), self.scene(model)
         field = self.ground.height_field
         nx, ny = field.shape if field else (0, 0)
-        if field:
-            scene = scene._replace(heights=[[0.0] * ny] * nx)
-        points = scene.contacts(tree, placements(tree, neutral, range(tree.nbodies)))
         frictions = [1.0 if self.law.friction_loss and f else 0.0 for f in model.friction.tolist()]
         impulses = 3 * len(points) + len(joints_with_rows(scene, frictions))
         if self.is_soft:
@@ -162,8 +172,7 @@ def with_ground(
             if x is not None:
                 raise TypeError(f"{name} needs a ground: wanted ground=fl.Ground(...)")
         return None, ()
-    if not isinstance(ground, Ground):
-        raise TypeError(f"ground is {type(ground).__name__}: wanted fl.Ground(...)")
+    checked_ground(ground)
     law = Coulomb() if law is None else law
     if not isinstance(law, ContactLaw):
         kind = type(law).__name__
@@ -180,6 +189,13 @@ def with_ground(
             "field of this shape without heights, and only then"
         )
     return GroundInputs(ground, law, tuple(arrays)), tuple(arrays.values())
+
+
+def checked_ground(ground: Any) -> Ground:
+    """Returns a ground. Raises TypeError for anything else."""
+    if isinstance(ground, Ground):
+        return ground
+    raise TypeError(f"ground is {shown(ground)}: wanted fl.Ground(...)")
 
 
 def _checked(parameters: Any) -> dict[str, Any]:

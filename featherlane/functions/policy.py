@@ -17,8 +17,8 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # of arrays by name, in their 
 @dataclass(frozen=True)
 class Policy:
     """A law u = f(q, v, t, **arrays) as a graph, whose text is what it is compared by. The arrays
-    are parameters, references of which each step has a row, and memory that the law renews. hold:
-    the steps from one evaluation to the next.
+    are parameters, references of which each step has a row, memory that the law renews, and
+    sensors of the step before. hold: the steps from one evaluation to the next.
 
     Examples:
         >>> arm.policy(lambda q, v, t, goal: goal - q - v, {"goal": 2}).shape
@@ -29,6 +29,7 @@ class Policy:
     parameters: Shapes
     references: Shapes
     memory: Shapes
+    sensors: Shapes
     hold: int
     graph: Graph = field(compare=False, repr=False)
 
@@ -40,10 +41,11 @@ class Policy:
         arrays: Sequence[Mapping[str, int | Sequence[int]]],
         hold: int,
     ) -> Policy:
-        """Traces the law. arrays: the shapes of its parameters, references and memory. Raises
-        TypeError or ValueError for a law with memory that does not return controls and memory.
+        """Traces the law. arrays: the shapes of its parameters, references, memory and sensors.
+        Raises TypeError or ValueError for a law with memory that does not return controls and
+        memory.
         """
-        *_, memory = arrays
+        *_, memory, _ = arrays
         named = {name: shape for shapes in arrays for name, shape in shapes.items()}
 
         def run(q: Any, v: Any, t: Any, *more: Any) -> dict[str, Any]:
@@ -55,10 +57,11 @@ class Policy:
 
         graph = simplify(trace(run, {**state, **named}))
         shapes = [tuple((name, graph.inputs[name]) for name in group) for group in arrays]
-        for name, shape in shapes[-1]:
+        for name, shape in shapes[2]:
             if (renewed := graph.outputs[f"{name}_next"].shape) != shape:
                 raise ValueError(f"the law returns {name!r} of shape {renewed}: wanted {shape}")
-        return cls(graph_key(graph), shapes[0], shapes[1], shapes[2], hold, graph)
+        of_arrays = shapes[0], shapes[1], shapes[2], shapes[3]
+        return cls(graph_key(graph), *of_arrays, hold, graph)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,7 +71,17 @@ class Policy:
     @property
     def names(self) -> list[str]:
         """Returns the names of its arrays, in their order."""
-        return [name for name, _ in (*self.parameters, *self.references, *self.memory)]
+        return [name for name, _ in (*self.parameters, *self.references, *self._renewed)]
+
+    @property
+    def _renewed(self) -> Shapes:
+        """The arrays that differ from step to step: memory and sensors."""
+        return (*self.memory, *self.sensors)
+
+    @property
+    def renewed_names(self) -> tuple[str, ...]:
+        """Returns the names of its memory and of the sensors that it reads."""
+        return tuple(name for name, _ in self._renewed)
 
     @property
     def memory_names(self) -> tuple[str, ...]:
@@ -79,7 +92,7 @@ class Policy:
         """Returns the sizes of its arrays. steps: whether references have a row for each step."""
         rows = ("steps",) if steps else ()
         references = {name: (*rows, *shape) for name, shape in self.references}
-        return {**dict(self.parameters), **references, **dict(self.memory)}
+        return {**dict(self.parameters), **references, **dict(self._renewed)}
 
     def in_order(
         self,
@@ -87,12 +100,14 @@ class Policy:
         references: Mapping[str, Any] | None,
         memory: Mapping[str, Any] | None,
     ) -> list[Any]:
-        """Returns the values of its arrays in their order; memory that is not given is zero."""
-        zeros = {name: _zeros(shape) for name, shape in self.memory}
+        """Returns the values of its arrays in their order. memory: of sensors, too; what is not
+        in it is zero.
+        """
+        zeros = {name: _zeros(shape) for name, shape in self._renewed}
         values = {
             **_checked("parameters", parameters, self.parameters),
             **_checked("references", references, self.references),
-            **_checked("memory", {**zeros, **(memory or {})}, self.memory),
+            **_checked("memory", {**zeros, **(memory or {})}, self._renewed),
         }
         return [values[name] for name in self.names]
 

@@ -214,21 +214,21 @@ class PolicyTrajectory(NamedTuple):
 
 
 @cache
-def policy_trajectory(memory: tuple[str, ...]) -> type[tuple]:
-    """Returns the named tuple of a rollout whose policy has memory of these names: its fields are
-    those of `PolicyTrajectory`, and the memory after the last step.
+def with_fields(base: type[tuple], more: tuple[str, ...]) -> type[tuple]:
+    """Returns the named tuple that has the fields of `base`, and others behind: the memory of a
+    policy after the last step, contacts, and the arrays of sensors.
     """
-    if not memory:
-        return PolicyTrajectory
-    base: Any = namedtuple("PolicyTrajectory", (*PolicyTrajectory._fields, *memory))  # type: ignore[misc]
-    reduce = lambda self: (policy_trajectory_of, (memory, tuple(self)))
-    body = {"__slots__": (), "__reduce__": reduce, "diverged": PolicyTrajectory.diverged}
-    return type("PolicyTrajectory", (base,), body)
+    fields: Any = namedtuple(base.__name__, (*base._fields, *more))  # type: ignore[attr-defined, misc]
+    reduce = lambda self: (built_with_fields, (base, more, tuple(self)))
+    body = {"__slots__": (), "__reduce__": reduce, "__doc__": base.__doc__}
+    if diverged := getattr(base, "diverged", None):
+        body["diverged"] = diverged
+    return type(base.__name__, (fields,), body)
 
 
-def policy_trajectory_of(memory: tuple[str, ...], values: Iterable[Any]) -> Any:
+def built_with_fields(base: type[tuple], more: tuple[str, ...], values: Iterable[Any]) -> Any:
     """Returns such a named tuple, built anew from a pickle."""
-    return policy_trajectory(memory)(*values)
+    return with_fields(base, more)(*values)
 
 
 class RolloutGradient(NamedTuple):

@@ -111,8 +111,9 @@ STATE = ("q", "v")
 
 
 class _Share(NamedTuple):
-    """The part of a rollout's plan that the states have, or the feedback law. arrays: those of a
-    step by its inputs and outputs; before, after: in the loop over steps, around each step.
+    """The part of a rollout's plan that the states have, or the feedback law, contacts or sensors.
+    arrays: those of a step by its inputs and outputs; before, after: in the loop over steps, around
+    each step; kept: after each state that is kept, if not all are.
     """
 
     arrays: dict[str, Use]
@@ -120,6 +121,7 @@ class _Share(NamedTuple):
     begin: tuple[PlanStep, ...] = ()
     before: tuple[PlanStep, ...] = ()
     after: tuple[PlanStep, ...] = ()
+    kept: tuple[PlanStep, ...] = ()
     end: tuple[PlanStep, ...] = ()
 
 
@@ -129,20 +131,27 @@ def _rollout(model: Robot, variant: Variant) -> Planned:
     if variant.policy is not None and variant.policy.hold == 1:
         step = step._replace(name="policy_step", policy=variant.policy)
     row = ArrayRow("k" if every == 1 else "n")
-    states, law = _of_states(model, variant), _of_law(model, variant, row)
-    contacts = _of_contacts(model, variant, row)
-    arrays = {"tau": Use("tau", row), **law.arrays, **states.arrays, **contacts.arrays}
+    law = _of_law(model, variant, row)
+    shares = (
+        law,
+        _of_contacts(model, variant, row),
+        _of_sensors(model, variant),
+        _of_states(model, variant),
+    )
+    joined = lambda part: [step for share in shares for step in getattr(share, part)]
+    arrays, temporaries = {"tau": Use("tau", row)}, dict[str, Shape]()
+    for share in shares:
+        arrays |= share.arrays
+        temporaries |= share.temporaries
     uses = _uses(step, arrays, row)
-    body = (*law.before, KernelRun(0, uses), *law.after, *contacts.after, *states.after)
+    body = (*joined("before"), KernelRun(0, uses), *joined("after"))
     if every == 1:
         loop = Loop("k", variant.steps, body)
     else:
-        keep = [Copy(Use(f"{x}_now"), Use(f"{x}_kept", ArrayRow("k", 1, 1))) for x in STATE]
         inner = Loop("i", every, body, total="n", outer="k")
-        loop = Loop("k", variant.steps // every, (inner, *keep))
-    steps = [*states.begin, *law.begin, *contacts.begin, loop, *law.end, *contacts.end]
+        loop = Loop("k", variant.steps // every, (inner, *joined("kept")))
+    steps = [*joined("begin"), loop, *joined("end")]
     shapes = input_shapes(model, variant), output_shapes(model, variant)
-    temporaries = {**states.temporaries, **law.temporaries, **contacts.temporaries}
     plan = Plan(*shapes, steps, temporaries)
     return plan, [step, *([control_law(variant)] if law.before else [])]
 
@@ -162,7 +171,8 @@ def _of_states(model: Robot, variant: Variant) -> _Share:
     arrays = {x: Use(f"{x}_now") for x in STATE} | {f"{x}_next": Use(f"{x}_then") for x in STATE}
     begin += [Copy(Use(x), arrays[x]) for x in STATE]
     after = [Copy(arrays[f"{x}_next"], arrays[x]) for x in STATE]
-    return _Share(arrays, temporaries, tuple(begin), after=tuple(after))
+    kept = [Copy(arrays[x], Use(f"{x}_kept", ArrayRow("k", 1, 1))) for x in STATE]
+    return _Share(arrays, temporaries, tuple(begin), after=tuple(after), kept=tuple(kept))
 
 
 def _of_law(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
@@ -176,6 +186,7 @@ def _of_law(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
     shapes = output_shapes(model, law)
     renewed = {x: (Use(f"{x} now"), Use(f"{x} then")) for x in ("count", *memory)}
     arrays = {x: Use(x, row) for x, _ in policy.references} | {"controls": controls}
+    arrays |= {x: Use(f"{x} now") for x, _ in policy.sensors}
     for x, (now, then) in renewed.items():
         arrays |= {x: now, f"{x}_next": then}
     temporaries = {use.array: shapes[f"{x}_next"] for x, uses in renewed.items() for use in uses}
@@ -206,6 +217,29 @@ def _of_contacts(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
     begin = Copy(Use("impulse"), now) if warm else Clear(now)
     end = (Copy(now, Use("impulse_end")),)
     return _Share(arrays, temporaries, (begin,), after=(Copy(then, now),), end=end)
+
+
+def _of_sensors(model: Robot, variant: Variant) -> _Share:
+    """Sensors of a step are rows, or temporaries where only some are kept; those that the feedback
+    law reads are copied for the next step.
+    """
+    if variant.sensors is None:
+        return _Share({})
+    shapes = output_shapes(model, one_step(variant, "step"))
+    rows = {x: Use(f"{x}_kept", ArrayRow("k")) for x in variant.sensors.shapes}
+    if variant.every == 1:
+        results, temporaries = rows, dict[str, Shape]()
+    else:
+        results = {x: Use(f"{x} then") for x in rows}
+        temporaries = {f"{x} then": shapes[f"{x}_next"] for x in rows}
+    now = {x: Use(f"{x} now") for x, _ in (variant.policy.sensors if variant.policy else ())}
+    return _Share(
+        {f"{x}_next": use for x, use in results.items()},
+        temporaries | {f"{x} now": shapes[f"{x}_next"] for x in now},
+        begin=tuple(Copy(Use(x), use) for x, use in now.items()),
+        after=tuple(Copy(results[x], use) for x, use in now.items()),
+        kept=tuple(Copy(results[x], row) for x, row in rows.items() if variant.every > 1),
+    )
 
 
 def _rollout_gradient(model: Robot, variant: Variant) -> Planned:

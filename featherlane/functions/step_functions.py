@@ -272,8 +272,13 @@ OF_TABLEAUS: dict[str, Callable[[Tableau], DynamicsFunction]] = {
 }
 
 
+SENSE = "sense"  # the function that sensors are
+
+
 def entry_of(variant: Variant) -> DynamicsFunction:
     """Returns the inputs, outputs and algorithms of a variant."""
+    if variant.name == SENSE and variant.sensors is not None:
+        return variant.sensors.entry
     if variant.tableau is None:
         return ALL_FUNCTIONS[variant.name]
     return OF_TABLEAUS[variant.name](variant.tableau)

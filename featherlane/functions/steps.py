@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.integrators import INTEGRATORS, Tableau
 from featherlane.algorithms.step_derivatives import number, stage_names
 from featherlane.algorithms.tangent import (
@@ -20,7 +21,7 @@ from featherlane.algorithms.tangent import (
 )
 from featherlane.functions.ground_derivatives import ground_step_and_derivatives
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
-from featherlane.functions.step_functions import derivative_inputs, entry_of
+from featherlane.functions.step_functions import SENSE, derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.functions.variants import output_sizes
 from featherlane.program.derivatives.graphs import directional, jacobian, pullback
@@ -54,6 +55,7 @@ class _Calls:
         """Calls a function; its outputs get the names in `to`."""
         outer = self.variant
         variant = Variant(name, actuation=outer.actuation, by_wrenches=outer.by_wrenches)
+        variant = variant._replace(sensors=outer.sensors if name == SENSE else None)
         variant = variant._replace(at=outer.at if outer.by_wrenches else (), tableau=tableau)
         function = entry_of(variant)
         named = dict(zip(function.inputs, inputs, strict=True))
@@ -169,6 +171,11 @@ class _Calls:
         """Calls the function that gives the state at the end of the step, and the motion to it."""
         self.combination("advance", self.method.b, to=MOVED)
 
+    def sense(self) -> None:
+        """Calls the sensors of the step, if it has any."""
+        if (sensors := self.variant.sensors) is not None:
+            self(SENSE, *sensors.entry.inputs, to=" ".join(sensors.sizes("next")))
+
 
 END = "q_next v_next"
 MOVED = f"{END} motion"
@@ -178,6 +185,7 @@ LINEAR = f"{END} A B"
 def _step(c: _Calls) -> None:
     c.stages()
     c.end()
+    c.sense()
 
 
 def _linearize_step(c: _Calls) -> None:
@@ -325,15 +333,29 @@ def rollout(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> A
     """Returns the states that are kept of a rollout, on traced scalars."""
     step, contacts = graphs(one_step(variant, "step")), _Contacts(model, variant, arrays)
     q, v = arrays["q"], arrays["v"]
-    kept: Arrays = {"q_kept": [q], "v_kept": [v]}
+    kept = _Kept(variant, q, v)
     for k in range(variant.steps):
         results = call(step, **{**_at(arrays, k, "tau"), "q": q, "v": v, **contacts.start})
         q, v = results["q_next"], results["v_next"]
         contacts.add(results)
-        if (k + 1) % variant.every == 0:
-            kept["q_kept"].append(q)
-            kept["v_kept"].append(v)
-    return kept | contacts.results
+        kept.add(k, results)
+    results = {**kept.results, **contacts.results}
+    return {name: results[name] for name in output_sizes(variant)}
+
+
+class _Kept:
+    """The states that are kept of a rollout, and the sensors of the steps to them."""
+
+    def __init__(self, variant: Variant, q: Scalars, v: Scalars) -> None:
+        names = variant.sensors.shapes if variant.sensors else ()
+        self.every = variant.every
+        self.results: Arrays = {"q_kept": [q], "v_kept": [v], **{f"{x}_kept": [] for x in names}}
+
+    def add(self, k: int, step: Arrays) -> None:
+        """Keeps the results of step k, if it is one of those that are kept."""
+        if (k + 1) % self.every == 0:
+            for name, rows in self.results.items():
+                rows.append(step[f"{name.removesuffix('_kept')}_next"])
 
 
 class _Contacts:
@@ -382,26 +404,32 @@ def rollout_with(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs)
     policy = variant.policy
     assert policy is not None
     step, law = graphs(one_step(variant, "step")), graphs(control_law(variant))
-    states, references = ("q", "v", "count", *policy.memory_names), dict(policy.references)
+    states, references = ("q", "v", "count", *policy.renewed_names), dict(policy.references)
     values: Arrays = {**arrays, "count": 0.0}
     contacts = _Contacts(model, variant, arrays)
-    kept: Arrays = {"q_kept": [arrays["q"]], "v_kept": [arrays["v"]], "controls": []}
+    kept, controls = _Kept(variant, arrays["q"], arrays["v"]), list[Any]()
     for k in range(variant.steps):
         results: Arrays = {}
         now = _at(values, k, *references)
         if k % policy.hold == 0:
             results = dict(call(law, **{name: now[name] for name in law.inputs}))
             now["tau"] = values["tau"] = results.pop("controls")
-        kept["controls"].append(values["tau"])
+        controls.append(values["tau"])
         now |= contacts.start
         results |= call(step, **{name: now[name] for name in step.inputs})
         contacts.add(results)
+        kept.add(k, results)
         values |= {x: results[f"{x}_next"] for x in states if f"{x}_next" in results}
-        if (k + 1) % variant.every == 0:
-            kept["q_kept"].append(values["q"])
-            kept["v_kept"].append(values["v"])
     ends = {f"{name}_end": values[name] for name in policy.memory_names}
-    return {**kept, **ends, **contacts.results}
+    results = {**kept.results, "controls": controls, **ends, **contacts.results}
+    return {name: results[name] for name in output_sizes(variant)}
+
+
+def sensed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the arrays of the sensors of a step, on traced scalars."""
+    assert variant.sensors is not None
+    results = call(variant.sensors.graph, **arrays)
+    return {f"{name}_next": x for name, x in results.items()}
 
 
 def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
@@ -432,6 +460,7 @@ DERIVE_STEPS = {
     "step_vjp": backwards,
     "control_law": law_controls,
     "policy_step": policy_step,
+    SENSE: sensed,
     "rollout": rollout,
     "rollout_with": rollout_with,
     "rollout_gradient": rollout_gradient,

@@ -50,6 +50,7 @@ from featherlane.functions.results import (
     Step,
     Trajectory,
 )
+from featherlane.functions.sensors import Sensors
 from featherlane.robot.model import Robot
 from featherlane.robot.parameters import PARAMETERS
 from featherlane.robot.tree import Tree
@@ -82,6 +83,7 @@ class Variant(NamedTuple):
     constraints: ConstraintInputs | None = None
     tableau: Tableau | None = None  # of the functions that steps call
     ground: GroundInputs | None = None
+    sensors: Sensors | None = None  # what steps give besides their states
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -243,6 +245,7 @@ KINEMATICS = of_kind(
         "body_regressor": DynamicsFunction(
             QVA, {"Y": (6, 10)}, (one_output(algorithms.body_regressor),), ("frame",)
         ),
+        "imu": DynamicsFunction(QVA, {"imu": (6,)}, (one_output(algorithms.imu),), ("frame",)),
         "kinetic_energy": of_robot(STATE, {"T": ()}, algorithms.kinetic_energy),
         "potential_energy": of_robot(Q, {"V": ()}, algorithms.potential_energy),
         "coriolis_matrix": of_robot(
@@ -293,6 +296,7 @@ DEFAULT_INTEGRATOR: Integrator = "implicit_damping"
 CONTROLLED: Sizes = {**STATE, "tau": ("u",), **DT}
 IN_TIME = ("f_ext", "integrator", "actuation", "constraints", "anchors")
 ON_GROUND = (*IN_TIME, "ground")
+SENSING = (*ON_GROUND, "sensors")
 _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
 _MANY_CONTROLS: Sizes = {**STATE, "tau": ("steps", "u"), **DT}
 _DIRECTIONS: Sizes = {"dq": V, "dv": V, "dtau": ("u",)}
@@ -301,7 +305,7 @@ STEPS = of_kind(
     "steps",
     {
         "step": DynamicsFunction(
-            CONTROLLED, NEXT, (), ON_GROUND, collect=Step, derivatives="linearize_step"
+            CONTROLLED, NEXT, (), SENSING, collect=Step, derivatives="linearize_step"
         ),
         "linearize_step": DynamicsFunction(CONTROLLED, LINEAR, (), ON_GROUND, collect=LinearStep),
         "linearize_step_reduced": DynamicsFunction(
@@ -329,14 +333,14 @@ ROLLOUTS = of_kind(
             _MANY_CONTROLS,
             {f"{k}_kept": size for k, size in _TRAJECTORY.items()},
             (),
-            ON_GROUND,
+            SENSING,
             collect=Trajectory,
         ),
         "rollout_with": DynamicsFunction(
             {**STATE, **DT},
             {**{f"{k}_kept": size for k, size in _TRAJECTORY.items()}, "controls": ("steps", "u")},
             (),
-            ON_GROUND,
+            SENSING,
             collect=PolicyTrajectory,
             public=False,
         ),
@@ -436,7 +440,8 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
     of |= {"steps": variant.steps, "steps+1": variant.steps + 1}
     types = (model.types[i] for i in model.independent)
     of |= {"lie_groups": sum(kind.nv**2 for kind in types if kind.commutator is not None)}
-    of |= {"kept": variant.steps // variant.every + 1}
+    kept = variant.steps // variant.every
+    of |= {"kept": kept + 1, "sensed": kept}
     if variant.constraints is not None:
         held = variant.constraints.constraints
         of |= {"rows": held.rows, "constraints": held.count}

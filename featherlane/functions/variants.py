@@ -16,8 +16,9 @@ from featherlane.functions.results import (
     GROUND_FIELDS,
     GroundStep,
     GroundTrajectory,
-    policy_trajectory,
+    with_fields,
 )
+from featherlane.functions.sensors import WITH_SENSORS
 from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import (
     CALLED,
@@ -169,7 +170,7 @@ def check_variant(model: Robot, variant: Variant) -> None:
     options: dict[str, Any]
     options = {"f_ext": wrenches, "frame": frame, "reference": reference, "wrt": wrt}
     options |= {"integrator": variant.integrator, "actuation": variant.actuation}
-    options["ground"] = variant.ground
+    options |= {"ground": variant.ground, "sensors": variant.sensors}
     for what, value in options.items():
         if value is not None and what not in takes:
             raise ValueError(f"{name} takes no {what}")
@@ -184,6 +185,7 @@ def check_variant(model: Robot, variant: Variant) -> None:
         raise ValueError(f"reference is {reference!r}: wanted {REFERENCE_HINT}{meant}")
     _check_constraints(model, variant)
     _check_time(model, variant)
+    _check_sensors(model, variant)
     if not model.nv:
         raise ValueError(f"{model.name!r} has no moving joint, so it has no dynamics")
     needs_inertia = CALLED[name].divides and not WITH_INERTIA & {*parameters}
@@ -278,6 +280,40 @@ def _check_time(model: Robot, variant: Variant) -> None:
         )
 
 
+def _check_sensors(model: Robot, variant: Variant) -> None:
+    """Raises ValueError for sensors of other contacts or controls than those of the step, and for a
+    policy that reads others.
+    """
+    sensors, shapes = variant.sensors, variant.sensors.shapes if variant.sensors else {}
+    for name, shape in variant.policy.sensors if variant.policy else ():
+        if shapes.get(name) != shape:
+            raise ValueError(
+                f"the policy reads the sensor {name!r} of shape {shape}: wanted sensors= of the "
+                f"rollout with it, and they are {shapes or 'none'}"
+            )
+    if sensors is None:
+        return
+    controls = variant.actuation.controls if variant.actuation else model.nv
+    (nq,), (read,) = (sensors.graph.inputs[x] for x in ("q", "tau"))
+    if (nq, read) != (model.nq, controls):
+        raise ValueError(
+            f"sensors read nq = {nq} and {read} controls: {model.name!r} has {model.nq} and "
+            f"{controls}; wanted those of its own sensors(function, actuation=...)"
+        )
+    touching = None if variant.ground is None else variant.ground.contact_names(model)
+    if sensors.contacts is not None and sensors.contacts != touching:
+        raise ValueError(
+            f"sensors read {len(sensors.contacts)} contacts, and not those of this ground: wanted "
+            "the ground of the call in model.sensors(function, ground)"
+        )
+    for name, shape in sensors.parameters:
+        if variant.policy and dict(variant.policy.parameters).get(name, shape) != shape:
+            raise ValueError(
+                f"the policy and the sensors have a parameter {name!r} of different shapes: wanted "
+                "the same one, or two names"
+            )
+
+
 def _check_method(model: Robot, variant: Variant, method: str) -> None:
     name, known = variant.name, CALLED[variant.name].methods
     if method not in known:
@@ -305,6 +341,8 @@ def input_sizes(variant: Variant) -> Sizes:
         sizes |= held
     if variant.ground is not None:
         sizes |= variant.ground.sizes
+    if variant.sensors is not None and variant.name in WITH_SENSORS:
+        sizes = {**sizes, **dict(variant.sensors.parameters)}
     if variant.wrenches:
         each = ("steps",) if variant.steps else ()
         sizes["f_ext"] = (*each, len(variant.at) or "bodies", 6)
@@ -322,16 +360,26 @@ def input_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 
 def output_sizes(variant: Variant) -> Sizes:
-    """The outputs of a variant in order: the function's own, the memory of a policy."""
+    """The outputs of a variant in order: the function's own, the memory of a policy, contacts and
+    sensors.
+    """
     sizes, when = entry_of(variant).outputs, "end" if variant.steps else "next"
     if variant.policy is not None:
         sizes = sizes | {f"{name}_{when}": shape for name, shape in variant.policy.memory}
-    if variant.ground is None or variant.name not in WITH_CONTACTS:
-        return sizes
+    if variant.ground is not None and variant.name in WITH_CONTACTS:
+        sizes = sizes | _of_contacts(variant)
+    if variant.sensors is not None and variant.name in WITH_SENSORS:
+        rows = variant.sensors.sizes("kept", ("sensed",))
+        sizes = sizes | (rows if variant.steps else variant.sensors.sizes("next"))
+    return sizes
+
+
+def _of_contacts(variant: Variant) -> Sizes:
+    """Returns the outputs of a step or a rollout on the ground."""
     if not variant.steps:
-        return sizes | GROUND_OUTPUTS
-    rows = {x: ("steps", *GROUND_OUTPUTS[x]) for x in ("contact_force", "residual")}
-    return sizes | {**rows, "impulse_end": GROUND_OUTPUTS["impulse_next"]}
+        return GROUND_OUTPUTS
+    rows: Sizes = {x: ("steps", *GROUND_OUTPUTS[x]) for x in ("contact_force", "residual")}
+    return {**rows, "impulse_end": GROUND_OUTPUTS["impulse_next"]}
 
 
 def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
@@ -343,12 +391,15 @@ def output_shapes(model: Robot, variant: Variant) -> dict[str, tuple[int, ...]]:
 
 def results_type(variant: Variant) -> type[tuple] | None:
     """The named tuple of a variant's results, if there are several."""
-    more = tuple(GROUND_FIELDS) if variant.ground is not None else ()
+    base, touches = CALLED[variant.name].collect, variant.name in WITH_CONTACTS and variant.ground
+    more: tuple[str, ...] = ()
     if variant.policy is not None:
-        return policy_trajectory((*variant.policy.memory_names, *more))
-    if more and variant.name in WITH_CONTACTS:
-        return GroundTrajectory if variant.steps else GroundStep
-    return CALLED[variant.name].collect
+        more = (*variant.policy.memory_names, *(GROUND_FIELDS if touches else ()))
+    elif touches:
+        base = GroundTrajectory if variant.steps else GroundStep
+    if variant.sensors is not None:
+        more = (*more, *variant.sensors.shapes)
+    return with_fields(base, more) if base and more else base
 
 
 def variant_key(model: Robot, variant: Variant) -> str:

@@ -49,6 +49,19 @@ class ContactNumbers(NamedTuple):
         return tuple(self.friction[k] if x else 0.0 for k, x in zip((0, 2, 3), kept, strict=True))
 
 
+class ContactNames(NamedTuple):
+    """The names of a shape at a contact point, its link and its body; and of the surface or shape
+    that it touches, which has no link and no body, "", if it is not on the robot.
+    """
+
+    shape: str
+    link: str
+    body: str
+    other: str
+    other_link: str = ""
+    other_body: str = ""
+
+
 class ShapePair(NamedTuple):
     """A shape on a moving body, and the surface or shape that it touches."""
 
@@ -60,6 +73,16 @@ class ShapePair(NamedTuple):
     def names(self) -> tuple[str, str]:
         """The names of both."""
         return self.shape.name, self.other.name
+
+    def named_on(self, robot: Robot) -> ContactNames:
+        """Returns the names of both, and of their links and bodies."""
+        names: list[str] = []
+        for x in (self.shape, self.other):
+            if isinstance(x, CollisionShape) and x.body != WORLD:
+                names += [x.name, x.link, robot.body_names[x.body]]
+            else:
+                names += [x.name, "", ""]
+        return ContactNames(*names)
 
 
 def combined(a: CollisionShape, b: CollisionShape) -> ContactNumbers:
