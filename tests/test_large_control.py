@@ -9,6 +9,7 @@ import featherlane as fl
 from featherlane.api import ilqr as api
 from featherlane.functions import optimal_control
 from featherlane.functions.control_pool import Pool
+from featherlane.functions.hessian_runs import dense_runs
 from featherlane.functions.large_control import riccati_function
 from featherlane.functions.riccati import Quadratic, feedback
 from featherlane.functions.riccati_plan import RiccatiSizes
@@ -25,7 +26,9 @@ def positive(rng, n):
 @pytest.mark.parametrize(("states", "controls", "forces"), [(4, 2, 0), (22, 9, 6), (34, 17, 3)])
 def test_a_step_against_numpy(states, controls, forces, dtype):
     rng, z = np.random.default_rng(0), states + controls
-    size = RiccatiSizes(states, controls, forces, limited=False, gaps=False, summed=5)
+    size = RiccatiSizes(
+        states, controls, forces, limited=False, gaps=False, summed=5, hessian=dense_runs(z)
+    )
     V, g = positive(rng, states), rng.normal(size=(BATCH, states))
     H, h = positive(rng, z), rng.normal(size=(BATCH, z))
     S, F, R = (rng.normal(size=(BATCH, k, z)) for k in (states, forces, forces))
@@ -33,7 +36,7 @@ def test_a_step_against_numpy(states, controls, forces, dtype):
     beside = lambda A, x: np.concatenate([A, x[..., None]], -1)
     inputs = {
         "value": beside(V, g), "sums": np.tile([0.0, 0, 0, 0, 1], (BATCH, 1)), "steps": S,
-        "cost": beside(np.triu(H), h), "forces": F, "stiffness": R, "damping": damping,
+        "cost": size.packed_cost(h, H), "forces": F, "stiffness": R, "damping": damping,
     }  # fmt: skip
     function = riccati_function(size)
     found = function(*[inputs[name].astype(dtype) for name in function.inputs], threads=1)
@@ -57,8 +60,9 @@ def test_a_step_against_numpy(states, controls, forces, dtype):
 
 def test_pivots_that_are_not_positive_are_told():
     m = 10  # more than are factored at a time
-    size = RiccatiSizes(2, m, 0, limited=False, gaps=False, summed=5)
-    cost, last = np.zeros((4, m + 2, m + 3)), m - 1
+    entries = dense_runs(m + 2)
+    size = RiccatiSizes(2, m, 0, limited=False, gaps=False, summed=5, hessian=entries)
+    cost, last = np.zeros((4, m + 2, m + 2)), m - 1
     cost[:, range(m), range(m)] = 2.0
     cost[1, 3, 3], cost[1, last, last], cost[2, 0, last], cost[3, last, last] = (
         -1,
@@ -68,9 +72,42 @@ def test_pivots_that_are_not_positive_are_told():
     )
     arrays = {"value": np.zeros((2, 3)), "sums": [0, 0, 0, 0, 1.0], "steps": np.zeros((2, m + 2))}
     function = riccati_function(size)
-    arrays |= {"cost": cost, "damping": 0.0}
+    arrays |= {"cost": size.packed_cost(np.zeros((4, m + 2)), cost), "damping": 0.0}
     found = function(*[np.asarray(arrays[x]) for x in function.inputs])
     assert_array_equal(found.sums_before[:, -1], [1, 0, 0, -1])
+
+
+COSTS = {
+    "posture": lambda robot, q, v, tau: np.concatenate([robot.difference(0 * q + AT, q), v, tau]),
+    "frame": lambda robot, q, v, tau: robot.frame_placement(q, robot.frame_names[2])[:3, 3],
+    "power": lambda robot, q, v, tau: np.concatenate([v * tau, tau[:2] - q[-2:], q[:1] * v[:1]]),
+    "number": lambda robot, q, v, tau: np.sum(v * v) - q[7] * tau[1] + np.exp(q[0] - v[3] * tau[2]),
+}
+AT = np.array([0.0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [*[(name, True) for name in COSTS], *[(x, False) for x in [*COSTS][:3]]]
+)
+def test_the_hessian_has_entries_in_its_runs_alone(name, exact):
+    tree = textbook.tree(("free", *["revolute"] * 5), seed=1)
+    n, z = tree.nv, 3 * tree.nv
+    sizes = {"q": tree.nq, "v": n, "tau": n}
+    graph = fl.trace(lambda *state: COSTS[name](tree, *state), sizes)
+    problem = optimal_control.ControlProblem(
+        tree, "semi_implicit", None, False, exact, f"{name} {exact}", graph, graph
+    )
+    rng, q = np.random.default_rng(0), tree.random_configuration(20, seed=0)
+    state = q, rng.normal(size=(20, n)), rng.normal(size=(20, n))
+    expansion = problem.function("expansion")(*state).hessian
+    first = np.r_[2 * n : z, : 2 * n]  # [du; dx]
+    seen = np.abs(expansion[:, first[:, None], first]).max(0) > 0.0
+    listed = np.zeros((z, z), bool)
+    for row, column, count in problem.sizes.hessian:
+        assert count > 0 and column >= row and not listed[row, column : column + count].any()
+        listed[row, column : column + count] = True
+    assert not (np.triu(seen) & ~listed).any()
+    assert listed.sum() < 0.6 * z * (z + 1) / 2
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ class PiecewiseSlopes:
         """linear: `linearize_step` of the model; expanded: the compiled `expansion`."""
         self.linear, self.expanded = linear, expanded
         self.inputs, self.outputs = problem.inputs("slopes"), problem.sizes.work_shapes
-        self.params = problem.params
+        self.params, self.size = problem.params, problem.sizes
         self.first = np.r_[problem.states : problem.sizes.all, : problem.states]  # of [du; dx]
 
     def __call__(self, *arrays: np.ndarray, out: Any, threads: int | None) -> None:
@@ -45,12 +45,11 @@ class PiecewiseSlopes:
         *_, A, B = self.linear(*[of_step[name] for name in self.linear.inputs], threads=threads)
         named = [x[name] for name in self.expanded.inputs]
         gradient, hessian = self.expanded(*named, threads=threads)
-        z = hessian.shape[-1]
         steps[...] = np.concatenate([B, A], -1)
         if "gap" in x:
             arrays_out["shift"][...] = x["gap"][..., None]
-        cost[..., :z] = hessian[..., self.first[:, None], self.first]
-        cost[..., z] = gradient[..., self.first]
+        ordered = hessian[..., self.first[:, None], self.first]
+        cost[...] = self.size.packed_cost(gradient[..., self.first], ordered)
 
 
 def backward_of(problem: ControlProblem) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from featherlane.backends.cpu.compile import compile_program
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.constraint_inputs import INPUTS, ConstraintInputs
 from featherlane.functions.function import Function, KernelsByDtype
+from featherlane.functions.hessian_runs import dense_runs, hessian_runs
 from featherlane.functions.results import named_results
 from featherlane.functions.riccati import (
     Feedback,
@@ -119,7 +120,7 @@ class ControlProblem:
         """Whether `slopes` is one kernel."""
         return INTEGRATORS[self.integrator].stages == 1 and self.model.nv <= FUSED
 
-    @property
+    @cached_property
     def sizes(self) -> RiccatiSizes:
         """The sizes of the plan of a backward step."""
         held, forces = self.constraints, 0
@@ -131,7 +132,11 @@ class ControlProblem:
             model = self.model
             types = [(model.types[i], model.first_v[i]) for i in model.independent]
             blocks = tuple((kind.nv, k) for kind, k in types if kind.commutator is not None)
-        return RiccatiSizes(self.states, self.controls, forces, *kind, blocks)
+        if self.reads_forces and not forces:
+            hessian = dense_runs(self.states + self.controls)
+        else:
+            hessian = hessian_runs(self.model, self.cost, self.controls)
+        return RiccatiSizes(self.states, self.controls, forces, *kind, hessian, blocks)
 
     @property
     def value_shape(self) -> tuple[int, ...]:
@@ -344,8 +349,8 @@ class ControlProblem:
             by_forces = [F[:, first], stiffness]
         else:
             cost = self._of_knot(x)
-        upper, gradient = np.triu(cost.hessian[first[:, None], first]), cost.gradient[first]
-        return *results, np.concatenate([upper, gradient[:, None]], -1), *by_forces
+        ordered = cost.gradient[first], cost.hessian[first[:, None], first]
+        return *results, size.packed_cost(*ordered), *by_forces
 
     def _end(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the value at the end of the last knot."""

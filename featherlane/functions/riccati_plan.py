@@ -14,9 +14,13 @@ joint, so products have half of the rows and of the terms of those with S.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from featherlane.functions.hessian_runs import Runs
 from featherlane.program.plan import (
+    AddRuns,
     Copy,
     CopyRows,
     Diagonal,
@@ -34,10 +38,10 @@ from featherlane.program.plan import (
     Shape,
     Shift,
     Substitute,
-    Transpose,
     Use,
 )
 
+Array = Any  # np.ndarray of numbers, or traced
 PANEL = 8  # rows of a symmetric product, left of whose first one nothing is computed
 SUMS, BOUNDED = 0, 1  # the kernels of a plan: `sums_inputs`, `bounded_inputs`
 
@@ -51,6 +55,7 @@ class RiccatiSizes(NamedTuple):
     limited: bool
     gaps: bool
     summed: int  # numbers that the recursion gathers
+    hessian: Runs  # entries of the cost's Hessian by [du; dx] that may differ from zero
     blocks: tuple[tuple[int, int], ...] | None = None  # of T: size, row; None for any step
 
     @property
@@ -67,11 +72,22 @@ class RiccatiSizes(NamedTuple):
         return self.controls + self.states
 
     @property
+    def entries(self) -> int:
+        """Returns the number of entries of the cost's Hessian."""
+        return sum(count for _, _, count in self.hessian)
+
+    def packed_cost(self, gradient: Array, hessian: Array) -> Array:
+        """Returns `cost` of a gradient and a Hessian by [du; dx]."""
+        rows = [row for row, _, count in self.hessian for _ in range(count)]
+        columns = [k for _, first, count in self.hessian for k in range(first, first + count)]
+        return np.concatenate([hessian[..., rows, columns], gradient], -1)
+
+    @property
     def work_shapes(self) -> dict[str, Shape]:
         """Returns the shapes of what is computed of a knot before this step: `steps` takes [du; dx]
-        to the dx at the knot's end, or is G, with the blocks of T in `maps`; `cost` has the Hessian
-        and, in its last column, the gradient; forces change by `forces` [du; dx], and their cost
-        has the Hessian `stiffness`; `shift` has the gap in each column.
+        to the dx at the knot's end, or is G, with the blocks of T in `maps`; `cost` has the entries
+        of the Hessian in `hessian`, and then the gradient; forces change by `forces` [du; dx], and
+        their cost has the Hessian `stiffness`; `shift` has the gap in each column.
         """
         z, f, arrays = self.all, self.forces, dict[str, Shape]()
         arrays["steps"] = (self.states if self.blocks is None else self.freedoms, z)
@@ -79,7 +95,7 @@ class RiccatiSizes(NamedTuple):
             arrays["maps"] = 2, sum(size * size for size, _ in self.blocks)
         if self.gaps:
             arrays["shift"] = self.states, self.extra
-        arrays["cost"] = z, z + 1
+        arrays["cost"] = (self.entries + z,)
         return {**arrays, **({"forces": (f, z), "stiffness": (f, f)} if f else {})}
 
     @property
@@ -155,6 +171,7 @@ class _RiccatiWork:
         rows = {"S": n, "P": n, "Q": z, "Y": m, "F": f, "PF": f}
         self.matrices: dict[str, Shape] = {x: (k, self.pitch) for x, k in rows.items() if k}
         self.matrices |= {"V": (n, self._whole(n + lanes)), "H": (m, m), "U": (m, m)}
+        self.matrices["packed"] = 1, size.entries + z
         if f:
             self.matrices["R"] = f, f
         if size.gaps:
@@ -164,6 +181,8 @@ class _RiccatiWork:
         if size.blocks:
             most = max(rows for rows, _ in size.blocks)
             self.matrices |= {"M": size.work_shapes["maps"], "B": (most, self.matrices["V"][1])}
+            wide = self._whole(most)
+            self.matrices |= {"right": (most, wide), "C": (n, wide)}
 
     def _whole(self, columns: int) -> int:
         """Returns the columns of whole vectors."""
@@ -178,92 +197,135 @@ class _RiccatiWork:
         """Returns an array of numbers as a column."""
         return MatrixBlock(array, 0, 1)
 
-    def _symmetric(self, left: str, right: str, inner: int, first: int = 0) -> Iterator[MatrixWork]:
-        """Adds left^T right to Q, rows and columns from `first` on."""
-        for r in range(first, self.size.all, PANEL):
-            c, rows = r // self.lanes * self.lanes, min(PANEL, self.size.all - r)
-            factors = self._at("Q", r, c), self._at(left, 0, r), self._at(right, 0, c)
-            yield Multiply(*factors, rows, inner, self.columns - c, transposed=True)
+    def _panels(self, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yields panels of rows: the first one and their number, and the first column of vectors
+        that reach their diagonal.
+        """
+        for r in range(first, end, PANEL):
+            yield r, min(PANEL, end - r), r // self.lanes * self.lanes
 
-    def _load(self, array: str, target: str, rows: int) -> Iterator[MatrixWork]:
+    def _symmetric(
+        self, left: str, right: str, inner: int, first: int = 0, more: bool = True
+    ) -> Iterator[MatrixWork]:
+        """Adds left^T right to Q, or sets it to that, rows and columns from `first` on."""
+        m = self.size.controls
+        for r, rows, c in (*self._panels(first, m), *self._panels(max(first, m), self.size.all)):
+            factors = self._at("Q", r, c), self._at(left, 0, r), self._at(right, 0, c)
+            yield Multiply(*factors, rows, inner, self.columns - c, transposed=True, more=more)
+
+    def _load(self, array: str, target: str) -> Iterator[MatrixWork]:
         """Loads an array, with zeros beside it: subnormal numbers in unused lanes would be slow."""
-        yield Scale(self._at(target), None, rows, self.pitch)
+        rows, columns = self.size.inputs[array]
         yield LoadRows(array, self._at(target))
+        beside = self.matrices[target][1] - columns
+        yield Scale(self._at(target, 0, columns), None, rows, beside)
 
     def expand(self) -> Iterator[MatrixWork]:
         """Computes the upper triangle of Q, and copies of it for kernels."""
         size, (n, m) = self.size, (self.size.states, self.size.controls)
         z, e, at = size.all, size.extra, self._at
-        yield from self._load("value", "V", n)
+        yield from self._load("value", "V")
         if size.gaps:
             yield Scale(self._column("share"), at("V", 0, n + 1), n, 1)
-            yield from self._load("shift", "D", n)
+            yield from self._load("shift", "D")
             yield Multiply(at("V", 0, n), at("V"), at("D"), n, n, self.lanes)
             yield Scale(at("ahead"), at("V", 0, n), n, e)
-        yield from self._load("steps", "S", size.work_shapes["steps"][0])
-        yield from self._load("cost", "Q", z)
+        yield from self._load("steps", "S")
+        yield Scale(at("Q"), None, m, m)  # left of panels, where rows are scaled and added, too
         yield from (self._any_step if size.blocks is None else self._semi_implicit)()
-        yield from self._costs_of_forces()
+        yield from self._costs()
         yield Scale(at("eliminated"), at("Q"), m, m)
         yield Scale(at("eliminated", 0, m), at("Q", 0, z), m, e)
         if size.limited:
             yield Scale(at("rows"), at("Q"), m, z + e)
 
     def _any_step(self) -> Iterator[MatrixWork]:
-        """Adds S^T V S to Q."""
-        n, at = self.size.states, self._at
-        yield Scale(at("P"), None, n, self.pitch)
-        yield Scale(at("P", 0, self.size.all), at("V", 0, n), n, self.size.extra)
-        yield Multiply(at("P"), at("V"), at("S"), n, n, self.columns)
-        yield from self._symmetric("S", "P", n)
+        """Sets Q to S^T V S."""
+        n, z, at = self.size.states, self.size.all, self._at
+        yield Multiply(at("P"), at("V"), at("S"), n, n, self.columns, more=False)
+        yield Scale(at("P", 0, z), at("V", 0, n), n, self.size.extra, more=True)
+        yield from self._symmetric("S", "P", n, more=False)
 
     def _semi_implicit(self) -> Iterator[MatrixWork]:
-        """Adds [E; G]^T T^T V T [E; G] to Q."""
+        """Sets Q to [E; G]^T T^T V T [E; G]."""
         size, n, at = self.size, self.size.freedoms, self._at
         m, z, e, beside = size.controls, size.all, size.extra, self._whole(size.states)
         if size.blocks:
             yield LoadRows("maps", at("M"))
         if beside > size.states:  # whole vectors of the square end before the other columns
             yield Scale(at("V", 0, beside), at("V", 0, size.states), size.states, e)
-        yield from self._through_T(beside + e)
-        yield Transpose(at("V"), size.states)
-        yield from self._through_T(size.states)
-        yield Scale(at("P"), None, n, self.pitch)
-        yield Scale(at("P", 0, m), at("V", n), n, n)
-        yield Scale(at("P", 0, z), at("V", n, beside), n, e)
-        yield Multiply(at("P"), at("V", n, n), at("S"), n, n, self.columns)
-        yield from self._symmetric("S", "P", n)
-        c = m // self.lanes * self.lanes
-        yield Multiply(at("Q", m, c), at("V", 0, n), at("S", 0, c), n, n, self.columns - c)
+        yield from self._rows_through_T(beside + e)
+        yield from self._columns_through_T()
+        yield Multiply(at("P"), at("V", n, n), at("S"), n, n, self.columns, more=False)
+        yield Scale(at("P", 0, m), at("V", n), n, n, more=True)
+        yield Scale(at("P", 0, z), at("V", n, beside), n, e, more=True)
+        yield from self._symmetric("S", "P", n, more=False)
+        for r, rows, c in self._panels(m, m + n):
+            factors = at("Q", r, c), at("V", n, r - m), at("S", 0, c)
+            yield Multiply(*factors, rows, n, self.columns - c, transposed=True)
         yield Scale(at("Q", m, m), at("V"), n, n, more=True)
         yield Scale(at("Q", m, z), at("V", 0, beside), n, e, more=True)
 
-    def _through_T(self, columns: int) -> Iterator[MatrixWork]:
-        """Replaces V by T^T V, in its first columns."""
-        n, at, first, entry = self.size.freedoms, self._at, 0, 0
-        for size, row in (*(self.size.blocks or ()), (0, n)):
+    def _simple(self) -> Iterator[tuple[int, int]]:
+        """Yields the first entry and the number of motions between those of Lie-group joints."""
+        first = 0
+        for size, row in (*(self.size.blocks or ()), (0, self.size.freedoms)):
             if row > first:
-                yield Scale(
-                    at("V", n + first), at("V", first), row - first, columns, power=1, more=True
-                )
+                yield first, row - first
             first = row + size
+
+    def _blocks(self) -> Iterator[tuple[int, int, MatrixBlock, MatrixBlock]]:
+        """Yields the number of motions of each Lie-group joint, the first one, and its blocks of T,
+        by q and by v.
+        """
+        entry = 0
         for size, row in self.size.blocks or ():
             by_q, by_v = (MatrixBlock("M", entry + k * self.matrices["M"][1], size) for k in (0, 1))
-            rows, copy = at("V", row), at("B")
-            whole = size, size, self._whole(columns)
-            yield Multiply(at("V", n + row), by_v, rows, *whole, transposed=True)
-            yield Scale(copy, rows, size, columns)
-            yield Scale(rows, None, size, columns)
-            yield Multiply(rows, by_q, copy, *whole, transposed=True)
+            yield size, row, by_q, by_v
             entry += size * size
+
+    def _rows_through_T(self, columns: int) -> Iterator[MatrixWork]:
+        """Replaces V by T^T V, in its first columns."""
+        n, at, whole = self.size.freedoms, self._at, self._whole(columns)
+        for first, count in self._simple():
+            yield Scale(at("V", n + first), at("V", first), count, columns, power=1, more=True)
+        for size, row, by_q, by_v in self._blocks():
+            rows, product = at("V", row), at("B")
+            yield Multiply(at("V", n + row), by_v, rows, size, size, whole, transposed=True)
+            yield Multiply(product, by_q, rows, size, size, whole, transposed=True, more=False)
+            yield Scale(rows, product, size, columns)
+
+    def _columns_through_T(self) -> Iterator[MatrixWork]:
+        """Replaces V by V T, but for its upper right block, which nothing reads."""
+        n, at = self.size.freedoms, self._at
+        for first, count in self._simple():
+            yield Scale(at("V", n, n + first), at("V", n, first), n, count, power=1, more=True)
+        for size, column, by_q, by_v in self._blocks():
+            whole, factor = self._whole(size), at("right")
+            yield Scale(factor, None, size, whole)
+            yield Scale(factor, by_v, size, size)
+            left = at("V", n, column)
+            yield Multiply(at("V", n, n + column), left, factor, n, size, whole)
+            yield Scale(factor, by_q, size, size)
+            left, product = at("V", 0, column), at("C")
+            yield Multiply(product, left, factor, 2 * n, size, whole, more=False)
+            yield Scale(left, product, 2 * n, size)
+
+    def _costs(self) -> Iterator[MatrixWork]:
+        """Adds the cost to Q."""
+        size, at = self.size, self._at
+        yield LoadRows("cost", at("packed"))
+        yield AddRuns(at("Q"), at("packed"), size.hessian)
+        gradient = MatrixBlock("packed", size.entries, 1)
+        yield Scale(at("Q", 0, size.all), gradient, size.all, 1, more=True)
+        yield from self._costs_of_forces()
 
     def _costs_of_forces(self) -> Iterator[MatrixWork]:
         f, at = self.size.forces, self._at
         if f:
-            yield from self._load("forces", "F", f)
+            yield from self._load("forces", "F")
             yield LoadRows("stiffness", at("R"))
-            yield Scale(at("PF"), None, f, self.pitch)
-            yield Multiply(at("PF"), at("R"), at("F"), f, f, self.columns)
+            yield Multiply(at("PF"), at("R"), at("F"), f, f, self.columns, more=False)
             yield from self._symmetric("F", "PF", f)
 
     def eliminate(self) -> Iterator[MatrixWork]:

@@ -60,8 +60,8 @@ class MatrixBlock(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """Adds left times right, rows x inner and inner x columns, to the target. transposed: left is
-    the transpose of its block.
+    """Sets the target to left times right, rows x inner and inner x columns, or adds that to it if
+    `more`. transposed: left is the transpose of its block.
     """
 
     target: MatrixBlock
@@ -71,6 +71,7 @@ class Multiply(NamedTuple):
     inner: int
     columns: int
     transposed: bool = False
+    more: bool = True
 
 
 class Scale(NamedTuple):
@@ -104,6 +105,14 @@ class Shift(NamedTuple):
     by: str
 
 
+class AddRuns(NamedTuple):
+    """Adds the numbers of a row, in their order, to runs of a matrix: row, first column, count."""
+
+    target: MatrixBlock
+    source: MatrixBlock
+    runs: tuple[tuple[int, int, int], ...]
+
+
 class CopyRows(NamedTuple):
     """Copies rows of a matrix in a temporary into a whole matrix of the user."""
 
@@ -112,7 +121,7 @@ class CopyRows(NamedTuple):
 
 
 class LoadRows(NamedTuple):
-    """Copies a whole matrix of the user into rows of a matrix in a temporary."""
+    """Copies a whole matrix, or one row, of the user into rows of a matrix in a temporary."""
 
     source: str
     target: MatrixBlock
@@ -148,15 +157,8 @@ class Mirror(NamedTuple):
     size: int
 
 
-class Transpose(NamedTuple):
-    """Replaces a square matrix by its transpose."""
-
-    target: MatrixBlock
-    size: int
-
-
-OfFactors = Factor | Substitute | Mirror | Transpose
-MatrixWork = Multiply | Scale | Diagonal | Shift | CopyRows | LoadRows | OfFactors
+OfFactors = Factor | Substitute | Mirror
+MatrixWork = Multiply | Scale | Diagonal | Shift | AddRuns | CopyRows | LoadRows | OfFactors
 
 
 class Matrices(NamedTuple):

@@ -127,6 +127,14 @@ def _depends(g: Graph, variables: Sequence[int]) -> list[int]:
     return sets
 
 
+def derivative_inputs(graph: Graph, nodes: Sequence[int]) -> list[set[tuple[str, int]]]:
+    """Returns for each of these nodes the entries of inputs that it has a derivative by."""
+    entries = graph.nodes_of("input")
+    depends = _depends(graph, entries)
+    named = [graph.value[k] for k in entries]
+    return [{x for i, x in enumerate(named) if depends[k] >> i & 1} for k in nodes]
+
+
 def _reaches(g: Graph, results: Sequence[int]) -> list[int]:
     """For each node the results that need it, as the bits of an integer."""
     sets = [0] * len(g)

@@ -11,8 +11,8 @@ ROUNDING = 16  # units in the last place below which a pivot is nothing but roun
 
 
 def functions(t: Lanes) -> str:
-    """The LLVM IR of @factor, @substitute, @mirror and @transpose."""
-    texts = [_factor(t), _substitute(t), *[_mirror(t, swap) for swap in (False, True)]]
+    """The LLVM IR of @factor, @substitute and @mirror."""
+    texts = [_factor(t), _substitute(t), _mirror(t)]
     root = f"declare {t.scalar} @llvm.sqrt.f{t.bits}({t.scalar})"
     return "\n".join([root, *map(expanded, texts)])
 
@@ -101,17 +101,14 @@ define internal void @substitute(ptr %x, i64 %x.pitch, ptr %u, i64 %u.pitch, i64
 """
 
 
-def _mirror(t: Lanes, swap: bool) -> str:
-    """@mirror: entry by entry; or @transpose, which swaps them."""
-    s, size, name = t.scalar, t.dtype.itemsize, "transpose" if swap else "mirror"
-    back = f"""
-  %y = load {s}, ptr %to, align {size}
-  store {s} %y, ptr %from, align {size}"""
+def _mirror(t: Lanes) -> str:
+    """@mirror: entry by entry."""
+    s, size = t.scalar, t.dtype.itemsize
     return f"""
-define internal void @{name}(ptr %a, i64 %a.pitch, i64 %size) noinline {{
+define internal void @mirror(ptr %a, i64 %a.pitch, i64 %size) noinline {{
   each %i 0 %size
   each %j 0 %i{_entry(t, "to", "a", "%i", "%j")}{_entry(t, "from", "a", "%j", "%i")}
-  %x = load {s}, ptr %from, align {size}{back if swap else ""}
+  %x = load {s}, ptr %from, align {size}
   store {s} %x, ptr %to, align {size}
   again %j
   again %i

@@ -20,9 +20,10 @@ from featherlane.backends.cpu.scratch import LoopWorkspaces
 from featherlane.backends.cpu.sequence import factors, matrices
 from featherlane.backends.cpu.strides import LINE
 from featherlane.backends.llvm import jit
-from featherlane.backends.llvm.lower import Lanes
+from featherlane.backends.llvm.lower import Lanes, load_entries, scalar_at, store_entries
 from featherlane.backends.llvm.macros import expanded
 from featherlane.program.plan import (
+    AddRuns,
     ArrayRow,
     Clear,
     Copy,
@@ -381,8 +382,13 @@ class _Lines:
             pitches = (1, work.left.pitch) if work.transposed else (work.left.pitch, 1)
             left = f"ptr %{name}.a, i64 {pitches[0]}, i64 {pitches[1]}"
             sizes = f"i64 {work.rows}, i64 {work.inner}, i64 {work.columns}"
-            call = f"call void @multiply({target}, {left}, {right}, {sizes})"
-            return [*lines, *more, *most, call]
+            call = "multiply" if work.more else "product"
+            return [
+                *[*lines, *more, *most],
+                f"call void @{call}({target}, {left}, {right}, {sizes})",
+            ]
+        if isinstance(work, AddRuns):
+            return [*lines, *self._add_runs(work, name, state)]
         if isinstance(work, Shift):
             lines += self._number(work.by, f"{name}.by", state)
             sizes = f"i64 {work.size}, {t} %{name}.by"
@@ -406,6 +412,27 @@ class _Lines:
         call = f"call void @{name}({target}, {source}, {sizes}, {factor})"
         return [*lines, *more, call]
 
+    def _add_runs(self, work: AddRuns, name: str, state: str) -> list[str]:
+        """Additions of the numbers of short runs, and calls for those that fill a vector."""
+        t, lines, start = self.lanes, self._part(work.source, f"{name}.a", state)[0], 0
+        one = Lanes(t.dtype, 1)
+        for k, (row, column, count) in enumerate(work.runs):
+            at = [f"%{name}.{x}{k}" for x in "ca"]
+            offsets = row * work.target.pitch + column, start
+            if count >= t.width:
+                pointers = zip(at, "ca", offsets, strict=True)
+                lines += [scalar_at(t, p, f"%{name}.{x}", o) for p, x, o in pointers]
+                sizes = f"i64 1, i64 {count}, {t.scalar} {one.number(1.0)}"
+                lines.append(f"call void @add(ptr {at[0]}, i64 0, ptr {at[1]}, i64 0, {sizes})")
+            for j in range(count if count < t.width else 0):
+                old, x = (f"{p}.{j}" for p in at)
+                lines += load_entries(one, old, f"%{name}.c", offsets[0] + j)
+                lines += load_entries(one, x, f"%{name}.a", offsets[1] + j)
+                lines.append(f"{x}.sum = fadd {one.vector} {old}, {x}")
+                lines += store_entries(one, f"{x}.to", f"{x}.sum", f"%{name}.c", offsets[0] + j)
+            start += count
+        return lines
+
     def _factor(self, work: OfFactors, name: str, state: str) -> list[str]:
         """A call of a function of `factors`: its blocks, then its sizes."""
         self.has_factors = True
@@ -425,10 +452,13 @@ class _Lines:
             array, block = copy.target, copy.source
         else:
             array, block = copy.source, copy.target
-        rows, columns = self.plan.shapes[array]
+        rows, columns = (1, *self.plan.shapes[array])[-2:]
         step, cores = self._strides(Use(array))
         pitch = str(block.pitch * self.itemsize)
-        sides: tuple[Sequence[str], ...] = ("0", pitch, str(self.itemsize)), (step, *cores)
+        sides: tuple[Sequence[str], ...] = (
+            ("0", pitch, str(self.itemsize)),
+            (step, *["0", *cores][-2:]),
+        )
         ends = [f"ptr %{name}.a", f"ptr %{name}.user"]
         if isinstance(copy, LoadRows):
             sides, ends = sides[::-1], ends[::-1]

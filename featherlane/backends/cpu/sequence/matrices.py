@@ -28,20 +28,22 @@ def _rows(t: Lanes) -> int:
 
 
 def functions(t: Lanes) -> str:
-    """The LLVM IR of @multiply, @scale, @add, @clear and @diagonal."""
+    """The LLVM IR of @multiply, @product, @scale, @add, @clear and @diagonal."""
     one = Lanes(t.dtype, 1)
-    texts = [_multiply(t), _scale(t, "scale"), _scale(t, "add"), _clear(t), _diagonal(one)]
+    texts = [_multiply(t, "multiply"), _multiply(t, "product")]
+    texts += [_scale(t, "scale"), _scale(t, "add"), _clear(t), _diagonal(one)]
     kinds = dict.fromkeys((t, one))
     return "\n".join([*[x for kind in kinds for x in declarations(kind)], *map(expanded, texts)])
 
 
-def _multiply(t: Lanes) -> str:
-    """@multiply: adds the product of two matrices to a third, with whole vectors of columns;
-    pitches are from row to row, the step of the left one is from column to column.
+def _multiply(t: Lanes, name: str) -> str:
+    """@multiply: adds the product of two matrices to a third, with whole vectors of columns, or
+    @product, which sets it to that; pitches are from row to row, the step of the left one is from
+    column to column.
     """
     size, wide = t.dtype.itemsize, VECTORS * t.width
     most = _rows(t)
-    tiles = [_sums(t, rows, v + 1) for rows, v in product((1, most), range(VECTORS))]
+    tiles = [_sums(t, name, rows, v + 1) for rows, v in product((1, most), range(VECTORS))]
     cases = [f"i64 {v}, label %last.{{r}}.{v}" for v in range(1, VECTORS)]
 
     def row(rows: int) -> str:
@@ -51,13 +53,13 @@ def _multiply(t: Lanes) -> str:
         lasts = "".join(
             f"""
 last.{rows}.{v}:
-  call void @sums.{rows}.{v}({arguments}, i64 %inner, i64 %done)
+  call void @{name}.{rows}.{v}({arguments}, i64 %inner, i64 %done)
   br label %after.{rows}"""
             for v in range(1, VECTORS)
         )
         return f"""
   each %p{rows} 0 %blocks
-  call void @sums.{rows}.{VECTORS}({arguments}, i64 %inner, i64 $(mul i64 %p{rows}, {wide}))
+  call void @{name}.{rows}.{VECTORS}({arguments}, i64 %inner, i64 $(mul i64 %p{rows}, {wide}))
   again %p{rows}
   switch i64 %rest, label %after.{rows} [ {" ".join(cases).format(r=rows)} ]{lasts}
 after.{rows}:"""
@@ -69,7 +71,7 @@ after.{rows}:"""
 
     return f"""
 {"".join(tiles)}
-define internal void @multiply(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %a.step, ptr %b,
+define internal void @{name}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %a.step, ptr %b,
                                i64 %b.pitch, i64 %rows, i64 %inner, i64 %columns) noinline {{
   %blocks = udiv i64 %columns, {wide}
   %done = mul i64 %blocks, {wide}
@@ -86,8 +88,10 @@ define internal void @multiply(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch, i64 %
 """
 
 
-def _sums(t: Lanes, rows: int, vectors: int) -> str:
-    """@sums.r.v: adds the products of r rows with v vectors of columns, from column %j on."""
+def _sums(t: Lanes, name: str, rows: int, vectors: int) -> str:
+    """@multiply.r.v, @product.r.v: the products of r rows with v vectors of columns, from column %j
+    on.
+    """
     each = [*product(range(rows), range(vectors))]
     begin, term, end = list[str](), list[str](), list[str]()
     for r in range(rows):
@@ -101,13 +105,15 @@ def _sums(t: Lanes, rows: int, vectors: int) -> str:
     for v in range(vectors):
         term += load_entries(t, f"%b{v}", "%b.k", v * t.width)
     for r, v in each:
-        begin += load_entries(t, f"%x{r}.{v}", f"%c{r}", v * t.width)
+        if name == "multiply":
+            begin += load_entries(t, f"%x{r}.{v}", f"%c{r}", v * t.width)
         term += fma(t, f"%y{r}.{v}", f"%a.x{r}", f"%b{v}", f"%s{r}.{v}")
         end += store_entries(t, f"%to{r}.{v}", f"%y{r}.{v}", f"%c{r}", v * t.width)
     at = [f"{r}.{v}" for r, v in each]
-    phis = [f"%s{x} = phi {t.vector} [ %x{x}, %begin ], [ %y{x}, %term ]" for x in at]
+    first = {x: f"%x{x}" if name == "multiply" else "zeroinitializer" for x in at}
+    phis = [f"%s{x} = phi {t.vector} [ {first[x]}, %begin ], [ %y{x}, %term ]" for x in at]
     return f"""
-define internal void @sums.{rows}.{vectors}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch,
+define internal void @{name}.{rows}.{vectors}(ptr %c, i64 %c.pitch, ptr %a, i64 %a.pitch,
                                             i64 %a.step, ptr %b, i64 %b.pitch, i64 %inner,
                                             i64 %j) alwaysinline {{
   br label %begin
