@@ -104,7 +104,8 @@ def test_the_hessian_has_entries_in_its_runs_alone(name, exact):
     seen = np.abs(expansion[:, first[:, None], first]).max(0) > 0.0
     listed = np.zeros((z, z), bool)
     for row, column, count in problem.sizes.hessian:
-        assert count > 0 and column >= row and not listed[row, column : column + count].any()
+        assert column >= row
+        assert not listed[row, column : column + count].any()
         listed[row, column : column + count] = True
     assert not (np.triu(seen) & ~listed).any()
     assert listed.sum() < 0.6 * z * (z + 1) / 2
