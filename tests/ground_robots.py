@@ -32,7 +32,7 @@ diaginertia="0.001 0.001 0.0001"/>
 LEGS = {"FL": (0.2, 0.1), "FR": (0.2, -0.1), "RL": (-0.2, 0.1), "RR": (-0.2, -0.1)}
 
 
-def _on_legs(*names: str) -> str:
+def on_legs(*names: str) -> str:
     return f"""<mujoco><compiler angle="radian"/><worldbody><body name="trunk"><freejoint/>
 <inertial pos="0 0 0" mass="6" diaginertia="0.03 0.1 0.11"/>
 {"".join(_leg(name, *LEGS[name]) for name in names)}
@@ -51,13 +51,13 @@ def block() -> fl.Model:
 
 @cache
 def quadruped() -> fl.Model:
-    return fl.load(_on_legs(*LEGS))
+    return fl.load(on_legs(*LEGS))
 
 
 @cache
 def biped() -> fl.Model:
     """Returns the robot on two of its legs, whose step has half as many contacts."""
-    return fl.load(_on_legs("FL", "RR"))
+    return fl.load(on_legs("FL", "RR"))
 
 
 STANCE = np.tile([0.6, -1.2], 4)

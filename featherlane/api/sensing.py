@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from featherlane.api.rollouts import TAKEN, Rollouts, Shape, check_names
+from featherlane.api.time_steps import checked_time_steps
 from featherlane.functions.actuation import Actuated
-from featherlane.functions.ground_inputs import GroundInputs, checked_ground
-from featherlane.functions.results import GROUND_FIELDS
+from featherlane.functions.array_like import ArrayLike, Params, Threads, Wrenches, WrenchFrame
+from featherlane.functions.constraint_inputs import with_constraints
+from featherlane.functions.ground_inputs import GroundInputs, checked_ground, with_ground
+from featherlane.functions.results import GROUND_FIELDS, ContactForwardDynamics
 from featherlane.functions.sensors import SENSED, Sensors
 from featherlane.functions.variants import actuation_of
 from featherlane.program.trace import check_function
-from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import ContactLaw, Coulomb
 from featherlane.robot.ground import Ground
 from featherlane.robot.shape_pairs import ContactNames
 
@@ -20,7 +26,52 @@ OTHERS = {*TAKEN, *SENSED, *GROUND_FIELDS}  # names of other arrays of a step
 
 
 class Sensing(Rollouts):
-    """Sensors of a `featherlane.Model` in steps and rollouts."""
+    """Contacts of a `featherlane.Model` with the ground, and its sensors in steps and rollouts."""
+
+    def contact_forward_dynamics(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        tau: ArrayLike,
+        dt: ArrayLike,
+        f_ext: Wrenches = None,
+        *,
+        ground: Ground,
+        law: ContactLaw | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
+        f_ext_frame: WrenchFrame = "body",
+        params: Params = None,
+        constraints: Constraints | None = None,
+        active: ArrayLike | None = None,
+        anchors: ArrayLike | None = None,
+        out: tuple[np.ndarray, ...] | None = None,
+        threads: Threads = None,
+    ) -> ContactForwardDynamics:
+        """Returns the acceleration a (..., nv), rad/s^2 or m/s^2, of a state on the ground and the
+        contact forces (..., contacts, 3), N, without a step.
+
+        With `fl.SoftContacts` they are those of MuJoCo's mj_forward, qacc and the forces of its
+        contacts, where dt is its timestep, which bounds time constants of `solref` by 2 dt. With
+        `fl.Coulomb`, whose impulses act within a step of dt seconds, they are means over it: a =
+        (v' - v) / dt of the velocity v' at its end in the same axes, and forces are impulses / dt,
+        large at an impact. Arguments are those of `step`.
+
+        Examples:
+            >>> tip = fl.CollisionShape("tip", "sphere", (0.1,))
+            >>> ball = fl.load("double_pendulum", root="free", lock={"joint1": 0, "joint2": 0})
+            >>> ball = ball.with_collision_shapes({"base_link": tip})
+            >>> at_rest, still = [0.0, 0, 0.1, 0, 0, 0, 1], np.zeros(6)
+            >>> fd = ball.contact_forward_dynamics(at_rest, still, still, dt, ground=fl.Ground())
+            >>> np.allclose(fd.contact_force[0], [0, 0, 9.81 * ball.mass])
+            True
+        """
+        if ground is None:
+            raise TypeError("ground is None: wanted fl.Ground(...)")
+        built, more = with_constraints(constraints, active, anchors)
+        inputs, of_ground = with_ground(ground, law, ground_params)
+        arrays = (q, v, tau, checked_time_steps(dt, q, v, tau), *more, *of_ground)
+        others, name = (params, out, threads, f_ext, f_ext_frame), "contact_forward_dynamics"
+        return self._call(name, arrays, *others, constraints=built, ground=inputs)
 
     def contact_names(self, ground: Ground) -> tuple[ContactNames, ...]:
         """Returns the names of what touches at each entry of `contact_force`, in its order: the

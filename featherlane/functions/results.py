@@ -127,6 +127,17 @@ class GroundStep(NamedTuple):
     impulse: np.ndarray
 
 
+class ContactForwardDynamics(NamedTuple):
+    """The acceleration a (..., nv) of a state on the ground, with contact_force, residual and
+    impulse as in `GroundStep`.
+    """
+
+    a: np.ndarray
+    contact_force: np.ndarray
+    residual: np.ndarray
+    impulse: np.ndarray
+
+
 class LinearStep(NamedTuple):
     """The state after a step, and its derivatives: A (..., 2 nv, 2 nv) with respect to x = [dq; dv]
     in the tangent space, and B (..., 2 nv, nu) with respect to the controls.

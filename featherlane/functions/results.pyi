@@ -61,6 +61,12 @@ class Step(NamedTuple, Generic[Array]):
     @property
     def impulse(self) -> Array: ...
 
+class ContactForwardDynamics(NamedTuple, Generic[Array]):
+    a: Array
+    contact_force: Array
+    residual: Array
+    impulse: Array
+
 class GroundStep(NamedTuple, Generic[Array]):
     q: Array
     v: Array
@@ -102,6 +108,7 @@ class Trajectory(NamedTuple, Generic[Array]):
     def residual(self) -> Array: ...
     @property
     def impulse(self) -> Array: ...
+    def __getattr__(self, name: str) -> Array: ...  # of sensors
 
 class GroundTrajectory(NamedTuple, Generic[Array]):
     q: Array
@@ -118,6 +125,7 @@ class PolicyTrajectory(NamedTuple, Generic[Array]):
     tau: Array
     @property
     def diverged(self) -> np.ndarray: ...
+    def __getattr__(self, name: str) -> Array: ...  # of memory, contacts and sensors
 
 class RolloutGradient(NamedTuple, Generic[Array]):
     q: Array

@@ -112,15 +112,17 @@ for _name in ("constrained_step", "damped_constrained_step"):
     CONSTRAINED_STEPS |= _held(_name, {**QVT, **DT}, *_both)
 
 
-_ON_GROUND = DynamicsFunction({**QVT, **DT}, {"a": V, **GROUND_OUTPUTS}, (), (*_HELD, "ground"))
+_on_ground = CALLED["contact_forward_dynamics"]
 GROUND_STEPS = {
-    name: _ON_GROUND._replace(
+    name: _on_ground._replace(
         algorithms=(without_fixed(late("featherlane.algorithms.ground_steps", name)),)
     )
     for name in ("ground_step", "damped_ground_step")
 }
 GROUND_STEPS |= {
-    f"{name}_and_derivatives": _ON_GROUND._replace(outputs={"a": V, **SLOPES, **GROUND_OUTPUTS})
+    f"{name}_and_derivatives": _on_ground._replace(
+        outputs={"a": V, **SLOPES, **GROUND_OUTPUTS}, algorithms=()
+    )
     for name in GROUND_STEPS
 }
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from featherlane import algorithms
 from featherlane.algorithms import parallel
 from featherlane.algorithms.integrators import Integrator, Tableau
+from featherlane.algorithms.late import late
 from featherlane.algorithms.parallel import Method
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
@@ -31,10 +32,12 @@ from featherlane.functions.dynamics_function import (
     of_kind,
     of_robot,
     one_output,
+    without_fixed,
 )
-from featherlane.functions.ground_inputs import GroundInputs
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS, GroundInputs
 from featherlane.functions.policy import Policy
 from featherlane.functions.results import (
+    ContactForwardDynamics,
     DifferenceDerivatives,
     Direction,
     ForwardDynamicsDerivatives,
@@ -365,6 +368,23 @@ ROLLOUTS = of_kind(
 )
 
 
+ON_CONTACTS = of_kind(
+    "steps",
+    {
+        "contact_forward_dynamics": DynamicsFunction(
+            {**QVT, **DT},
+            {"a": V, **GROUND_OUTPUTS},
+            (without_fixed(late("featherlane.algorithms.ground_steps", "ground_step")),),
+            ("f_ext", "constraints", "anchors", "ground"),
+            collect=ContactForwardDynamics,
+            public=False,
+        )
+    },
+    divides=True,
+    with_loops=STEPS_WITH_LOOPS,
+)
+
+
 ALONG: Sizes = {"weights": V, "direction": ("3v",)}
 PRODUCT: Sizes = {"product": ("3v",)}
 OF_FRAME = ("frame", "reference")
@@ -424,7 +444,7 @@ TABLE = {
     **DERIVED,
 }
 """All of them; `FUNCTIONS` are the seven that are dynamics proper."""
-CALLED = {**TABLE, **CONSTRAINED, **ROLLOUTS}
+CALLED = {**TABLE, **CONSTRAINED, **ROLLOUTS, **ON_CONTACTS}
 BY_NAME = {name: function for name, function in CALLED.items() if function.public}
 """What other frameworks and `featherlane.call` have: functions whose arrays say all of their sizes,
 without the policies and trajectories that the other rollouts take.

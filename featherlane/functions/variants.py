@@ -222,7 +222,8 @@ def _check_constraints(model: Robot, variant: Variant) -> None:
     if "anchors" not in takes and (unknown := [*inputs.sizes.keys() - {"active"}]):
         raise ValueError(f"{name} takes no {min(unknown)}")
     of_velocities = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
-    by_velocities = variant.integrator in of_velocities and inputs.constraints.level == "velocity"
+    in_velocities = variant.integrator in of_velocities or variant.ground is not None
+    by_velocities = in_velocities and inputs.constraints.level == "velocity"
     if "anchors" in takes and not by_velocities:
         check_anchors(inputs, positions=name in ("constraint_error", "closing_step"))
 
