@@ -54,7 +54,7 @@ class Sensing(Rollouts):
         contacts, where dt is its timestep, which bounds time constants of `solref` by 2 dt. With
         `fl.Coulomb`, whose impulses act within a step of dt seconds, they are means over it: a =
         (v' - v) / dt of the velocity v' at its end in the same axes, and forces are impulses / dt,
-        large at an impact. Arguments are those of `step`. Raises TypeError for anything but a ground.
+        large at an impact. Arguments are those of `step`. Raises TypeError without a ground.
 
         Examples:
             >>> tip = fl.CollisionShape("tip", "sphere", (0.1,))
