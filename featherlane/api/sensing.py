@@ -59,6 +59,7 @@ class Sensing(Rollouts):
         Examples:
             >>> tip = fl.CollisionShape("tip", "sphere", (0.1,))
             >>> ball = fl.load("double_pendulum", root="free", lock={"joint1": 0, "joint2": 0})
+            >>> ball = ball.with_inertial("base_link", com=[0, 0, 0])
             >>> ball = ball.with_collision_shapes({"base_link": tip})
             >>> at_rest, still = [0.0, 0, 0.1, 0, 0, 0, 1], np.zeros(6)
             >>> fd = ball.contact_forward_dynamics(at_rest, still, still, dt, ground=fl.Ground())
