@@ -11,7 +11,7 @@ from featherlane.backends.llvm import jit
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_sizes
 from featherlane.program.graph import Graph
-from featherlane.program.passes.pack import Packed, pack
+from featherlane.program.passes.pack import Packed, operations, pack
 from featherlane.program.program import Program
 from featherlane.robot import limbs
 from featherlane.robot.model import Robot
@@ -31,16 +31,20 @@ def single_text(model: Robot, variant: Variant, program: Program, dtype: np.dtyp
 
 
 def in_lanes(model: Robot, variant: Variant, graph: Graph, dtype: np.dtype) -> dict[int, Packed]:
-    """A lowered graph for one state, packed in one lane and in those of limbs that are alike."""
-    packed = {1: pack(graph, [], 1)}
+    """A lowered graph for one state, packed in the lanes of limbs that are alike; also in one lane,
+    which keeps the number of operations, if limbs save none.
+    """
+    packed = dict[int, Packed]()
     together = limbs.count(model, jit.widest(dtype))
     if together > 1:
         lanes = max(together, NARROW // dtype.itemsize)
         twins = limbs.corresponding_entries(model, input_sizes(variant), together)
         packed[lanes] = pack(graph, twins, lanes)
+    if all(operations(graph) <= code.operations for code in packed.values()):
+        packed[1] = pack(graph, [], 1)
     return packed
 
 
 def cheapest(packed: Mapping[int, Packed]) -> int:
-    """The lanes that save operations."""
-    return min(packed, key=lambda lanes: packed[lanes].operations)
+    """The lanes with the fewest operations: one is packed only if limbs save none."""
+    return min(packed)

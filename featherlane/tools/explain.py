@@ -18,6 +18,7 @@ from featherlane.functions.lanes import cheapest, in_lanes
 from featherlane.functions.table import TABLE, Variant
 from featherlane.functions.tracing import candidates, dynamics_program
 from featherlane.program.lower import lower
+from featherlane.program.passes.pack import operations
 from featherlane.program.program import Program
 from featherlane.tools.timing import SHORT, Progress, Speed
 
@@ -128,7 +129,8 @@ def _lanes(model: Model, s: Speed, program: Program) -> ExplainedChoice:
     if program.functions:
         return ExplainedChoice(*where, "columns", "", {})
     packed = in_lanes(model, Variant(s.function), program.main, dtype)
-    counts = {str(lanes): float(code.operations) for lanes, code in packed.items()}
+    counts = {"1": float(operations(program.main))}
+    counts |= {str(lanes): float(code.operations) for lanes, code in packed.items()}
     return ExplainedChoice(*where, str(cheapest(packed)), "operations", counts)
 
 

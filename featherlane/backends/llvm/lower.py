@@ -263,6 +263,7 @@ def broadcast(t: Lanes, name: str, at: str) -> list[str]:
 WHOLE_CONSTANTS = 32
 # Operations of a basic block; 32 to 1,000 are within 5 % or slower (docs/performance.md)
 BASIC_BLOCK = 128
+LONGEST_STORE = 256  # lines of the stores of one value in a basic block
 
 
 def constants(graphs: Iterable[Graph], t: Lanes) -> list[str]:
@@ -302,7 +303,7 @@ def straight_line(
         elif k in outputs:
             code.load_leaf(k)
         if graph.args[k] or k in outputs:
-            code.lines += store(k, code.name[k])
+            code.store(store(k, code.name[k]))
         if code.count == BASIC_BLOCK:
             code.end_block()
     return code.lines
@@ -357,6 +358,13 @@ class _StraightLine:
         else:
             self.lines += LOWER[op](self.t, self.name[k], *operands)
         self.count += 1
+
+    def store(self, lines: list[str]) -> None:
+        """Adds the lines that store a value: those of zeros of large matrices are thousands."""
+        for first in range(0, len(lines), LONGEST_STORE):
+            if first:
+                self.end_block()
+            self.lines += lines[first : first + LONGEST_STORE]
 
     def end_block(self) -> None:
         self.count, self._block, self._loaded = 0, self._block + 1, set()

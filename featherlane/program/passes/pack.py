@@ -52,11 +52,12 @@ class Packed(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """The number of arithmetic instructions and moves; signs fold into the nodes that read
-        them.
-        """
-        rows = zip(self.graph.op, self.graph.args, strict=True)
-        return sum(bool(args) and op != "neg" for op, args in rows)
+        return operations(self.graph)
+
+
+def operations(graph: Graph) -> int:
+    """The number of arithmetic instructions and moves; signs fold into the nodes that read them."""
+    return sum(bool(args) and op != "neg" for op, args in zip(graph.op, graph.args, strict=True))
 
 
 class _Packing:
@@ -77,10 +78,10 @@ class _Packing:
                 yield from (a for a, _ in self.terms.of[member].operands)
 
     def enter(self, k: int) -> None:
-        """Enters node k and the nodes isomorphic to it; a single node is repeated in all lanes."""
+        """Enters node k and the nodes isomorphic to it; a single node is the same in all lanes."""
         members = self.group.get(k)
         if members is None:
-            self.value_of[k] = self._node((k,) * self.limbs), None
+            self.value_of[k] = self._node((k,)), None
             return
         node = self._node(members)
         self.value_of |= {member: (node, limb) for limb, member in enumerate(members)}
@@ -98,7 +99,7 @@ class _Packing:
         """Returns a value for each lane; lanes beyond the last limb repeat those of the first
         limbs.
         """
-        return tuple(of_limbs[lane % self.limbs] for lane in self.lanes)
+        return tuple(of_limbs[lane % len(of_limbs)] for lane in self.lanes)
 
     # The same operation for all limbs
 
@@ -125,7 +126,8 @@ class _Packing:
             a, b, *rest = term.operands
             return max(term.operands, (b, a, *rest), key=fits)
 
-        return [best(term) if term.exchangeable else term.operands for term in terms]
+        others = (best(term) if term.exchangeable else term.operands for term in terms[1:])
+        return [first, *others]
 
     def _alike(self, a: int, b: int) -> bool:
         constant = self.graph.op[a] == self.graph.op[b] == "constant"
@@ -149,7 +151,9 @@ class _Packing:
     # Operands
 
     def _operand(self, limbs: Sequence[Signed]) -> int:
-        """The node with a number for each limb."""
+        """The node with a number for each limb, or with one number for all."""
+        if len(limbs) == 1:
+            return self._repeated(*limbs[0])
         nodes, signs = zip(*limbs, strict=True)
         if all(self.graph.op[k] == "constant" for k in nodes):
             return self._constant(nodes, signs)
@@ -162,6 +166,19 @@ class _Packing:
             return self.new.neg(whole)
         return self.new.node("flip", whole, value=self._by_lane(signs)) if any(signs) else whole
 
+    def _repeated(self, k: int, negated: bool) -> int:
+        """The node with one number in all lanes, as most operands are."""
+        op = self.graph.op[k]
+        if op == "constant":
+            return self._constant((k,), (negated,))
+        if op in CONDITIONS:
+            return self._computed((k,))
+        node, limb = self.value_of[k]
+        if limb is not None:
+            lanes = tuple(lane - lane % self.limbs + limb for lane in self.lanes)
+            node = self.new.node("shuffle", node, node, value=lanes)
+        return self.new.neg(node) if negated else node
+
     def _constant(self, nodes: Sequence[int], signs: Sequence[bool]) -> int:
         values = [self.graph.value[k] for k in nodes]
         pairs = zip(values, signs, strict=True)
@@ -173,6 +190,9 @@ class _Packing:
         """The node that gathers a number for each limb, by a shuffle for each further source
         node.
         """
+        first = sources[0][0]
+        if all(source in ((first, None), (first, n)) for n, source in enumerate(sources)):
+            return first
         by_lane = self._by_lane(sources)
         wanted = [
             lane if limb is None else lane - lane % self.limbs + limb
@@ -180,8 +200,6 @@ class _Packing:
         ]
         first, *others = dict.fromkeys(node for node, _ in sources)
         if not others:
-            if wanted == list(self.lanes):
-                return first
             return self.new.node("shuffle", first, first, value=tuple(wanted))
         whole = first
         for other in others:
