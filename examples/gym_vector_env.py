@@ -9,99 +9,50 @@ from __future__ import annotations
 import argparse
 from importlib.resources import files
 from time import process_time
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import VectorEnv
 
 import featherlane as fl
+from featherlane.interop.gymnasium import EpisodicTask, TracedVectorEnv
 
 ROBOT, HAND = "iiwa14", "iiwa_link_7"
 DT, SUBSTEPS = 0.004, 5  # s; 50 steps of an environment a second
 TORQUE = np.array([100, 100, 50, 50, 20, 10, 2.0])  # N m of an action of 1, beside gravity
-FASTEST, LONGEST = 15.0, 200  # rad/s, where an episode ends; steps, after which it is cut
+FASTEST = 15.0  # rad/s, where an episode ends
 
 
-class ReachVectorEnv(VectorEnv):
+class Reach(EpisodicTask):
     """Actions are torques as parts of `TORQUE`, in [-1, 1]; observations q, v and the way from the
-    hand to its goal. An episode terminates at `FASTEST`, and is truncated after `LONGEST` steps.
-
-    autoreset_mode: as gymnasium defines them. With AutoresetMode.DISABLED, `reset` takes
-    options={"reset_mask": booleans}.
+    hand to its goal. Episodes begin at rest, with goals that can be reached.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    state, actions, longest, random = {"q": 7, "v": 7, "goal": 3}, 7, 200, 14
 
-    def __init__(self, num_envs: int, autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP):
-        self.metadata = {"autoreset_mode": autoreset_mode}  # type: ignore[misc]
-        self.num_envs, self.mode, self.arm = num_envs, autoreset_mode, fl.load(ROBOT)
-        self.single_observation_space = spaces.Box(-np.inf, np.inf, (17,), np.float32)
-        self.single_action_space = spaces.Box(-1, 1, (7,), np.float32)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self.lowest, self.highest = (
-            np.array([getattr(joint, side)[0] for joint in self.arm.joints])
-            for side in ("lower", "upper")
-        )
-        shapes = {"q": 7, "v": 7, "goal": 3}
-        self.advance = fl.compile(self._advance, {**shapes, "action": 7})
-        self.observe = fl.compile(self._observe, shapes)
-        self.q, self.v, self.goal = (np.zeros((num_envs, n), np.float32) for n in shapes.values())
-        self.age, self.over = np.zeros(num_envs, int), np.zeros(num_envs, bool)
+    def __init__(self) -> None:
+        self.arm = fl.load(ROBOT)
+        self.lowest, self.highest = (x[:7] for x in self.arm.position_limits)
 
-    # Traced, for one environment
-
-    def _advance(self, q: Any, v: Any, goal: Any, action: Any) -> dict[str, Any]:
-        tau = self.arm.gravity_torque(q) + TORQUE * np.clip(action, -1, 1)
-        controls = np.stack([tau] * SUBSTEPS)
-        moved = self.arm.rollout(q, v, controls, DT, integrator="implicit_damping")
-        q, v = moved.q[-1], moved.v[-1]
-        reach = self.arm.frame_placement(q, HAND)[:3, 3] - goal
-        reward = -np.linalg.norm(reach) - 0.01 * np.sum(action**2)
-        failed = ~(np.max(np.abs(v)) < FASTEST)  # NaN fails, too
-        return {"q": q, "v": v, "seen": _joined(q, v, reach), "reward": reward, "failed": failed}
-
-    def _observe(self, q: Any, v: Any, goal: Any) -> Any:
-        return _joined(q, v, self.arm.frame_placement(q, HAND)[:3, 3] - goal)
-
-    # gymnasium's interface
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        super().reset(seed=seed)
-        mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs)), bool)
-        self._restart(mask)
-        self.over[mask] = False
-        return self.observe(self.q, self.v, self.goal), {}
-
-    def step(self, actions: np.ndarray):
-        waited = self.over & (self.mode == AutoresetMode.NEXT_STEP)
-        given = self.q, self.v, self.goal, np.asarray(actions, np.float32)
-        self.q, self.v, seen, reward, failed = self.advance(*given)
-        self.age += 1
-        terminated, truncated = failed != 0, self.age >= LONGEST
-        if waited.any():  # their episode ended in the last step, and begins in this one
-            self._restart(waited)
-            seen[waited] = self.observe(self.q, self.v, self.goal)[waited]
-            reward[waited], terminated[waited], truncated[waited] = 0, False, False
-        self.over, info = terminated | truncated, {}
-        if self.mode == AutoresetMode.SAME_STEP and self.over.any():
-            info = {"final_obs": seen.copy(), "_final_obs": self.over.copy()}
-            self._restart(self.over)
-            seen = np.where(self.over[:, None], self.observe(self.q, self.v, self.goal), seen)
-        return seen, reward, terminated, truncated, info
-
-    def _restart(self, mask: np.ndarray) -> None:
-        """Begins the episodes of some environments at rest, with goals that can be reached."""
+    def start(self, random: Any) -> dict[str, Any]:
         middle, half = (self.highest + self.lowest) / 2, (self.highest - self.lowest) / 2
-        start, there = self.np_random.uniform(-0.8, 0.8, (2, mask.sum(), 7)) * half + middle
-        self.q[mask], self.v[mask], self.age[mask] = start, 0, 0
-        self.goal[mask] = self.arm.frame_placement(there, HAND)[..., :3, 3]
+        q, there = 0.8 * half * (2 * np.reshape(random, (2, 7)) - 1) + middle
+        return {"q": q, "v": 0 * q, "goal": self.arm.frame_placement(there, HAND)[:3, 3]}
 
+    def advance(self, state: Any, action: Any, noise: Any) -> Any:
+        tau = self.arm.gravity_torque(state.q) + TORQUE * np.clip(action, -1, 1)
+        moved = self.arm.rollout(state.q, state.v, np.stack([tau] * SUBSTEPS), DT)
+        return state._replace(q=moved.q[-1], v=moved.v[-1])
 
-def _joined(q: Any, v: Any, reach: Any) -> Any:
-    return np.concatenate([q, v, reach])
+    def observe(self, state: Any) -> Any:
+        reach = self.arm.frame_placement(state.q, HAND)[:3, 3] - state.goal
+        return np.concatenate([state.q, state.v, reach])
+
+    def reward(self, state: Any, action: Any, after: Any) -> Any:
+        return -np.linalg.norm(self.observe(after)[14:]) - 0.01 * np.sum(action**2)
+
+    def terminated(self, state: Any) -> Any:
+        return np.max(np.abs(state.v)) > FASTEST
 
 
 def steps_per_second(envs: VectorEnv, count: int) -> float:
@@ -135,7 +86,7 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=4096, help="environments (%(default)s)")
     parser.add_argument("--mujoco", action="store_true", help="also MuJoCo's steps a second")
     args = parser.parse_args()
-    rate = steps_per_second(ReachVectorEnv(args.envs), 50)
+    rate = steps_per_second(TracedVectorEnv(Reach(), args.envs), 50)
     print(f"{rate:,.0f} steps a second of {args.envs:,} environments")
     if args.mujoco:
         print(f"{mujoco_steps_per_second(args.envs):,.0f} of MuJoCo")

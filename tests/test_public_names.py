@@ -25,6 +25,7 @@ MODULES = ("convert", "editing", "identification")
 INTEROP = {
     "casadi": ["to_casadi"],
     "dask": ["wrap", "apply"],
+    "gymnasium": ["TracedVectorEnv"],
     "jax": ["wrap"],
     "torch": ["wrap"],
     "view": ["show"],
