@@ -213,7 +213,7 @@ def test_arrays_of_jax_come_and_go_without_a_copy():
     for x, y in zip(envs.step(action)[:4], plain.step(np.full((64, 2), 0.25))[:4], strict=True):
         assert isinstance(x, type(action))
         assert np.array_equal(x, y)
-    array = envs.observe()
+    array = TracedVectorEnv(Swing(), 4096).observe()  # JAX copies small ones that are not aligned
     assert envs._out(array).unsafe_buffer_pointer() == array.ctypes.data
 
 
