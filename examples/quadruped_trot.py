@@ -130,7 +130,11 @@ def main(figure: str | None = None, starts: int = 0):
     trot = plan()
     away = 0.03 * np.random.default_rng(0).normal(size=(1 + starts, robot.nv))
     away[0] = 0.0
-    solution = solve(trot, robot.integrate(np.tile(standing(), (1 + starts, 1)), away))
+    first = robot.integrate(np.tile(standing(), (1 + starts, 1)), away)
+    q = np.repeat(trot.posture[None], 1 + starts, 0)
+    q[:, 0], v = first, np.zeros((*q.shape[:2], robot.nv))
+    v[:, 1:, 0] = trot.speed[1:]
+    solution = solve(trot, first, states=(q, v))  # open loops would fall within the second
     print(f"{solution.converged.sum()} of {1 + starts} converged, iterations {solution.iterations}")
     force = solution.force[0].reshape(KNOTS, 4, 3)
     print(f"the base moves {1e3 * (solution.q[0, -1, 0] - solution.q[0, 0, 0]):.0f} mm forward")

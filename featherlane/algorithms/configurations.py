@@ -4,7 +4,7 @@ by joint, with their derivatives in the tangent spaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from featherlane.algorithms.common import Scalars
@@ -13,14 +13,25 @@ from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, call
 
 Rows = list[list[Scalar]]
+Move = Callable[[Scalars, Scalars], list[Scalar]]
 
 
 def integrate(tree: Tree, q: Scalars, v: Scalars) -> list[Scalar]:
     """Returns the configuration after one second at the constant velocity v."""
+    return _moved(tree, q, v, [kind.integrate for kind, *_ in tree.coordinates])
+
+
+def integrate_straight(tree: Tree, q: Scalars, u: Scalars) -> list[Scalar]:
+    """Returns the configuration after the motion u of a semi-implicit step."""
+    moves = [(kind.straight or kind).integrate for kind, *_ in tree.coordinates]
+    return _moved(tree, q, u, moves)
+
+
+def _moved(tree: Tree, q: Scalars, v: Scalars, moves: Sequence[Move]) -> list[Scalar]:
     result: list[Scalar] = [0.0] * len(q)
-    for kind, i, k in tree.coordinates:
+    for (kind, i, k), move in zip(tree.coordinates, moves, strict=True):
         entries = q[i : i + kind.nq], v[k : k + kind.nv]
-        result[i : i + kind.nq] = call(kind.integrate, *entries)
+        result[i : i + kind.nq] = call(move, *entries)
     return result
 
 
@@ -55,6 +66,14 @@ def _block_diagonal(tree: Tree, v: Scalars, block: Callable[[JointType, Scalars]
 def integrate_derivatives(tree: Tree, q: Scalars, v: Scalars) -> tuple[Rows, Rows]:
     """Returns the derivatives of `integrate` by q and by v, from tangent space to tangent space."""
     return _block_diagonal(tree, v, _adjoint), _block_diagonal(tree, v, _jacobian)
+
+
+def integrate_straight_derivatives(tree: Tree, u: Scalars) -> tuple[Rows, Rows]:
+    """Returns the derivatives of `integrate_straight` by q and by u."""
+    return (
+        _block_diagonal(tree, u, lambda kind, x: (kind.straight or kind).adjoint(x)),
+        _block_diagonal(tree, u, lambda kind, x: (kind.straight or kind).jacobian(x)),
+    )
 
 
 def difference_derivatives(tree: Tree, q0: Scalars, q1: Scalars) -> tuple[Rows, Rows]:

@@ -3,13 +3,15 @@
 Integrators of several stages, and Euler's explicit one, hold accelerations. Semi-implicit steps
 hold the velocity v' = v + dt a of their end, J v' = -(ERP / dt) e with the error e of position, so
 that loops do not drift, and no second derivative of the kinematics is needed. That is J a + g = 0
-again, with J v / dt in the place of the rate of J. Constraints of level "acceleration" hold these
+again, with J (v / dt + w x u) in the place of the rate of J: w x u of free joints takes v' to the
+axes of the beginning (robot/straight_motion.py). Constraints of level "acceleration" hold these
 in semi-implicit steps too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
@@ -20,7 +22,6 @@ from featherlane.algorithms.constrained_derivatives import (
     Linearised,
     Shifts,
     linearised,
-    plus_times_known,
 )
 from featherlane.algorithms.constraint_slopes import ResidualSlopes
 from featherlane.algorithms.constraints import (
@@ -36,6 +37,7 @@ from featherlane.algorithms.derivatives import Fixed
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.forward_derivatives import Columns
 from featherlane.algorithms.implicit_damping import ImplicitTerms, with_implicit_damping
+from featherlane.algorithms.mean_accelerations import plus_turning_slopes, turning_rates
 from featherlane.algorithms.mminv import mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.sparse_rows import Row
@@ -49,35 +51,44 @@ ERP = 0.2  # the share of an error that a step takes back (docs/constraints.md h
 class VelocityLevel(NamedTuple):
     """Constraints of the velocities at the end of a step of dt."""
 
-    constraints: Constraints
+    tree: Tree
+    v: Scalars
     dt: Scalar
+    constraints: Constraints
     anchors: Sequence[Scalars] | None = None
 
     def at(self, model: Tree, q: Scalars, qd: Scalars, qdd: Scalars) -> list[Constrained]:
-        """Returns the constraints, with residuals J (qdd + qd / dt) + ERP / dt^2 e."""
+        """Returns the constraints, with residuals J (qdd + w x u + qd / dt) + ERP / dt^2 e."""
         rate = 1.0 / self.dt
-        held = [a + rate * v for a, v in zip(qdd, qd, strict=True)]
+        in_axes = map(add, qdd, turning_rates(model, qd))
+        held = [a + rate * v for a, v in zip(in_axes, qd, strict=True)]
         gains, still = Gains(ERP * (rate * rate), 0.0), [0.0] * model.nv
         return constrained_at(model, self.constraints, q, still, held, self.anchors, gains)
 
     def by_v(
         self, constrained: Sequence[Constrained], J: Sequence[Row], slopes: ResidualSlopes
     ) -> list[Row]:
-        """Returns J / dt."""
+        """Returns J (1 / dt + d(w x u)/dv)."""
         rate = 1.0 / self.dt
-        return [{k: rate * x for k, x in row.items()} for row in J]
+        moved = (plus_turning_slopes(self.tree, self.v, self.dt, row) for row in J)
+        return [{k: rate * x for k, x in row.items()} for row in moved]
 
     def boosted(
         self, constrained: Sequence[Constrained], J: Sequence[Row], by_v: Sequence[Row], c: Columns
     ) -> dict[int, Row]:
-        """Returns the columns of A + J c."""
-        return plus_times_known(J, by_v, c)
+        """Returns the columns of A + J c, J / dt: c, -w x u by the velocity, is that of a body
+        which keeps its velocity in space.
+        """
+        rate = 1.0 / self.dt
+        return {k: {r: rate * row[k] for r, row in enumerate(J) if k in row} for k in c}
 
 
-def level_of_step(constraints: Constraints, dt: Scalar, anchors: Sequence[Scalars] | None) -> Level:
-    """Returns what a semi-implicit step holds."""
+def level_of_step(
+    tree: Tree, v: Scalars, dt: Scalar, constraints: Constraints, anchors: Sequence[Scalars] | None
+) -> Level:
+    """Returns what a semi-implicit step from the velocity v holds."""
     if constraints.level == "velocity":
-        return VelocityLevel(constraints, dt, anchors)
+        return VelocityLevel(tree, v, dt, constraints, anchors)
     return AccelerationLevel(constraints, anchors)
 
 
@@ -94,7 +105,7 @@ def constrained_step(
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Returns the acceleration of a semi-implicit step, and its forces: impulses / dt."""
     still = [0.0] * model.nv
-    groups = groups_of(level_of_step(constraints, dt, anchors).at(model, q, qd, still))
+    groups = groups_of(level_of_step(model, qd, dt, constraints, anchors).at(model, q, qd, still))
     factored, masks = factor(model, mass_matrix(model, q)), item_masks(constraints, active)
     bias = rnea(model, q, qd, still, f_ext)
     force = [t - h for t, h in zip(tau, bias, strict=True)]
@@ -116,7 +127,8 @@ def constrained_step_and_derivatives(
     shifts: Shifts | None = None,
 ) -> Linearised:
     """Returns the acceleration and forces of a semi-implicit step, and their derivatives."""
-    level, masks = level_of_step(constraints, dt, anchors), item_masks(constraints, active)
+    level = level_of_step(model, qd, dt, constraints, anchors)
+    masks = item_masks(constraints, active)
     return linearised(model, level, (q, qd, tau), masks, f_ext, fixed, shifts)
 
 

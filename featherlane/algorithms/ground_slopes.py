@@ -32,7 +32,9 @@ LEAST = 1e-24  # (m/s)^2
 
 
 class StepState(NamedTuple):
-    """A step that was solved: q, v, the velocity at its end, the impulses and dt."""
+    """A step that was solved: q, v, the velocity at its end in the axes of the beginning, the
+    impulses and dt.
+    """
 
     q: Scalars
     v: Scalars
@@ -197,7 +199,7 @@ def ground_response(
     scene: Scene,
     frictions: Scalars,
     closing: Scalars,
-) -> tuple[GroundResponse, Rows]:
+) -> tuple[GroundResponse, list[Row]]:
     """Returns the response of a step, and J."""
     _, rows = contact_geometry(tree, step.q, scene, frictions)
     J = [dense(row, tree.nv) for row in rows]
@@ -210,4 +212,4 @@ def ground_response(
         [m - dot(b, c) for m, c in zip(row, columns, strict=True)]
         for row, b in zip(factored.inverted().inverse(), KQ, strict=True)
     ]
-    return GroundResponse(P, KQ), J
+    return GroundResponse(P, KQ), rows

@@ -2,10 +2,11 @@
 
     M (v' - v) = dt (tau - h) + J^T p,    u = J v'
 
-where p and u meet the law of `coulomb.py`. A contact whose gap g is positive may approach at
-g / dt, so that it closes at the end of the step at the earliest; of a penetration the law's share
-erp is taken back. Closed loops and other equality constraints hold exactly beside contacts: their
-rows are eliminated from the Delassus matrix before the sweeps.
+where p and u meet the law of `coulomb.py`, and v' has the axes of the step's beginning (see
+`mean_accelerations.py`). A contact whose gap g is positive may approach at g / dt, so that it
+closes at the end of the step at the earliest; of a penetration the law's share erp is taken back.
+Closed loops and other equality constraints hold exactly beside contacts: their rows are eliminated
+from the Delassus matrix before the sweeps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from featherlane.algorithms.delassus import ConstrainedSystem, constrained_syste
 from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.implicit_damping import with_implicit_damping
+from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.scene import Scene, SteppedContacts, joints_with_rows
@@ -52,7 +54,9 @@ class FreeMotion(NamedTuple):
     after: list[Scalar]
 
     @staticmethod
-    def of(tree: Tree, q: Scalars, v: Scalars, push: Scalars, rows: Sequence[Row]) -> FreeMotion:
+    def of(
+        tree: Tree, q: Scalars, v: Scalars, dt: Scalar, push: Scalars, rows: Sequence[Row]
+    ) -> FreeMotion:
         """Returns the motion under dt (tau - h), the push."""
         factored = factor(tree, mass_matrix(tree, q))
         z = factored.inward(push)
@@ -60,7 +64,9 @@ class FreeMotion(NamedTuple):
         S, scaled = delassus(factored, Y)
         before = [sparse_dot(row, _numbered(v)) for row in rows]
         changes = [sparse_dot(row, _numbered(z)) for row in scaled]
-        return FreeMotion(factored, z, Y, scaled, S, before, [*map(add, before, changes)])
+        same = _numbered(in_axes_of_beginning(tree, v, v, dt))
+        after = [sparse_dot(row, same) for row in rows]
+        return FreeMotion(factored, z, Y, scaled, S, before, [*map(add, after, changes)])
 
 
 def _numbered(x: Scalars) -> Row:
@@ -174,10 +180,10 @@ def _rigid_step(
     still = [0.0] * tree.nv
     contacts, rows = contact_geometry(tree, q, scene, frictions)
     push = [dt * x for x in map(sub, tau, rnea(tree, q, v, still, f_ext))]
-    free, held = FreeMotion.of(tree, q, v, push, rows), None
+    free, held = FreeMotion.of(tree, q, v, dt, push, rows), None
     S, end = free.S, list(free.after)
     if constraints is not None:
-        groups = groups_of(level_of_step(constraints, dt, anchors).at(tree, q, v, still))
+        groups = groups_of(level_of_step(tree, v, dt, constraints, anchors).at(tree, q, v, still))
         system = constrained_system(free.factored, groups, item_masks(constraints, active))
         held = Held.of(system, [dt * x for x in residuals(groups)], free)
         S, end = held.reduced(free)

@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.configurations import integrate
+from featherlane.algorithms.configurations import integrate, integrate_straight
 from featherlane.algorithms.lie_group_joints import SERIES, local_rate
+from featherlane.algorithms.mean_accelerations import mean_acceleration
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
@@ -33,7 +34,7 @@ class Tableau(NamedTuple):
     order: int
     a: tuple[tuple[float, ...], ...]
     b: tuple[float, ...]
-    semi_implicit: bool = False  # the motion goes at the velocity of the step's end
+    semi_implicit: bool = False  # at the velocity of the step's end: robot/straight_motion.py
     damped: bool = False  # M + dt R(v) takes the place of M, see implicit_damping.py
 
     @property
@@ -94,7 +95,9 @@ def times(s: Scalar, a: Scalars) -> list[Scalar]:
     return [s * x for x in a]
 
 
-def arrival(row: Tableau, v: Scalars, *inputs: Any) -> tuple[list[Scalar], list[Scalar]]:
+def arrival(
+    tree: Tree, row: Tableau, v: Scalars, *inputs: Any
+) -> tuple[list[Scalar], list[Scalar]]:
     """Returns the motion u to a stage or to the end, and v there: equations (1).
 
     row: the `Tableau.combination` of the stage's weights. inputs: the rates and the accelerations
@@ -105,9 +108,14 @@ def arrival(row: Tableau, v: Scalars, *inputs: Any) -> tuple[list[Scalar], list[
     _, a = combined(row.b, vectors[row.stages :])
     h = factor * dt
     if row.semi_implicit:
-        v_next = plus_times(v, h, a)
+        v_next = plus_times(v, h, mean_acceleration(tree, v, a, h))
         return times(h, v_next), v_next
     return times(h, rate), plus_times(v, h, a)
+
+
+def moved(tree: Tree, row: Tableau, q: Scalars, u: Scalars) -> list[Scalar]:
+    """Returns the configuration at the end of a step."""
+    return integrate_straight(tree, q, u) if row.semi_implicit else integrate(tree, q, u)
 
 
 def to_stage(row: Tableau) -> Callable[..., Any]:
@@ -118,7 +126,7 @@ def to_stage(row: Tableau) -> Callable[..., Any]:
     """
 
     def stage(tree: Tree, q: Scalars, *inputs: Any) -> tuple[list[Scalar], ...]:
-        u, v = arrival(row, *inputs)
+        u, v = arrival(tree, row, *inputs)
         state = integrate(tree, q, u), v, u
         return (*state, local_rate(tree, u, v, row.series)) if row.series else state
 
@@ -131,8 +139,8 @@ def advance(row: Tableau) -> Callable[..., tuple[list[Scalar], ...]]:
     """
 
     def end(tree: Tree, q: Scalars, *inputs: Any) -> tuple[list[Scalar], ...]:
-        u, v = arrival(row, *inputs)
-        return integrate(tree, q, u), v, u
+        u, v = arrival(tree, row, *inputs)
+        return moved(tree, row, q, u), v, u
 
     return end
 

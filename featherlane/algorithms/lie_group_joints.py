@@ -55,10 +55,13 @@ def block_times(tree: Tree, blocks: Sequence[Any], x: Scalars) -> list[Scalar]:
 
 
 class MotionMaps:
-    """Ad and J_r of a motion u, as blocks of the Lie-group joints."""
+    """The derivatives of the end of a motion u by its beginning and by u, as blocks of the
+    Lie-group joints: Ad and J_r, or for a motion of a semi-implicit step those of its own.
+    """
 
-    def __init__(self, tree: Tree, u: Scalars) -> None:
-        joints = [(kind, u[entries]) for kind, entries in lie_group_joints(tree)]
+    def __init__(self, tree: Tree, u: Scalars, straight: bool = False) -> None:
+        kinds = [(kind, u[entries]) for kind, entries in lie_group_joints(tree)]
+        joints = [(kind.straight or kind if straight else kind, x) for kind, x in kinds]
         self.tree = tree
         self.adjoints = [kind.adjoint(x) for kind, x in joints]
         self.jacobians = [kind.jacobian(x) for kind, x in joints]
@@ -96,6 +99,12 @@ class RateMaps:
 def motion_maps(tree: Tree, u: Scalars) -> tuple[list[Scalar], list[Scalar]]:
     """Returns Ad and J_r of a motion u: the entries of the blocks of all Lie-group joints."""
     maps = MotionMaps(tree, u)
+    return _entries(maps.adjoints), _entries(maps.jacobians)
+
+
+def straight_maps(tree: Tree, u: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+    """Returns the maps of the motion u of a semi-implicit step, as `motion_maps` does."""
+    maps = MotionMaps(tree, u, straight=True)
     return _entries(maps.adjoints), _entries(maps.jacobians)
 
 

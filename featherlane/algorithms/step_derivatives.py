@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.configurations import integrate
 from featherlane.algorithms.integrators import (
     Tableau,
     arrival,
     combined,
+    moved,
     plus_times,
     times,
 )
@@ -99,14 +99,14 @@ def number(stage: int) -> str:
 
 class ScalarSensitivities:
     """`StepSensitivities` as columns of scalars. arrays: those of the step and of its stages, by
-    name; u: the motion of the step.
+    name, in semi-implicit steps the slopes of mean accelerations; u: the motion of the step.
     """
 
     def __init__(self, method: Tableau, tree: Tree, arrays: Mapping[str, Any], u: Scalars) -> None:
         self.method, self.tree, self.arrays = method, tree, arrays
         later = range(2, method.stages + 1)
         self.motions = {k: MotionMaps(tree, arrays[f"u{k}"]) for k in later}
-        self.motions[END] = MotionMaps(tree, u)
+        self.motions[END] = MotionMaps(tree, u, method.semi_implicit)
         self.rates = {
             k: RateMaps(tree, arrays[f"u{k}"], arrays[f"v{k}"], method.series)
             for k in (later if method.series else ())
@@ -171,10 +171,10 @@ def step_derivatives(method: Tableau, names: Sequence[str]) -> Callable[..., Any
         arrays = dict(zip(names, inputs, strict=True))
         rates, accelerations = stage_names(method, method.b)
         at_end = [arrays[name] for name in ("v", *rates, *accelerations, "dt")]
-        u, v_next = arrival(method.combination(method.b), *at_end)
+        u, v_next = arrival(tree, method.combination(method.b), *at_end)
         changes = differentiate(method, ScalarSensitivities(method, tree, arrays, u))
         rows, n = [row for columns in changes for row in transposed(columns)], 2 * tree.nv
-        q_next = integrate(tree, arrays["q"], u)
+        q_next = moved(tree, method, arrays["q"], u)
         return q_next, v_next, [row[:n] for row in rows], [row[n:] for row in rows]
 
     return derivatives

@@ -117,8 +117,10 @@ class TimeSteps(Limits):
     "midpoint" (order 2), "rk4" (order 4) or "implicit_damping", the default, which is semi-implicit
     with M + dt R(v) in place of M, where R(v) v is the joints' damping and friction: stable for all
     dt where these are stiff. docs/time_steps.md has their order, stability and cost. On joints with
-    quaternions or headings, q' is `integrate` of the motion, and derivatives are by motions in the
-    tangent space. tau holds over the step; f_ext too, in its own axes.
+    quaternions or headings, q' is `integrate` of the motion, but that semi-implicit steps keep the
+    linear velocity of free and planar joints in space, as MuJoCo does, while the body turns.
+    Derivatives are by motions in the tangent space. tau holds over the step; f_ext too, in its own
+    axes.
 
     constraints: from `constraints`, with active (..., n), for rollouts (..., T, n). Semi-implicit
     steps, "implicit_damping" too, hold velocities of the step's end, and take a fifth of an error
@@ -265,7 +267,9 @@ class TimeSteps(Limits):
         controls. The lower half is [A | B] = [0 I 0] + dt [da_dq da_dv da_du]. If no joint has a
         quaternion or a heading, the upper half is [I 0 0] + dt times the lower half, or for "euler"
         [I 0 0] + dt [0 I 0]. Otherwise, dq_next_dq and dq_next_dv of `integrate_derivatives`
-        replace I and dt in the upper half.
+        replace I and dt in the upper half. Semi-implicit steps of robots with free or planar joints
+        have blocks of the mean acceleration (v' - v) / dt, and there docs/time_steps.md has the
+        blocks that replace I and dt.
 
         Examples:
             >>> lower = arm.linearize_step_reduced(q, v, tau, dt)

@@ -9,7 +9,9 @@ from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import factor
 from featherlane.algorithms.implicit_damping import ImplicitTerms
+from featherlane.algorithms.mean_accelerations import in_axes_of_beginning, plus_turning_slopes
 from featherlane.algorithms.mminv import Rows, mass_matrix
+from featherlane.algorithms.sparse_rows import dense
 from featherlane.algorithms.tangent import tangent_gradient
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import wrenches_on
@@ -46,6 +48,7 @@ def ground_step_and_derivatives(
     scene = variant.ground.scene(model, **{x: arrays[x] for x in variant.ground.parameters})
     tree, frictions = dry_frictions(_tree(model, variant, arrays), scene)
     end = [x + dt * y for x, y in zip(v, a, strict=True)]
+    end = in_axes_of_beginning(tree, v, end, dt)
     solved = on_ground.StepState(q, v, end, results["impulse_next"], dt)
     closing, moved = _kinematics(model, variant, arrays, solved)
     resisting, shifts = tree, None
@@ -66,7 +69,8 @@ def ground_step_and_derivatives(
     for X, diagonal in zip((X_q, X_v), shifts or (), strict=False):
         for k, x in enumerate(diagonal):
             X[k][k] = X[k][k] + x
-    y_v = [[*map(sum, zip(*pair, strict=True))] for pair in zip(J, moved["by_v"], strict=True)]
+    by_v = [dense(plus_turning_slopes(tree, v, dt, row), tree.nv) for row in J]
+    y_v = [[*map(sum, zip(*pair, strict=True))] for pair in zip(by_v, moved["by_v"], strict=True)]
     slopes = {
         "da_dq": answer.slopes(X_q, moved["closing"], dt),
         "da_dv": answer.slopes(X_v, y_v, dt),

@@ -153,7 +153,9 @@ class MatrixSensitivities:
         """Runs the kernel of the maps of Lie-group joints along the motion to a stage, or of the
         step.
         """
-        u, sizes, variant = self._motion(stage), MOTION_MAPS, Variant("motion_maps")
+        straight = stage == END and self.method.semi_implicit
+        variant = Variant("straight_maps" if straight else "motion_maps")
+        u, sizes = self._motion(stage), MOTION_MAPS
         inputs = [u]
         if stage != END and self.method.series:
             inputs, sizes = [u, f"v{stage}"], {**MOTION_MAPS, **RATE_MAPS}

@@ -293,13 +293,13 @@ class ControlProblem:
         I, O = np.eye(n), np.zeros((n, n))
         slopes = dt * np.concatenate([step["da_dq"], step["da_dv"], step["da_du"]], -1)
         below = slopes + np.concatenate([O, I, np.zeros((n, nu))], -1)
-        implicit = INTEGRATORS[self.integrator].semi_implicit
-        motion = dt * (step["v_next"] if implicit else v)
-        maps = self._of_model("integrate_derivatives", q=q, v=motion)
-        by_q, by_v = maps["dq_next_dq"], dt * maps["dq_next_dv"]
-        if not implicit:
+        if not INTEGRATORS[self.integrator].semi_implicit:
+            maps = self._of_model("integrate_derivatives", q=q, v=dt * v)
+            by_q, by_v = maps["dq_next_dq"], dt * maps["dq_next_dv"]
             above = np.concatenate([by_q, by_v, np.zeros((n, nu))], -1)
             return None, np.concatenate([above, below])
+        maps = self._of_model("straight_derivatives", u=dt * step["v_next"])
+        by_q, by_v = maps["by_q"], dt * maps["by_u"]
         above = np.concatenate([I, np.zeros((n, n + nu))], -1)
         return np.block([[by_q, by_v], [O, I]]), np.concatenate([above, below])
 

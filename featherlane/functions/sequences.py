@@ -79,7 +79,7 @@ def _composed(model: Robot, variant: Variant) -> Planned:
     variants: dict[Variant, int] = {}
     steps, temporaries, scratch = list[PlanStep](), dict[str, Shape](), dict[str, Shape]()
     kernel = lambda function: variants.setdefault(function, len(variants))
-    for call in calls_of(variant):
+    for call in calls_of(model, variant):
         if call.variant.name == "step_derivatives" and not in_tiles(model):
             matrices = MatrixSensitivities(model, call.variant, outputs["B"][1], kernel)
             runs, work = matrices.make()

@@ -10,9 +10,11 @@ from typing import Any
 
 from featherlane import algorithms
 from featherlane.algorithms import (
+    configurations,
     implicit_damping,
     integrators,
     lie_group_joints,
+    mean_accelerations,
 )
 from featherlane.algorithms.integrators import Tableau
 from featherlane.algorithms.late import late
@@ -181,7 +183,16 @@ STEP_FUNCTIONS: dict[str, DynamicsFunction] = {
         (),
         ("f_ext",),
     ),
+    "mean_slopes": _function(
+        {"v": V, "a": V, **DT, **BY_CONTROLS},
+        {f"mean_{x}": size for x, size in BY_CONTROLS.items()},
+        mean_accelerations.mean_acceleration_slopes,
+    ),
     "motion_maps": _function({"u": V}, MOTION_MAPS, lie_group_joints.motion_maps),
+    "straight_maps": _function({"u": V}, MOTION_MAPS, lie_group_joints.straight_maps),
+    "straight_derivatives": _function(
+        {"u": V}, {"by_q": VV, "by_u": VV}, configurations.integrate_straight_derivatives
+    ),
     "add_gradients": _function(
         {"gq": V, "gv": V, "more_q": V, "more_v": V},
         {"sum_q": V, "sum_v": V},

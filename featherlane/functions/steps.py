@@ -45,9 +45,11 @@ class Call(NamedTuple):
 class _Calls:
     """Makes the calls of a step. Arrays are known by their names."""
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, model: Robot, variant: Variant) -> None:
         self.variant, self.calls = variant, list[Call]()
         self.method = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR]
+        turns = any(model.types[i].straight for i in model.independent)
+        self.has_means = self.method.semi_implicit and turns
 
     def __call__(
         self, name: str, *inputs: str, to: str, tableau: Tableau | None = None
@@ -92,29 +94,37 @@ class _Calls:
     def slopes(self, number: str = "") -> None:
         """Calls the derivatives of an acceleration by q, v and controls, and wrenches."""
         controls = by_forces = self.by_forces(number)
-        q, v = f"q{number}", f"v{number}"
+        q, v, by_controls = f"q{number}", f"v{number}", self.slope("du", number)
         if self.variant.actuation:
-            controls = f"da_dc{number}" if self.variant.by_wrenches else f"da_du{number}"
+            controls = f"da_dc{number}" if self.variant.by_wrenches else by_controls
         if self.has_servos:
             of_motion = self.by_motion(number)
-            to = f"da_dq{number} da_dv{number} {controls}"
+            to = f"{self.slope('dq', number)} {self.slope('dv', number)} {controls}"
             self("servo_slopes", q, v, *of_motion, by_forces, "tau", to=to)
         elif self.variant.actuation:
             self("actuated_slopes", by_forces, "tau", to=controls)
         if self.variant.by_wrenches:
-            self("slopes_by_wrenches", q, by_forces, controls, to=f"da_du{number}")
+            self("slopes_by_wrenches", q, by_forces, controls, to=by_controls)
+        if self.has_means:
+            slopes = [self.slope(x, number) for x in ("dq", "dv", "du")]
+            self("mean_slopes", v, f"a{number}", "dt", *slopes, to="da_dq da_dv da_du")
+
+    def slope(self, by: str, number: str) -> str:
+        """Returns the array of derivatives of an acceleration, of a mean one before it is that."""
+        return f"{'early_' if self.has_means else ''}da_{by}{number}"
 
     def by_motion(self, number: str) -> tuple[str, str]:
         """Returns the arrays of the derivatives of an acceleration by q and v under held joint
         forces.
         """
-        held = "held_" if self.has_servos else ""
-        return f"{held}da_dq{number}", f"{held}da_dv{number}"
+        if self.has_servos:
+            return f"held_da_dq{number}", f"held_da_dv{number}"
+        return self.slope("dq", number), self.slope("dv", number)
 
     def by_forces(self, number: str) -> str:
         """Returns the array of the derivatives of an acceleration by joint forces."""
         more = self.variant.actuation or self.variant.by_wrenches
-        return f"da_dtau{number}" if more else f"da_du{number}"
+        return f"da_dtau{number}" if more else self.slope("du", number)
 
     def dynamics(self, number: str = "", derivatives: bool = False) -> None:
         """Calls forward dynamics at a stage."""
@@ -212,23 +222,23 @@ COMPOSED: dict[str, Callable[[_Calls], None]] = {
 }
 
 
-def calls_of(variant: Variant) -> list[Call]:
+def calls_of(model: Robot, variant: Variant) -> list[Call]:
     """Returns the calls that a step consists of, in order."""
-    step = _Calls(variant)
+    step = _Calls(model, variant)
     COMPOSED[variant.name](step)
     return step.calls
 
 
 def composed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the outputs of a step on traced scalars."""
-    values = _every_array(variant, arrays, graphs)
+    values = _every_array(model, variant, arrays, graphs)
     return {name: values[name] for name in output_sizes(variant)}
 
 
-def _every_array(variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+def _every_array(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the arrays of all calls of a step."""
     values = dict(arrays)
-    for function, reads, writes in calls_of(variant):
+    for function, reads, writes in calls_of(model, variant):
         inputs = {name: values[array] for name, array in reads.items()}
         results = call(graphs(function), **inputs)
         values |= {array: results[name] for name, array in writes.items()}
@@ -237,7 +247,7 @@ def _every_array(variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
 
 def force_slopes(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns the forces of constraints in a step, and their derivatives by q, v and controls."""
-    values, actuation = _every_array(variant, arrays, graphs), variant.actuation
+    values, actuation = _every_array(model, variant, arrays, graphs), variant.actuation
     by_q, by_v, by_u = (values[f"dforce_d{name}"] for name in ("q", "v", "tau"))
     if actuation is not None:
         state = arrays["q"], arrays["v"]

@@ -49,20 +49,21 @@ def free_rates(q: Scalars) -> Rates:
 PLANE = (0, 1, 5)
 
 
-def _in_space(v: Scalars) -> tuple[Vector, Vector]:
+def in_space(v: Scalars) -> tuple[Vector, Vector]:
+    """Returns the linear and the angular velocity of a motion of the plane."""
     return Vector((v[0], v[1], 0.0)), Vector((0.0, 0.0, v[2]))
 
 
 def in_plane(matrix: Callable[[Scalars, Scalars], Matrix]) -> Callable[[Scalars], Matrix]:
     def reduced(v: Scalars) -> Matrix:
-        full = matrix(*_in_space(v))
+        full = matrix(*in_space(v))
         return tuple(Vector(full[i][j] for j in PLANE) for i in PLANE)
 
     return reduced
 
 
 def planar_integrate(q: Scalars, v: Scalars) -> list[Scalar]:
-    moved = rotation_about_z(q[2]).to_parent(exponential.displacement(*_in_space(v)))
+    moved = rotation_about_z(q[2]).to_parent(exponential.displacement(*in_space(v)))
     return [q[0] + moved[0], q[1] + moved[1], q[2] + v[2]]
 
 

@@ -52,6 +52,25 @@ def identity_rates(q: Scalars) -> Rates:
     return np.eye(len(q)).tolist()
 
 
+class StraightMotion(NamedTuple):
+    """Semi-implicit steps of a joint whose linear velocity has the axes of the body, and turns with
+    these: see `straight_motion`. `integrate`, `adjoint` and `jacobian` are as those of `JointType`,
+    for a motion that turns first and then goes straight on, along its new axes.
+    """
+
+    turning: Callable[[Scalars], list[Scalar]]
+    """turning(v), w x u: what a lacks of the acceleration in space."""
+    turning_slopes: Callable[[Scalars], Matrix]
+    """Its derivatives by v."""
+    mean_acceleration: Callable[[Scalars, Scalars, Scalar], list[Scalar]]
+    """mean_acceleration(v, a, dt), (v' - v) / dt where v' is the velocity of the end."""
+    mean_acceleration_slopes: Callable[[Scalars, Scalars, Scalar], tuple[Matrix, Matrix]]
+    """Its derivatives by v and by a."""
+    integrate: Callable[[Scalars, Scalars], list[Scalar]]
+    adjoint: Callable[[Scalars], Matrix]
+    jacobian: Callable[[Scalars], Matrix]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)  # each type equals itself alone
 class JointType:
     """A type of joint. By default it has one axis, and its coordinates change as v says: dq/dt = v.
@@ -83,6 +102,10 @@ class JointType:
     commutator: Callable[[Scalars, Scalars], Scalars] | None = None
     """The Lie bracket [u, v]: the motions u, v, -u and -v one after another, to second order. None
     where motions commute.
+    """
+    straight: StraightMotion | None = None
+    """How semi-implicit steps move the body. None where its velocity is that of the coordinates, or
+    turns about axes of its own alone.
     """
 
     angles: tuple[int, ...] = ()  # the indices of the coordinates that are angles in radians

@@ -23,6 +23,7 @@ from featherlane.robot.spatial import (
     transpose,
     unit,
 )
+from featherlane.robot.straight_motion import FREE_STRAIGHT, PLANAR_STRAIGHT
 
 
 def _on_axis(inertia: Inertia) -> Inertia:
@@ -156,6 +157,7 @@ PLANAR = JointType(
     jacobian=group.in_plane(exponential.motion_jacobian),
     jacobian_inverse=group.in_plane(exponential.motion_jacobian_inverse),
     commutator=lambda u, v: Vector((v[1] * -u[2] + u[1] * v[2], v[0] * u[2] - u[0] * v[2], 0.0)),
+    straight=PLANAR_STRAIGHT,
     angles=(2,),
     regrouped=_axial_moment,
     reversal=IN_THE_PLANE,
@@ -182,6 +184,7 @@ FREE = JointType(
     commutator=lambda u, v: Vector(
         (*(cross(u[3:], v[:3]) + cross(u[:3], v[3:])), *cross(u[3:], v[3:]))
     ),
+    straight=FREE_STRAIGHT,
     quaternions=(3,),
     axis=False,
     turning_armature=(0, 1, 2),

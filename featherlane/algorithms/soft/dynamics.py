@@ -7,26 +7,12 @@ from operator import add, sub
 
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.factor import factor
+from featherlane.algorithms.mean_accelerations import turning_rates
 from featherlane.algorithms.mminv import mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.soft.newton import SoftConstraint, SoftSolution, minimised
 from featherlane.algorithms.sparse_rows import sparse
-from featherlane.robot.spatial import cross
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar
-
-
-def turning_rates(tree: Tree, qd: Scalars) -> list[Scalar]:
-    """Returns w x v on the linear entries of free joints, and 0 on others.
-
-    The acceleration of a free body that J multiplies is that of its velocity in axes of the world,
-    as in MuJoCo, so that the law is Galilean invariant: R (dv/dt + w x v).
-    """
-    rates: list[Scalar] = [0.0] * tree.nv
-    for kind, _, k in tree.coordinates:
-        if kind.name == "free":
-            rates[k : k + 3] = cross(qd[k + 3 : k + 6], qd[k : k + 3])
-    return rates
 
 
 def soft_forward_dynamics(
@@ -40,7 +26,9 @@ def soft_forward_dynamics(
 ) -> SoftSolution:
     """Returns the acceleration under soft constraints, after so many steps of Newton's method.
 
-    Friction of the tree's joints that is among the constraints must not be in the tree.
+    Those of free bodies that J multiplies are accelerations in space, dv/dt + w x v, as in MuJoCo,
+    so that the law is Galilean invariant. Friction of the tree's joints that is among the
+    constraints must not be in the tree.
     """
     M, turning = mass_matrix(tree, q), turning_rates(tree, qd)
     bias = rnea(tree, q, qd, [0.0] * tree.nv, f_ext)

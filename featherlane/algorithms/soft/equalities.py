@@ -17,7 +17,7 @@ from typing import NamedTuple
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.constraints import frames_of, polynomial, turn_error
 from featherlane.algorithms.frames import frame_acceleration, frame_transform, jacobian
-from featherlane.algorithms.soft.dynamics import turning_rates
+from featherlane.algorithms.mean_accelerations import turning_rates
 from featherlane.algorithms.soft.inverse_weights import InverseWeights
 from featherlane.algorithms.soft.newton import SoftConstraint
 from featherlane.algorithms.soft.potentials import TwoSided
