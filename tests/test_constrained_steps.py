@@ -44,7 +44,7 @@ def test_velocities_at_the_end_hold(robot, states, integrator):
     e = robot.constraint_error(q, c, anchors=anchors)
     e[:, :3] = 0
     rows = np.repeat(ACTIVE, [3, 1, 1], axis=1)
-    left = np.einsum("nrk,nk->nr", J, in_axes_of_beginning(q, after)) + rows * (0.2 / DT) * e
+    left = np.einsum("nrk,nk->nr", J, in_axes_of_beginning(robot, q, after)) + rows * (0.2 / DT) * e
     assert np.abs(left).max() < 1e-7 * np.abs(e / DT).max()
     free = robot.step(q, v, tau, DT, integrator=integrator)
     assert np.allclose(after.v[4], free.v[4], rtol=1e-10)

@@ -51,7 +51,7 @@ def total(robot, held, integrator, start, tau):
         at_knot = {**held, "active": ACTIVE[:, k]}
         after = robot.step(q, v, tau[:, k], DT, **options, **at_knot)
         if integrator == "semi_implicit":
-            a = acceleration(q, v, after, DT)
+            a = acceleration(robot, q, v, after, DT)
             J = robot.constraint_jacobian(q, held["constraints"], ACTIVE[:, k])
             surplus = robot.inverse_dynamics(q, v, a) - whole[:, k]
             force = np.stack([np.linalg.lstsq(j.T, s)[0] for j, s in zip(J, surplus, strict=True)])
@@ -148,7 +148,7 @@ def test_semi_implicit_steps_hold_accelerations_if_asked(robot, start):
     held = {"constraints": c, "anchors": anchors}
     a, _ = robot.constrained_forward_dynamics(q, v, tau, c, anchors=anchors)
     after = robot.step(q, v, tau, DT, integrator="semi_implicit", **held)
-    assert np.allclose(acceleration(q, v, after, DT), a, rtol=1e-9)
+    assert np.allclose(acceleration(robot, q, v, after, DT), a, rtol=1e-9)
     linear = robot.linearize_step(q, v, tau, DT, integrator="semi_implicit", **held)
     slopes = robot.constrained_forward_dynamics_derivatives(q, v, tau, c, anchors=anchors)
     n = robot.nv

@@ -131,9 +131,9 @@ def test_impulses_meet_the_law_of_coulomb():
     q, v, tau = q[solved], v[solved], tau[solved]
     after = type(after)(*(x[solved] for x in after))
     J, gap = contact_jacobians(model, q)
-    f, u = after.contact_force, np.einsum("ncij,nj->nci", J, in_axes_of_beginning(q, after))
+    f, u = after.contact_force, np.einsum("ncij,nj->nci", J, in_axes_of_beginning(model, q, after))
     M, h = model.mass_matrix(q), model.bias_force(q, v)
-    left = np.einsum("nij,nj->ni", M, acceleration(q, v, after, DT)) + h
+    left = np.einsum("nij,nj->ni", M, acceleration(model, q, v, after, DT)) + h
     assert np.abs(left - tau - np.einsum("ncij,nci->nj", J, f)).max() < 1e-7
     least = np.where(gap > 0, -gap / DT, np.minimum(-0.2 * gap / DT, 1.0))
     excess, normal = u[..., 2] - least, f[..., 2]
@@ -344,7 +344,7 @@ def test_constraints_hold_beside_contacts():
     assert after.contact_force[..., 2].max() > 1
     # Contacts meet their law beside the constraints
     J, gap = contact_jacobians(model, q)
-    u = np.einsum("ncij,nj->nci", J, in_axes_of_beginning(q, after))
+    u = np.einsum("ncij,nj->nci", J, in_axes_of_beginning(model, q, after))
     excess = u[..., 2] - np.where(gap > 0, -gap / DT, np.minimum(-0.2 * gap / DT, 1.0))
     solved = after.residual < 1e-11
     assert solved.sum() > 2

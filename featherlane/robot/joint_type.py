@@ -61,11 +61,11 @@ class StraightMotion(NamedTuple):
     turning: Callable[[Scalars], list[Scalar]]
     """turning(v), w x u: what a lacks of the acceleration in space."""
     turning_slopes: Callable[[Scalars], Matrix]
-    """Its derivatives by v."""
+    """The derivatives of `turning` by v."""
     mean_acceleration: Callable[[Scalars, Scalars, Scalar], list[Scalar]]
     """mean_acceleration(v, a, dt), (v' - v) / dt where v' is the velocity of the end."""
     mean_acceleration_slopes: Callable[[Scalars, Scalars, Scalar], tuple[Matrix, Matrix]]
-    """Its derivatives by v and by a."""
+    """The derivatives of `mean_acceleration` by v and by a."""
     integrate: Callable[[Scalars, Scalars], list[Scalar]]
     adjoint: Callable[[Scalars], Matrix]
     jacobian: Callable[[Scalars], Matrix]
@@ -104,9 +104,7 @@ class JointType:
     where motions commute.
     """
     straight: StraightMotion | None = None
-    """How semi-implicit steps move the body. None where its velocity is that of the coordinates, or
-    turns about axes of its own alone.
-    """
+    """Semi-implicit steps. None where no linear velocity has axes that turn."""
 
     angles: tuple[int, ...] = ()  # the indices of the coordinates that are angles in radians
     quaternions: tuple[int, ...] = ()  # the indices of the coordinates where a quaternion begins

@@ -1,4 +1,4 @@
-"""How semi-implicit steps move bodies whose linear velocity has the axes of the body.
+"""Semi-implicit steps of bodies whose linear velocity has the axes of the body.
 
 Such a body turns within a step, so that its velocity [u; w] has other components at the end even
 where it stays as it is in space. Of the rates [a; b] of its components, with E the rotation into
