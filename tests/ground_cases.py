@@ -32,6 +32,16 @@ def options(name):
     return {"ground": fl.Ground(), **cases()[name]}
 
 
+def keywords(name, inputs, array=np.asarray):
+    """Keyword arguments of methods of the model. inputs: arrays, which `array` converts."""
+    case = cases()[name]
+    converted = lambda names: {x: array(inputs[x]) for x in case.get(names, ())} or None
+    result = {x: converted(x) for x in ("params", "ground_params")}
+    if "constraints" in case:
+        result |= {"constraints": case["constraints"], "active": array(inputs["active"])}
+    return {"ground": fl.Ground(), "law": case["law"], **result}
+
+
 @cache
 def policy():
     """A law that pulls towards a stance."""
