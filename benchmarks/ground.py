@@ -1,11 +1,16 @@
 """How fast are steps on the ground beside MuJoCo's?
 
-Rollouts from the same states, near the stance with feet in contact, on one thread in alternating
-passes: least processor time of a step. `mujoco.rollout` with the Newton solver, its defaults and
-its pyramidal cone; featherlane with fl.Coulomb in float64 and float32. HyQ and the G1 are bundled;
-Go2 is read from the folder --robots, which has unitree_go2.xml. Feet are spheres: one on each leg
-of the quadrupeds, four under each foot of the G1. The residual of the last sweep, and the distance
-of the velocities from those of 400 sweeps, are those of single steps without a start.
+Rollouts from the same states, near the stance with feet in contact, of arrays (B, n) to arrays of
+all states, in alternating passes: medians of the processor time of a step, and of its ratios to
+that of `mujoco.rollout` with the Newton solver and the same cone in the same round. fl.Coulomb
+stands beside both cones, the pyramidal one of MuJoCo's defaults and the elliptic one with impratio
+100, which resists slip as rigid contact does. mjbatch and MJX, where they are installed, are
+measured with the pyramidal cone. Environments are those of examples/walking.py: a step of them is
+four steps, a feedback law, observations, rewards and new beginnings.
+
+HyQ and the G1 are bundled; Go2 is read from the folder --robots, which has unitree_go2.xml. Feet
+are spheres: one on each leg of the quadrupeds, four under each foot of the G1. Residuals, and the
+distance of velocities from those of 400 sweeps, are those of single steps without a start.
 """
 
 from __future__ import annotations
@@ -13,19 +18,21 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from ground_peers import DT, FRICTION, PEERS, STEPS, by_rollout, peer
+from robots import machine_lines
 
 import featherlane as fl
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from peer_models import mujoco_spec
-
-DT, STEPS, FRICTION = 0.002, 20, 0.8
 GROUND = fl.Ground(friction=FRICTION)
+STATES, FEW = 1024, 64  # of featherlane, and of its peers
+CONES = {"pyramidal": 1.0, "elliptic": 100.0}  # with impratio
+DTYPES = np.dtype(np.float64), np.dtype(np.float32)
 
 
 class Standing(NamedTuple):
@@ -50,6 +57,15 @@ ROBOTS = {
 }
 
 
+class Pass(NamedTuple):
+    """A call, the steps of all its states, and the cone of the `mujoco.rollout` beside it."""
+
+    name: str
+    run: Callable[[], Any]
+    steps: int
+    cones: tuple[str, ...]
+
+
 def with_feet(robot: Standing, folder: Path | None) -> fl.Model | None:
     """Returns the robot with its spheres; None if its file is not there."""
     if robot.file in fl.bundled():
@@ -62,29 +78,6 @@ def with_feet(robot: Standing, folder: Path | None) -> fl.Model | None:
         link: fl.CollisionShape(link, "sphere", (radius,), placement=at) for link in robot.feet
     }
     return fl.load(folder / robot.file).with_collision_shapes(spheres)
-
-
-def peer(model: fl.Model, cone: str) -> Any:
-    """Returns MuJoCo's model of the robot on a plane."""
-    import mujoco
-
-    spec = mujoco_spec(model)
-    spec.option.disableflags, spec.option.timestep = 0, DT
-    spec.option.cone = getattr(mujoco.mjtCone, f"mjCONE_{cone.upper()}")
-    friction = (FRICTION, 0.005, 0.0001)
-    spec.worldbody.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0, 0, 1), contype=0, friction=friction
-    )
-    for shape in model.collision_shapes:
-        spec.body(model.body_names[shape.body]).add_geom(
-            type=mujoco.mjtGeom.mjGEOM_SPHERE,
-            size=(*shape.size, 0, 0),
-            pos=shape.placement.p,
-            mass=0,
-            conaffinity=0,
-            friction=friction,
-        )
-    return spec.compile()
 
 
 def states(model: fl.Model, robot: Standing, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,32 +99,52 @@ def states(model: fl.Model, robot: Standing, n: int) -> tuple[np.ndarray, np.nda
     return q, 0.2 * rng.normal(size=(n, model.nv))
 
 
-def mujoco_passes(model: fl.Model, m: Any, q: np.ndarray, v: np.ndarray) -> Callable[[], Any]:
-    """Returns a pass of mujoco.rollout."""
-    import mujoco
-    from mujoco import rollout
-
+def of_peers(model: fl.Model, q: np.ndarray, v: np.ndarray) -> Iterator[Pass]:
+    """Yields `mujoco.rollout` for each cone, then what else is installed of its peers."""
     there = fl.convert.to_mujoco(model, q, v=v)
-    d, kind = mujoco.MjData(m), mujoco.mjtState.mjSTATE_FULLPHYSICS
-    first = np.empty((len(q), mujoco.mj_stateSize(m, kind)))
-    for row, qpos, qvel in zip(first, there.q, there.v, strict=True):
-        d.qpos[:], d.qvel[:] = qpos, qvel
-        mujoco.mj_getState(m, d, row, kind)
-    return lambda: rollout.rollout([m] * len(q), [d], first, nstep=STEPS)
+    for cone, impratio in CONES.items():
+        run = by_rollout(peer(model, cone, impratio), there.q, there.v)
+        yield Pass(cone, run, len(q) * STEPS, ())
+    for name in [*PEERS][1:]:
+        other = PEERS[name](peer(model, "pyramidal", 1.0), there.q, there.v)
+        if other is None:
+            print(f"{name}: not installed, skipped")
+        else:
+            yield Pass(name, other, len(q) * STEPS, ("pyramidal",))
 
 
-def microseconds(passes: dict[str, tuple[Callable[[], Any], int]], rounds: int) -> dict[str, float]:
-    """Returns the least processor time of a step of each pass, with its number of states, us."""
-    best = dict.fromkeys(passes, np.inf)
-    for run, _ in passes.values():
-        run()
-    for _ in range(rounds):
-        for name, (run, n) in passes.items():
+def laws(sweeps: list[int], newton: list[int]) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """Yields the laws of contact, with the cones of MuJoCo that they are compared with."""
+    for n in sweeps:
+        yield f"Coulomb, {n} sweeps", fl.Coulomb(sweeps=n), tuple(CONES)
+    for n, (cone, impratio) in product(newton, CONES.items()):
+        law = fl.SoftContacts(cone=cone, impratio=impratio, steps=n)
+        yield f"SoftContacts, {cone}, {n} steps", law, (cone,)
+
+
+def of_featherlane(
+    model: fl.Model, q: np.ndarray, v: np.ndarray, sweeps: list[int], newton: list[int]
+) -> Iterator[Pass]:
+    """Yields rollouts with each law in both dtypes."""
+    for (name, law, cones), dtype in product(laws(sweeps, newton), DTYPES):
+        tau, dt = np.zeros((len(q), STEPS, model.nv), dtype), dtype.type(DT)
+        state = q.astype(dtype), v.astype(dtype), tau, dt
+        options: dict[str, Any] = {"ground": GROUND, "law": law, "threads": 1}
+        run = lambda s=state, o=options: model.rollout(*s, **o)
+        yield Pass(f"{name}, {dtype}", run, len(q) * STEPS, cones)
+
+
+def processor_times(passes: list[Pass], rounds: int) -> dict[str, np.ndarray]:
+    """Returns the processor time of a step of each pass in each round, us."""
+    for one in passes:
+        one.run()
+    times = {one.name: np.empty(rounds) for one in passes}
+    for k in range(rounds):
+        for one in passes:
             begin = time.process_time()
-            run()
-            taken = time.process_time() - begin
-            best[name] = min(best[name], taken / (n * STEPS) * 1e6)
-    return best
+            one.run()
+            times[one.name][k] = (time.process_time() - begin) / one.steps * 1e6
+    return times
 
 
 def errors(model: fl.Model, q: np.ndarray, v: np.ndarray, sweeps: int) -> str:
@@ -141,48 +154,74 @@ def errors(model: fl.Model, q: np.ndarray, v: np.ndarray, sweeps: int) -> str:
     distance = np.abs(after.v - solved.v).max(-1)[solved.residual < 1e-9]
     share = len(distance) / len(q)
     return (
-        f"residual {np.median(after.residual):.0e} / {after.residual.max():.0e}, error of v' "
+        f"residual {np.median(after.residual):.0e} / {after.residual.max():.0e} m/s, error of v' "
         f"{np.median(distance):.0e} / {distance.max():.0e} in the {share:.0%} that 400 sweeps solve"
     )
 
 
-def measure(
-    name: str, robot: Standing, folder: Path | None, rounds: int, sweeps: list[int]
-) -> None:
+def soft_residuals(model: fl.Model, q: np.ndarray, v: np.ndarray, law: Any) -> str:
+    """Returns the median and the largest residual beside the weight of the robot."""
+    after = model.step(q, v, 0 * v, DT, ground=GROUND, law=law)
+    share = after.residual / (9.81 * model.mass)
+    return f"residual / weight {np.median(share):.0e} / {share.max():.0e}"
+
+
+def measure(name: str, robot: Standing, folder: Path | None, chosen: argparse.Namespace) -> None:
     """Prints the figures of a robot."""
     model = with_feet(robot, folder)
     if model is None:
         print(f"{name}: no {robot.file}")
         return
-    q, v = states(model, robot, 1024)
-    few = q[:64], v[:64]
-    passes: dict[str, tuple[Callable[[], Any], int]] = {
-        "mujoco": (mujoco_passes(model, peer(model, "pyramidal"), *few), 64)
-    }
-    for dtype in (np.float64, np.float32):
-        state = q.astype(dtype), v.astype(dtype), np.zeros((1024, STEPS, model.nv), dtype)
-        dt = dtype(DT)
-        for n in sweeps:
-            options: dict[str, Any] = {"ground": GROUND, "law": fl.Coulomb(sweeps=n), "threads": 1}
-            run = lambda s=state, o=options, h=dt: model.rollout(*s, h, **o)
-            passes[f"{n} sweeps, {np.dtype(dtype)}"] = run, 1024
-    times = microseconds(passes, rounds)
-    print(f"{name}: mujoco.rollout, pyramidal, {times['mujoco']:.1f} us")
-    for label in [*passes][1:]:
-        print(f"  {label}: {times[label]:.2f} us, {times['mujoco'] / times[label]:.1f} times")
-    for n in sweeps:
-        print(f"  {n} sweeps: {errors(model, q, v, n)}", flush=True)
+    q, v = states(model, robot, STATES)
+    passes = [*of_peers(model, q[:FEW], v[:FEW])]
+    passes += of_featherlane(model, q, v, chosen.sweeps, chosen.newton)
+    times = processor_times(passes, chosen.rounds)
+    print(f"{name}, {len(model.collision_shapes)} contacts")
+    for one in passes:
+        ratios = [
+            f"{np.median(times[cone] / times[one.name]):.1f} times {cone}" for cone in one.cones
+        ]
+        label = one.name if one.cones else f"mujoco.rollout, {one.name}"
+        print(f"  {label}: {np.median(times[one.name]):.2f} us", *ratios, sep=", ")
+    for n in chosen.sweeps:
+        print(f"  {n} sweeps: {errors(model, q, v, n)}")
+    for label, law, _ in laws([], chosen.newton):
+        print(f"  {label}: {soft_residuals(model, q, v, law)}", flush=True)
+
+
+def environments(name: str, count: int, rounds: int) -> None:
+    """Prints steps of environments of examples/walking.py, which has a task of this name."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    try:
+        import walking
+        from featherlane.interop.gymnasium import TracedVectorEnv
+    except ImportError as error:
+        print(f"environments: {error}, skipped")
+        return
+    task = getattr(walking, name.lower())()
+    envs = TracedVectorEnv(task, count)
+    envs.reset(seed=0)
+    action = np.zeros((count, task.actions), np.float32)
+    one = Pass(name, lambda: envs.step(action), count, ())
+    times = processor_times([one], 10 * rounds)[name]
+    rate, each = 1e6 / np.median(times), walking.SUBSTEPS
+    print(f"{name}, {count} environments: {rate:,.0f} steps a second on one core, of {each} each")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--robots", type=Path)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--robots", type=Path, help="a folder with unitree_go2.xml")
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sweeps", type=int, nargs="*", default=[10, 20])
+    parser.add_argument("--newton", type=int, nargs="*", default=[8], help="steps of SoftContacts")
     parser.add_argument("--only", nargs="*", default=list(ROBOTS))
+    parser.add_argument("--environments", type=int, nargs="*", default=[4096])
     chosen = parser.parse_args()
+    print("\n".join(machine_lines()))
     for name in chosen.only:
-        measure(name, ROBOTS[name], chosen.robots, chosen.rounds, chosen.sweeps)
+        measure(name, ROBOTS[name], chosen.robots, chosen)
+    for name, count in product([x for x in chosen.only if x != "HyQ"], chosen.environments):
+        environments(name, count, chosen.rounds)
 
 
 if __name__ == "__main__":
