@@ -3,7 +3,8 @@
 On this machine: code size, time to compile and time of a call for C of this package and for C that
 CasADi generates from adam's formulas, called in turn in one process, medians. On Cortex-M4 and M7
 under qemu: code size, the stack of a call, and its instructions, with fused multiply-adds that are
-exact (in hardware or in integers), and with a product and a sum in their place.
+exact (in hardware or in integers), and with a product and a sum in their place; for an arm, and
+for steps of HyQ on the ground in microcontrollers with a floating-point unit.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
+from itertools import product
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from c_machines import CORTEX, Machine
+from ground import ROBOTS, states
 from robots import SHORT, States, chosen, machine_lines, say, table
 
 import featherlane as fl
@@ -30,6 +36,8 @@ EXACT, FUSED = "-ffp-contract=off", "-ffp-contract=fast"  # CasADi's C may be fu
 STATES, ROUNDS = 256, 21
 LIMIT = 100  # seconds that the compiler may take for one function
 COMPARED = tuple(f for f in FUNCTIONS if f != "forward_dynamics_derivatives_from")
+Inputs = Sequence[Any]
+TABLES = ("hosts", "cortex", "ground")
 SMALL = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "inverse_dynamics_derivatives")
 
 OUR_LOOP = """
@@ -163,30 +171,37 @@ extern uint32_t instructions(void);
 extern void paint_stack(void);
 extern uint32_t stack_used(void);
 int main(void) {{
-  static {T} in[3][{n}], out[3][{n} * {n}], work[{WORK} + 1];
-  for (int k = 0; k < 3; ++k) for (int i = 0; i < {n}; ++i) in[k][i] = ({T})(0.1 * i + 0.3 * k);
+  {arrays}
+  static {T} work[{WORK} + 1];
   paint_stack();
-  {name}_{function}({arguments}, work);
+  {name}_f({arguments}, work);
   const uint32_t stack = stack_used(), begin = instructions();
-  for (int i = 0; i < 10; ++i) {name}_{function}({arguments}, work);
+  for (int i = 0; i < 10; ++i) {name}_f({arguments}, work);
   printf("%lu %lu", (unsigned long)(instructions() - begin) / 10, (unsigned long)stack);
   return 0;
 }}
 """
 
 
-def on_microcontroller(model: Model, function: str, dtype: str, machine: Machine) -> list[str]:
-    """Bytes of code, of workspace and stack, and instructions with both kinds of multiply-adds."""
-    inputs, outputs = FUNCTIONS[function].inputs, FUNCTIONS[function].outputs
-    parts = [f"in[{k}]" for k in range(len(inputs))] + [f"out[{k}]" for k in range(len(outputs))]
-    real, work = ("double", 8) if dtype == "float64" else ("float", 4)
+def on_microcontroller(graph: Any, inputs: Inputs, dtype: str, machine: Machine) -> list[str]:
+    """Bytes of code, of workspace and stack, and instructions with both kinds of multiply-adds.
+    inputs: of one call, in the order of the graph's; others are zero.
+    """
+    real, size = ("double", 8) if dtype == "float64" else ("float", 4)
+    values = dict(zip(graph.inputs, inputs, strict=False))
+    arrays = [
+        f"static {real} {name}[{max(prod(shape), 1)}] = {{{_numbers(values.get(name, [0.0]))}}};"
+        for name, shape in graph.inputs.items()
+    ]
+    arrays += [f"static {real} {x}[{prod(out.shape)}];" for x, out in graph.outputs.items()]
+    arguments = [*graph.inputs, *graph.outputs]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        files = fl.generate(model, folder, [function], name="ours", dtype=dtype, states=1)
+        files = fl.generate(None, folder, {"f": graph}, name="ours", dtype=dtype, states=1)
         main = folder / "main.c"
-        fills = {"T": real, "n": max(model.nq, model.nv), "WORK": "OURS_WORK", "name": "ours"}
-        main.write_text(MEASURE.format(function=function, arguments=", ".join(parts), **fills))
-        size = machine.code_size(files[1], folder, ["-O2"])
+        fills = {"T": real, "WORK": "OURS_WORK", "name": "ours", "arrays": "\n  ".join(arrays)}
+        main.write_text(MEASURE.format(arguments=", ".join(arguments), **fills))
+        bytes_of_code = machine.code_size(files[1], folder, ["-O2"])
         cells = []
         for how in ([], ["-DFEATHERLANE_FMA=0"]):
             machine.build([files[1], main], folder / "program", ["-O2", *how])
@@ -194,8 +209,12 @@ def on_microcontroller(model: Model, function: str, dtype: str, machine: Machine
         told = re.search(r"#define OURS_WORK (\d+)", files[0].read_text())
         assert told
     (exact, stack), (plain, _) = cells
-    words = f"{int(told[1]) * work:,} + {int(stack):,}"
-    return [f"{size / 1000:,.0f}", words, f"{int(exact):,}", f"{int(plain):,}"]
+    words = f"{int(told[1]) * size:,} + {int(stack):,}"
+    return [f"{bytes_of_code / 1000:,.0f}", words, f"{int(exact):,}", f"{int(plain):,}"]
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return ", ".join(map(str, np.ravel(values)))
 
 
 def hosts(titles: list[str]) -> str:
@@ -208,25 +227,58 @@ def hosts(titles: list[str]) -> str:
     return table(["", *pairs, "CasADi / ours"], rows)
 
 
-def cortex() -> str:
-    rows, model = [], fl.load("iiwa14")
-    for machine in CORTEX:
+def cortex(cases: dict[str, tuple[Any, Inputs]], machines: Sequence[Machine]) -> str:
+    """A table of graphs, each with the inputs of a call, by their names."""
+    rows = []
+    for machine, dtype in product(machines, ("float64", "float32")):
         if machine.missing:
             return f"{machine.name}: {machine.missing}"
-        for dtype in ("float64", "float32"):
-            for function in SMALL:
-                title = f"{machine.name}, {dtype}, {SHORT[function]}"
-                say(title)
-                rows.append([title, *on_microcontroller(model, function, dtype, machine)])
-    heads = ["iiwa14", "code, kB", "workspace + stack, bytes", "instructions", "without exact fma"]
+        for name, (graph, inputs) in cases.items():
+            title = f"{machine.name}, {dtype}, {name}"
+            say(title)
+            rows.append([title, *on_microcontroller(graph, inputs, dtype, machine)])
+    heads = ["", "code, kB", "workspace + stack, bytes", "instructions", "without exact fma"]
     return table(heads, rows)
+
+
+def of_arm() -> dict[str, tuple[Any, Inputs]]:
+    model = fl.load("iiwa14")
+    inputs = States(*(0.1 * np.arange(7) + 0.3 * k for k in range(3)))
+    return {SHORT[name]: (model.graph(name), inputs) for name in SMALL}
+
+
+def on_the_ground() -> dict[str, tuple[Any, Inputs]]:
+    """Steps of a quadruped near its stance, alone and behind a law that holds its joints."""
+    model = fl.load("hyq", root="free")
+    stance = np.array(ROBOTS["HyQ"].stance)
+    q, v = (x[0] for x in states(model, ROBOTS["HyQ"], 1))
+    laws = {"Coulomb, 10 sweeps": fl.Coulomb(sweeps=10), "SoftContacts": fl.SoftContacts(steps=5)}
+    cases = {}
+    for name, law in laws.items():
+        step = model.graph("step", ground=fl.Ground(), law=law)
+
+        def controlled(q: Any, v: Any, dt: Any, step: Any = step) -> Any:
+            tau = np.append(np.zeros(6), 300 * (stance - q[7:]) - 10 * v[6:])
+            return fl.call(step, q=q, v=v, tau=tau, dt=dt)
+
+        loop = fl.trace(controlled, {"q": model.nq, "v": model.nv, "dt": ()})
+        cases[name] = step, (q, v, 0 * v, [0.002])
+        cases[f"{name}, with the law"] = loop, (q, v, [0.002])
+    return cases
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("robots", nargs="*", default=["iiwa14", "hyq", "atlas:free"])
+    arguments.add_argument("--only", choices=TABLES, nargs="*", default=TABLES, help="tables")
     asked = arguments.parse_args()
-    print("\n".join(machine_lines()), hosts(asked.robots), cortex(), sep="\n\n")
+    print("\n".join(machine_lines()))
+    if "hosts" in asked.only:
+        print("", hosts(asked.robots), sep="\n")
+    if "cortex" in asked.only:
+        print("", cortex(of_arm(), CORTEX), sep="\n")
+    if "ground" in asked.only:
+        print("", cortex(on_the_ground(), CORTEX[1::2]), sep="\n")
 
 
 if __name__ == "__main__":

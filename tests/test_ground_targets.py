@@ -1,18 +1,22 @@
 """Steps on the ground in generated code: bits of C, of WebAssembly and of kernels for GPUs."""
 
 import ctypes
+import json
+import re
 import subprocess
 
 import gpu_emulator
 import numpy as np
 import pytest
 from assembler import needs_ptxas, refusals
+from documents import ROOT
 from ground_cases import DTYPES, arrays, cases, options, policy
 from ground_robots import biped
 from repetition import repeated
 from test_backend import same_bits
 from test_c import CORTEX, HOSTS, checked
 from test_wasm import node
+from test_wasm import run as run_in_node
 from test_wasm import same_bits as same_bits_in_browsers
 
 import featherlane as fl
@@ -95,6 +99,34 @@ def test_bits_of_webassembly(dtype, tmp_path):
         expected = biped().function("step", **options(name))(*rows.values())
         error = np.abs(found["v_next"] - expected.v).max(1) / np.abs(expected.v).max(1)
         assert np.median(error) < 20 * np.finfo(dtype).eps
+
+
+STUBS = """
+const nothing = new Proxy({}, { get: () => () => undefined }), page = { getContext: () => nothing }
+let frames = 0
+const requestAnimationFrame = next => {
+  if (++frames < 60) return setTimeout(next)
+  const force = [2, 5, 8, 11].map(i => step.outputs.contact_force[i])
+  console.log(JSON.stringify({ force, q: [...step.inputs.q] }))
+}
+"""
+
+
+@node
+def test_a_robot_stands_in_the_page_of_the_docs(tmp_path):
+    """The script of the page, in Node, for a second: the CPU comes to rest in the same state."""
+    page = (ROOT / "docs" / "browser.md").read_text(encoding="utf-8")
+    script = re.search(r"<script type=.module.>\n(.*?)</script>", page, re.DOTALL)[1]
+    robot = fl.load("hyq", root="free")
+    graph = robot.graph("step", ground=fl.Ground(), ground_params=["impulse"])
+    fl.generate(robot, tmp_path, {"step": graph}, target="wasm", dtype=F32, name="hyq")
+    stands = json.loads(run_in_node(tmp_path, STUBS + script))
+    assert sum(stands["force"]) == pytest.approx(robot.mass * 9.81, rel=0.01)
+    stance = np.tile([-0.2, 0.75, -1.5, -0.2, -0.75, 1.5], 2)
+    hold = robot.policy(lambda q, v, t: np.append(np.zeros(6), 300 * (stance - q[7:]) - 10 * v[6:]))
+    q = np.array([0, 0, 0.6, 0, 0, 0, 1, *stance], F32)
+    moved = robot.rollout_with(hold, q, np.zeros(18, F32), 0.002, 480, ground=fl.Ground())
+    assert np.abs(moved.q[-1] - stands["q"]).max() < 1e-3
 
 
 ROLLOUT, WITH_LAW = {"steps": 4, "every": 2}, {"steps": 4, "every": 2, "policy": policy()}
