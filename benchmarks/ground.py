@@ -194,6 +194,7 @@ def environments(name: str, count: int, rounds: int) -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     try:
         import walking
+
         from featherlane.interop.gymnasium import TracedVectorEnv
     except ImportError as error:
         print(f"environments: {error}, skipped")
