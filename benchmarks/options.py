@@ -56,7 +56,7 @@ def parser(description: str | None, **defaults: Any) -> argparse.ArgumentParser:
             settings["action"] = "store_true"
         elif name in ALWAYS_SEVERAL or isinstance(default, tuple | list):
             settings["nargs"] = "+"
-        if name == "functions":
+        if name == "functions" and default:
             settings["choices"] = default
         if default:
             told = " ".join(map(str, default)) if settings.get("nargs") else default

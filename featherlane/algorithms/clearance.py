@@ -14,6 +14,7 @@ from typing import NamedTuple
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.distances import (
     from_capsule,
+    not_negative,
     sphere_capsule,
     sphere_plane,
     sphere_sphere,
@@ -22,7 +23,7 @@ from featherlane.algorithms.frames import path, placements
 from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import ZERO3, ZERO6, Transform, Vector, cross, dot, spatial
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, maximum, minimum, sqrt
+from featherlane.scalar import Scalar, is_zero, minimum, select, sqrt
 
 Obstacles = Mapping[str, Sequence[Scalars]]  # "spheres", "capsules" and "planes"
 BAND = 2e-3  # m^2 beyond the square of the least distance, in which obstacles push already
@@ -100,10 +101,17 @@ def _overlap(sphere: Scalars, kind: str, obstacle: Scalars) -> tuple[Scalar, Vec
     point, radius = sphere[:3], sphere[3]
     if kind == "planes":
         depth = obstacle[3] + radius - dot(obstacle[:3], point)
-        return maximum(2 * LENGTH * depth + BAND, 0.0), Vector(obstacle[:3]) * LENGTH
+        return not_negative(2 * LENGTH * depth + BAND), Vector(obstacle[:3]) * LENGTH
     away = from_capsule(point, obstacle) if kind == "capsules" else Vector(point) - obstacle[:3]
     reach = radius + obstacle[-1]
-    return maximum(reach * reach + BAND - dot(away, away), 0.0), away
+    return not_negative(reach * reach + BAND - dot(away, away)), away
+
+
+def _larger(x: Scalar, y: Scalar) -> Scalar:
+    """Returns the larger of two numbers from 0 on, x where one is NaN: one instruction, where
+    `maximum` takes four.
+    """
+    return y if is_zero(x) else select(x < y, y, x)
 
 
 def _overlaps(
@@ -136,11 +144,13 @@ def push(tree: Tree, q: Scalars, cover: Cover, obstacles: Obstacles, margin: Sca
         if j is not None:
             forces[j] = forces[j] - slope * overlap
         squares[i] = squares[i] + overlap * overlap
-        most[i] = maximum(most[i], overlap)
+        most[i] = _larger(most[i], overlap)
     size, scale = sqrt(reduce(add, squares) + LEAST), 0.5 / LENGTH
     ratio = 2 * WEIGHT * scale / size
     rate = [ratio * x for x in _joint_forces(tree, X, cover, centers, forces)]
-    return Push(scale * maximum(reduce(maximum, most) - BAND, 0.0), WEIGHT * scale * size, rate)
+    missing = scale * not_negative(reduce(_larger, most) - BAND)
+    # NaN of any overlap is in the sum of squares
+    return Push(select(size > 0.0, missing, size), WEIGHT * scale * size, rate)
 
 
 def _joint_forces(

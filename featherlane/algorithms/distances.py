@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from featherlane.algorithms.common import Scalars
 from featherlane.robot.spatial import Vector, dot
-from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
+from featherlane.scalar import Scalar, select, sqrt
 
 
 def _length(x: Sequence[Scalar]) -> Scalar:
@@ -19,6 +19,11 @@ def _length(x: Sequence[Scalar]) -> Scalar:
     square = dot(x, x)
     is_zero = square <= 0.0
     return select(is_zero, 0.0, sqrt(select(is_zero, 1.0, square)))
+
+
+def not_negative(x: Scalar) -> Scalar:
+    """Returns x, or 0 where it is negative, in one instruction; NaN stays."""
+    return select(x < 0.0, 0.0, x)
 
 
 def from_capsule(point: Scalars, capsule: Scalars) -> Vector:
@@ -29,7 +34,7 @@ def from_capsule(point: Scalars, capsule: Scalars) -> Vector:
     along, to_center = end - start, Vector(point) - start
     square = dot(along, along)
     share = dot(along, to_center) / select(square <= 0.0, 1.0, square)
-    return to_center - along * minimum(maximum(share, 0.0), 1.0)
+    return to_center - along * not_negative(select(share > 1.0, 1.0, share))
 
 
 def sphere_sphere(a: Scalars, b: Scalars) -> Scalar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -248,19 +249,23 @@ class Sensitivities(Compiled):
         f_ext_frame.
         """
         function, bound = self._bound(name, arrays, *options)
-        cores = {k: core for k, core in function.inputs.items() if k != "direction"}
+        cores = {**function.inputs}
+        del cores["direction"]
+        if _are_of_one_state(bound, [*cores.values()]):  # the function has the rest
+            unit = _unit_directions(count, F32 if bound[0].dtype == F32 else F64)
+            at = [*function.inputs].index("direction")
+            return function(*bound[:at], unit, *bound[at:], threads=threads)
         states = dict(zip(cores, bound, strict=True))
-        if all(map(_is_of_one_state, states.values(), cores.values())):
-            dtype = F32 if bound[0].dtype == F32 else F64  # one state: the function has the rest
-            return function(**states, direction=_unit_directions(count, dtype), threads=threads)
         dtype, states = alike(states)
         lead_of(states.values(), cores, partial(shape_hint, self, None), LEADING - 1)
         beside = {k: np.expand_dims(x, x.ndim - len(cores[k])) for k, x in states.items()}
         return function(**beside, direction=_unit_directions(count, dtype), threads=threads)
 
 
-def _is_of_one_state(x: Any, core: tuple[int, ...]) -> bool:
-    return type(x) is np.ndarray and x.shape == core and x.dtype.kind == "f"
+def _are_of_one_state(arrays: Sequence[Any], cores: list[tuple[int, ...]]) -> bool:
+    if any(type(x) is not np.ndarray for x in arrays):
+        return False
+    return [x.shape for x in arrays] == cores
 
 
 @cache
