@@ -359,9 +359,6 @@ def test_errors_name_the_argument():
     step = lambda **options: model.step(q, v, tau, DT, **options)
     with pytest.raises(ValueError, match="semi_implicit"):
         step(ground=GROUND, integrator="rk4")
-    c = model.constraints([fl.Coupling("FL_knee", "FL_hip", (0.0, -2.0))])
-    with pytest.raises(ValueError, match="on the ground takes no constraints"):
-        model.linearize_step(q, v, tau, DT, ground=GROUND, constraints=c)
     with pytest.raises(TypeError, match=r"ground is 0.0: wanted fl\.Ground"):
         step(ground=0.0)
     with pytest.raises(TypeError, match="law needs a ground"):

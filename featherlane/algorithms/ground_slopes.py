@@ -5,8 +5,9 @@ changes du of the velocities along its rows and dp of its impulses each of them 
 
     Lu du + Lp dp = 0:    dp = 0;    du = 0;    du_n = 0 and d(p_t + mu p_n u_t / |u_t|) = 0.
 
-A step keeps dt (ID(q, v, a) - tau) = J^T p. With X and y, the changes of dt ID - J^T p and of u as
-the state changes at fixed a, p and tau, K = J M^-1 and Q = (Lu S + Lp)^-1 Lu,
+Constraints have rows of their own, whose du is 0. A step keeps dt (ID(q, v, a) - tau) = J^T p.
+With X and y, the changes of dt ID - J^T p and of u as the state changes at fixed a, p and tau, K =
+J M^-1 and Q = (Lu S + Lp)^-1 Lu,
 
     dt da = -(M^-1 - K^T Q K) X - K^T Q y.
 """
@@ -17,12 +18,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.delassus import RHO, STILL
+from featherlane.algorithms.constrained import residuals
+from featherlane.algorithms.constrained_steps import level_of_step
+from featherlane.algorithms.constraints import RowGroup, flat, groups_of, item_masks
+from featherlane.algorithms.delassus import RHO, STILL, constrained_system
 from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds
+from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.scene import Scene, joints_with_rows
-from featherlane.algorithms.sparse_rows import Row, dense
+from featherlane.algorithms.sparse_rows import Row, dense, sparse_dot
+from featherlane.robot.constraints import Constraints
 from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
@@ -32,36 +38,90 @@ LEAST = 1e-24  # (m/s)^2
 
 
 class StepState(NamedTuple):
-    """A step that was solved: q, v, the velocity at its end in the axes of the beginning, the
-    impulses and dt.
+    """A step that was solved: q, v, its acceleration, the impulses of contacts and joints, behind
+    them those of constraints, and dt.
     """
 
     q: Scalars
     v: Scalars
-    end: Scalars
+    a: Scalars
     p: Scalars
     dt: Scalar
 
+    def end(self, tree: Tree) -> list[Scalar]:
+        """Returns the velocity at the end, in the axes of the beginning."""
+        same = [x + self.dt * y for x, y in zip(self.v, self.a, strict=True)]
+        return in_axes_of_beginning(tree, self.v, same, self.dt)
+
+
+class Held(NamedTuple):
+    """Equality constraints beside contacts, which of them are active, and their anchors."""
+
+    constraints: Constraints
+    active: Scalars | None = None
+    anchors: Sequence[Scalars] | None = None
+
+    @property
+    def masks(self) -> list[Scalar]:
+        """The mask of each row."""
+        ones = [1.0] * self.constraints.rows
+        return item_masks(self.constraints, self.active) or ones
+
+    def groups(self, tree: Tree, step: StepState) -> list[list[RowGroup]]:
+        """Returns the rows, and the residuals of accelerations."""
+        level = level_of_step(tree, step.v, step.dt, self.constraints, self.anchors)
+        return groups_of(level.at(tree, step.q, step.v, step.a))
+
+    def impulses(
+        self, tree: Tree, factored: MassFactor, step: StepState, left: Scalars
+    ) -> list[Scalar]:
+        """Returns the impulses that carry J^T p = left, of dt (ID - tau) without contacts'."""
+        system = constrained_system(factored, self.groups(tree, step), self.masks)
+        z = dict(enumerate(factored.inward(left)))
+        return system.S.proximal([sparse_dot(row, z) for row in system.scaled])
+
+
+class Surroundings(NamedTuple):
+    """What holds a robot in a step: a scene, dry frictions that have rows, and constraints."""
+
+    scene: Scene
+    frictions: Scalars
+    held: Held | None = None
+
+
+def all_rows(tree: Tree, step: StepState, around: Surroundings) -> list[Row]:
+    """Returns the rows of contacts, joints and constraints."""
+    _, rows = contact_geometry(tree, step.q, around.scene, around.frictions)
+    if around.held is None:
+        return rows
+    groups = flat(around.held.groups(tree, step))
+    held = zip(around.held.masks, (row for group in groups for row in group.rows), strict=True)
+    return rows + [{k: mask * x for k, x in row.items()} for mask, row in held]
+
 
 def contact_kinematics(
-    tree: Tree, step: StepState, scene: Scene, frictions: Scalars
+    tree: Tree, step: StepState, around: Surroundings
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Returns J^T p, and the velocities of the end along the rows, less those at which contacts may
-    approach and limits of joints are met.
+    """Returns J^T p, of as many rows as there are impulses, and the velocities of the end along the
+    rows, less those at which contacts may approach, limits of joints are met and constraints hold.
     """
-    contacts, rows = contact_geometry(tree, step.q, scene, frictions)
-    pull: list[Scalar] = [0.0] * tree.nv
-    for row, x in zip(rows, step.p, strict=True):
-        for k, y in row.items():
-            pull[k] = pull[k] + y * x
-    closing = [_along(row, step.end) for row in rows]
+    scene, held, end = around.scene, around.held, step.end(tree)
+    contacts, rows = contact_geometry(tree, step.q, scene, around.frictions)
+    closing = [_along(row, end) for row in rows]
     for n, contact in enumerate(contacts):
         before = _along(rows[3 * n], step.v)
         closing[3 * n] = closing[3 * n] - approach(contact, scene, before, step.dt)
-    for n, k in enumerate(joints_with_rows(scene, frictions), 3 * len(contacts)):
+    for n, k in enumerate(joints_with_rows(scene, around.frictions), 3 * len(contacts)):
         if (bounds := joint_bounds(scene, k, step.q, step.dt)) is not None:
             # The row that reads this is that of the bound that the impulse pushes away from
             closing[n] = closing[n] - select(step.p[n] > 0.0, *bounds)
+    if held is not None:
+        errors = residuals(held.groups(tree, step))
+        closing += [mask * step.dt * x for mask, x in zip(held.masks, errors, strict=True)]
+    pull: list[Scalar] = [0.0] * tree.nv
+    for row, x in zip(all_rows(tree, step, around), step.p, strict=False):
+        for k, y in row.items():
+            pull[k] = pull[k] + y * x
     return pull, closing
 
 
@@ -117,9 +177,10 @@ def joint_conditions(
 
 
 def all_conditions(
-    tree: Tree, step: StepState, scene: Scene, frictions: Scalars, closing: Scalars, S: Rows
+    tree: Tree, step: StepState, around: Surroundings, closing: Scalars, S: Rows
 ) -> list[Conditions]:
-    """Returns the conditions of all contacts and joints."""
+    """Returns the conditions of all contacts, joints and constraints."""
+    scene, frictions, end = around.scene, around.frictions, step.end(tree)
     contacts, _ = contact_geometry(tree, step.q, scene, frictions)
     conditions = []
     for n, contact in enumerate(contacts):
@@ -132,32 +193,55 @@ def all_conditions(
     for n, k in enumerate(joints_with_rows(scene, frictions), 3 * len(contacts)):
         bounds = joint_bounds(scene, k, step.q, step.dt)
         friction = frictions[k] * step.dt
-        conditions.append(joint_conditions(step.end[k], step.p[n], S[n][n], friction, bounds))
+        conditions.append(joint_conditions(end[k], step.p[n], S[n][n], friction, bounds))
+    first = sum(len(one.Lu) for one in conditions)
+    for n, mask in enumerate(around.held.masks if around.held else (), first):
+        conditions.append(Conditions([[mask]], [[1.0 - mask]], [S[n][n] * RHO + STILL]))
     return conditions
 
 
-def response(conditions: Sequence[Conditions], S: Rows) -> Rows:
-    """Returns Q = (Lu S + Lp)^-1 Lu, after a proximal iteration: (Lu S + Lp + R)^-1 (Lu + R Q)."""
-    size, first = len(S), 0
-    R = [x for one in conditions for x in one.R]
-    G: Rows = []
-    Lu: Rows = []
-    for one in conditions:
-        n = len(one.Lu)
-        for by_u, by_p in zip(one.Lu, one.Lp, strict=True):
-            row = [dot(by_u, [S[first + j][k] for j in range(n)]) for k in range(size)]
-            for j, x in enumerate(by_p):
-                row[first + j] = row[first + j] + x
-            G.append(row)
-            Lu.append([*[0.0] * first, *by_u, *[0.0] * (size - first - n)])
-        first += n
-    G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
-    Q = solved(G, Lu)
-    more = [
-        [x if is_zero(r) else x + r * y for x, y in zip(row, answer, strict=True)]
-        for row, answer, r in zip(Lu, Q, R, strict=True)
-    ]
-    return solved(G, more)
+class Response(NamedTuple):
+    """G = Lu S + Lp + R of all rows, Lu, and R, of Q = (Lu S + Lp)^-1 Lu after a proximal
+    iteration: Q = G^-1 (Lu + R G^-1 Lu).
+    """
+
+    G: Rows
+    Lu: Rows
+    R: list[Scalar]
+
+    @staticmethod
+    def of(conditions: Sequence[Conditions], S: Rows) -> Response:
+        size, first = len(S), 0
+        R = [x for one in conditions for x in one.R]
+        G: Rows = []
+        Lu: Rows = []
+        for one in conditions:
+            n = len(one.Lu)
+            for by_u, by_p in zip(one.Lu, one.Lp, strict=True):
+                row = [dot(by_u, [S[first + j][k] for j in range(n)]) for k in range(size)]
+                for j, x in enumerate(by_p):
+                    row[first + j] = row[first + j] + x
+                G.append(row)
+                Lu.append([*[0.0] * first, *by_u, *[0.0] * (size - first - n)])
+            first += n
+        G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
+        return Response(G, Lu, R)
+
+    def matrix(self) -> Rows:
+        """Returns Q."""
+        more = [
+            [x if is_zero(r) else x + r * y for x, y in zip(row, answer, strict=True)]
+            for row, answer, r in zip(self.Lu, solved(self.G, self.Lu), self.R, strict=True)
+        ]
+        return solved(self.G, more)
+
+    def transposed(self, x: Scalars) -> list[Scalar]:
+        """Returns Q^T x = Lu^T (g + G^-T R g) with g = G^-T x."""
+        G = [list(column) for column in zip(*self.G, strict=True)]
+        g = [y for (y,) in solved(G, [[y] for y in x])]
+        again = solved(G, [[r * y] for r, y in zip(self.R, g, strict=True)])
+        total = [y + z for y, (z,) in zip(g, again, strict=True)]
+        return [dot(column, total) for column in zip(*self.Lu, strict=True)]
 
 
 def solved(G: Rows, right: Rows) -> Rows:
@@ -192,24 +276,41 @@ class GroundResponse(NamedTuple):
         ]
 
 
-def ground_response(
-    tree: Tree,
-    factored: MassFactor,
-    step: StepState,
-    scene: Scene,
-    frictions: Scalars,
-    closing: Scalars,
-) -> tuple[GroundResponse, list[Row]]:
-    """Returns the response of a step, and J."""
-    _, rows = contact_geometry(tree, step.q, scene, frictions)
-    J = [dense(row, tree.nv) for row in rows]
-    K = [factored.outward(dense(factored.row_inward(row), tree.nv)) for row in rows]
-    S = [[dot(k, j) for j in J] for k in K]
-    Q = response(all_conditions(tree, step, scene, frictions, closing, S), S)
-    columns = [*zip(*K, strict=True)]  # of K, for each entry of v
-    KQ = [[dot(column, q) for q in zip(*Q, strict=True)] for column in columns]
-    P = [
-        [m - dot(b, c) for m, c in zip(row, columns, strict=True)]
-        for row, b in zip(factored.inverted().inverse(), KQ, strict=True)
-    ]
-    return GroundResponse(P, KQ), rows
+class GroundSystem(NamedTuple):
+    """The rows J of a step, K = J M^-1, and what answers changes of their velocities."""
+
+    factored: MassFactor
+    J: Rows
+    K: Rows
+    response: Response
+
+    @staticmethod
+    def of(
+        tree: Tree, factored: MassFactor, step: StepState, around: Surroundings, closing: Scalars
+    ) -> GroundSystem:
+        rows = all_rows(tree, step, around)
+        J = [dense(row, tree.nv) for row in rows]
+        K = [factored.outward(dense(factored.row_inward(row), tree.nv)) for row in rows]
+        S = [[dot(k, j) for j in J] for k in K]
+        conditions = all_conditions(tree, step, around, closing, S)
+        return GroundSystem(factored, J, K, Response.of(conditions, S))
+
+    def answer(self) -> GroundResponse:
+        """Returns P and K^T Q."""
+        Q = self.response.matrix()
+        columns = [*zip(*self.K, strict=True)]  # of K, for each entry of v
+        KQ = [[dot(column, q) for q in zip(*Q, strict=True)] for column in columns]
+        P = [
+            [m - dot(b, c) for m, c in zip(row, columns, strict=True)]
+            for row, b in zip(self.factored.inverted().inverse(), KQ, strict=True)
+        ]
+        return GroundResponse(P, KQ)
+
+    def transposed(self, x: Scalars) -> tuple[list[Scalar], list[Scalar]]:
+        """Returns P^T x and Q^T K x."""
+        moved = self.factored.outward(self.factored.inward(x))
+        along = self.response.transposed([dot(row, moved) for row in self.J])
+        total = list(moved)
+        for row, y in zip(self.K, along, strict=True):
+            total = [t - y * k for t, k in zip(total, row, strict=True)]
+        return total, along

@@ -60,6 +60,11 @@ class ImplicitTerms(NamedTuple):
         each = zip(tau, self.K, v, strict=True)
         return [t if is_zero(k) else t - dt * (k * x) for t, k, x in each]
 
+    def force(self, v: Scalars, a: Scalars, dt: Scalar) -> list[Scalar]:
+        """Returns dt R a + dt K (v + dt a), by which a step resists beyond its beginning."""
+        each = zip(self.R, self.K, v, a, strict=True)
+        return [dt * _sum(r * y, x + dt * y, k) for r, k, x, y in each]
+
     def shifts(self, v: Scalars, a: Scalars, dt: Scalar) -> tuple[list[Scalar], list[Scalar]]:
         """Returns the derivatives by q and by v of dt R a + dt K (v + dt a) at fixed a."""
         by_q = [

@@ -196,6 +196,9 @@ class Rollouts(TimeSteps):
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
+        ground: Ground | None = None,
+        law: ContactLaw | None = None,
+        ground_params: Mapping[str, ArrayLike] | None = None,
         out: tuple[np.ndarray, ...] | None = None,
         threads: Threads = None,
     ) -> RolloutGradient:
@@ -204,7 +207,9 @@ class Rollouts(TimeSteps):
         function with respect to these states, in the tangent spaces for q. Units are those of the
         function per rad or m, per rad/s or m/s, and per N m or N.
 
-        trajectory: the result of `rollout` for the same controls, with every state kept.
+        trajectory: the result of `rollout` for the same controls, with every state kept. On the
+        ground with `fl.Coulomb`, derivatives are those of the equations that steps solve, at the
+        state of each contact (docs/ground.md).
 
         Examples:
             >>> controls = np.zeros((50, 2))
@@ -217,10 +222,10 @@ class Rollouts(TimeSteps):
         steps = rows("tau", tau)
         q, v = _states(trajectory, steps)
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau), gq, gv
+        options: Any = {"on_ground": (ground, law, ground_params), "steps": steps}
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)
-        return self._in_time(
-            "rollout_gradient", inputs, integrator, actuation, held, *others, steps=steps
-        )
+        name, arguments = "rollout_gradient", (inputs, integrator, actuation, held, *others)
+        return self._in_time(name, *arguments, **options)
 
     def policy(
         self,

@@ -1,28 +1,89 @@
-"""Derivatives of steps on the ground, by those of inverse dynamics and of the contacts."""
+"""Derivatives of steps on the ground, by those of inverse dynamics and of the contacts.
+
+A step solves r = dt (ID(q, v, a) - tau) - J^T p = 0 beside the conditions of its rows, see
+`algorithms/ground_slopes.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
-from featherlane.algorithms.factor import factor
+from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.implicit_damping import ImplicitTerms
-from featherlane.algorithms.mean_accelerations import in_axes_of_beginning, plus_turning_slopes
 from featherlane.algorithms.mminv import Rows, mass_matrix
-from featherlane.algorithms.sparse_rows import dense
-from featherlane.algorithms.tangent import tangent_gradient
+from featherlane.algorithms.rnea import rnea
+from featherlane.algorithms.tangent import coordinate_gradient, tangent_gradient
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import wrenches_on
-from featherlane.program.derivatives.graphs import jacobian
+from featherlane.program.derivatives.graphs import jacobian, pullback
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
+from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import build_tree, tree_of
+from featherlane.scalar import Scalar
+
+if TYPE_CHECKING:
+    from featherlane.algorithms.ground_slopes import StepState, Surroundings
 
 Arrays = dict[str, Any]
+Graphs = Callable[[Variant], Graph]
+
+
+class _Equations(NamedTuple):
+    """The equations of a step on the ground with these arrays: its surroundings, the smooth tree,
+    the forces of joints, and terms of implicit damping, if it has any.
+    """
+
+    tree: Tree
+    around: Surroundings
+    tau: Scalars
+    options: dict[str, Any]
+    terms: ImplicitTerms | None
+
+    @staticmethod
+    def of(model: Robot, variant: Variant, arrays: Arrays, damped: bool) -> _Equations:
+        """arrays: with the forces of joints as tau, and servo_damping if servos have it."""
+        from featherlane.algorithms.ground_slopes import Held, Surroundings  # few need it
+        from featherlane.algorithms.ground_steps import dry_frictions
+
+        assert variant.ground is not None
+        q, v = arrays["q"], arrays["v"]
+        scene = variant.ground.scene(model, **{x: arrays[x] for x in variant.ground.parameters})
+        tree, frictions = dry_frictions(_tree(model, variant, arrays), scene)
+        held = variant.constraints and Held(**variant.constraints.options({**arrays}))
+        options = {}
+        if variant.wrenches:
+            options = wrenches_on(model, tree, variant, q, arrays["f_ext"])
+        terms = ImplicitTerms.at(tree, q, v, arrays.get("servo_damping", ())) if damped else None
+        return _Equations(tree, Surroundings(scene, frictions, held), arrays["tau"], options, terms)
+
+    def factor(self, q: Scalars, dt: Scalar) -> MassFactor:
+        """Returns the factor of M, and of implicit damping if there is any."""
+        tree = self.terms.resisting(self.tree, dt) if self.terms else self.tree
+        return factor(tree, mass_matrix(tree, q))
+
+    def left(self, step: StepState) -> tuple[list[Scalar], list[Scalar]]:
+        """Returns r, of the rows whose impulses step.p has, and the closing velocities."""
+        from featherlane.algorithms.ground_slopes import contact_kinematics
+
+        q, v, a, _, dt = step
+        force = rnea(self.tree, q, v, a, **self.options)
+        if self.terms is not None:
+            force = [x + y for x, y in zip(force, self.terms.force(v, a, dt), strict=True)]
+        pull, closing = contact_kinematics(self.tree, step, self.around)
+        return [dt * (x - y) - z for x, y, z in zip(force, self.tau, pull, strict=True)], closing
+
+    def with_held(self, step: StepState, factored: MassFactor) -> StepState:
+        """Returns a step with the impulses of constraints behind the others."""
+        if self.around.held is None:
+            return step
+        held = self.around.held.impulses(self.tree, factored, step, self.left(step)[0])
+        return step._replace(p=[*step.p, *held])
 
 
 def _tree(model: Robot, variant: Variant, arrays: Arrays) -> Tree:
@@ -33,73 +94,61 @@ def _tree(model: Robot, variant: Variant, arrays: Arrays) -> Tree:
 
 
 def ground_step_and_derivatives(
-    model: Robot, variant: Variant, arrays: Arrays, graphs: Callable[[Variant], Graph]
+    model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs
 ) -> Arrays:
     """Returns the acceleration, forces, residual and impulses of a step on the ground, and the
     derivatives of the acceleration by q, v and joint forces.
     """
-    from featherlane.algorithms import ground_slopes as on_ground  # few need it
-    from featherlane.algorithms.ground_steps import dry_frictions
+    from featherlane.algorithms.ground_slopes import GroundSystem, StepState, contact_kinematics
 
-    assert variant.ground is not None
     step = graphs(variant._replace(name=variant.name.removesuffix("_and_derivatives")))
     results = call(step, **{name: arrays[name] for name in step.inputs})
     a, q, v, dt = results["a"], arrays["q"], arrays["v"], arrays["dt"]
-    scene = variant.ground.scene(model, **{x: arrays[x] for x in variant.ground.parameters})
-    tree, frictions = dry_frictions(_tree(model, variant, arrays), scene)
-    end = [x + dt * y for x, y in zip(v, a, strict=True)]
-    end = in_axes_of_beginning(tree, v, end, dt)
-    solved = on_ground.StepState(q, v, end, results["impulse_next"], dt)
-    closing, moved = _kinematics(model, variant, arrays, solved)
-    resisting, shifts = tree, None
-    if "damped" in variant.name:
-        terms = ImplicitTerms.at(tree, q, v, arrays.get("servo_damping", ()))
-        resisting, shifts = terms.resisting(tree, dt), terms.shifts(v, a, dt)
-    factored = factor(resisting, mass_matrix(resisting, q))
-    answer, J = on_ground.ground_response(tree, factored, solved, scene, frictions, closing)
-    options = {}
-    if variant.wrenches:
-        options = wrenches_on(model, tree, variant, q, arrays["f_ext"])
-    X_q, X_v = inverse_dynamics_derivatives(tree, q, v, a, **options)
+    equations = _Equations.of(model, variant, arrays, "damped" in variant.name)
+    tree, factored = equations.tree, equations.factor(q, dt)
+    solved = equations.with_held(StepState(q, v, a, results["impulse_next"], dt), factored)
+    _, closing = contact_kinematics(tree, solved, equations.around)
+    answer = GroundSystem.of(tree, factored, solved, equations.around, closing).answer()
+    moved = _kinematics(model, variant, arrays, solved)
+    X_q, X_v = inverse_dynamics_derivatives(tree, q, v, a, **equations.options)
     rate = 1.0 / dt
     X_q = [
         [x - rate * y for x, y in zip(row, pull, strict=True)]
         for row, pull in zip(X_q, moved["pull"], strict=True)
     ]
-    for X, diagonal in zip((X_q, X_v), shifts or (), strict=False):
+    shifts = equations.terms.shifts(v, a, dt) if equations.terms else ()
+    for X, diagonal in zip((X_q, X_v), shifts, strict=False):
         for k, x in enumerate(diagonal):
             X[k][k] = X[k][k] + x
-    by_v = [dense(plus_turning_slopes(tree, v, dt, row), tree.nv) for row in J]
-    y_v = [[*map(sum, zip(*pair, strict=True))] for pair in zip(by_v, moved["by_v"], strict=True)]
     slopes = {
         "da_dq": answer.slopes(X_q, moved["closing"], dt),
-        "da_dv": answer.slopes(X_v, y_v, dt),
+        "da_dv": answer.slopes(X_v, moved["by_v"], dt),
         "da_dtau": answer.P,
     }
     return {"a": a, **slopes, **{name: results[name] for name in results if name != "a"}}
 
 
-def _kinematics(
-    model: Robot, variant: Variant, arrays: Arrays, step: Any
-) -> tuple[Scalars, dict[str, Rows]]:
-    """Returns the closing velocities of `ground_slopes.contact_kinematics`, and the derivatives of
-    both of its results by q, in the tangent space, and of these velocities by v.
-    """
-    from featherlane.algorithms import ground_slopes as on_ground
-    from featherlane.algorithms.ground_steps import dry_frictions
+def _inputs(variant: Variant, arrays: Arrays, step: StepState) -> Arrays:
+    """Returns the arrays that the equations of a step read."""
+    names = [*variant.parameters, *(variant.ground.parameters if variant.ground else ())]
+    names += [*(variant.constraints.sizes if variant.constraints else ())]
+    names += [x for x in ("f_ext", "servo_damping", "tau") if x in arrays]
+    return {**step._asdict(), **{x: arrays[x] for x in names}}
 
-    ground = variant.ground
-    assert ground is not None
-    names = ("q", "v", "end", "p", "dt")
-    values = dict(zip(names, step, strict=True))
-    values |= {x: arrays[x] for x in (*variant.parameters, *ground.parameters)}
+
+def _kinematics(model: Robot, variant: Variant, arrays: Arrays, step: StepState) -> dict[str, Rows]:
+    """Returns the derivatives of both results of `ground_slopes.contact_kinematics` by q, in the
+    tangent space, and of the closing velocities by v.
+    """
+    from featherlane.algorithms.ground_slopes import StepState, contact_kinematics
+
+    values = _inputs(variant, arrays, step)
 
     def run(*inputs: Any) -> Arrays:
         named = dict(zip(values, inputs, strict=True))
-        state = on_ground.StepState(*(named[x] for x in names))
-        scene = ground.scene(model, **{x: named[x] for x in ground.parameters})
-        tree, frictions = dry_frictions(_tree(model, variant, named), scene)
-        pull, closing = on_ground.contact_kinematics(tree, state, scene, frictions)
+        state = StepState(*(named[x] for x in StepState._fields))
+        equations = _Equations.of(model, variant, named, damped=False)
+        pull, closing = contact_kinematics(equations.tree, state, equations.around)
         return {"pull": pull, "closing": closing}
 
     graph = trace(run, {name: _shape(x) for name, x in values.items()})
@@ -111,9 +160,96 @@ def _kinematics(
         for name in ("pull", "closing")
     }
     moved["by_v"] = call(jacobian(graph, "closing", "v"), **values)["dclosing_dv"]
-    return call(graph, **values)["closing"], moved
+    return moved
 
 
 def _shape(x: Any) -> tuple[int, ...]:
     """Returns the shape of nested lists of scalars."""
     return (len(x), *_shape(x[0])) if isinstance(x, list | tuple) else ()
+
+
+# Backwards
+
+
+def ground_step_gradients(
+    model: Robot, variant: Variant, arrays: Arrays, damped: bool, end: Callable[..., Arrays]
+) -> Arrays:
+    """Returns gradients by the beginning and the controls of a step from those by its end, by the
+    adjoint of the equations that it solves.
+
+    arrays: also the acceleration a and the impulses impulse_next of the step; end: from q, v, a and
+    dt to q_next and v_next.
+    """
+    from featherlane.algorithms.ground_slopes import GroundSystem, StepState
+
+    q, v, a, dt = (arrays[name] for name in ("q", "v", "a", "dt"))
+    by_q, by_v, by_a = _of_end(model, arrays, end)
+    equations = _Equations.of(model, variant, _with_forces(model, variant, arrays), damped)
+    factored = equations.factor(q, dt)
+    step = equations.with_held(StepState(q, v, a, arrays["impulse_next"], dt), factored)
+    _, closing = equations.left(step)
+    system = GroundSystem.of(equations.tree, factored, step, equations.around, closing)
+    of_forces, of_rows = system.transposed(by_a)
+    gradients = _of_equations(model, variant, arrays, damped, step, of_forces, of_rows)
+    minus = -1.0 / dt
+    gq, gv, gtau = ([minus * x for x in gradients[name]] for name in ("q", "v", "tau"))
+    gq = tangent_gradient(model, q, [x + y for x, y in zip(by_q, gq, strict=True)])
+    return {"gq": gq, "gv": [x + y for x, y in zip(by_v, gv, strict=True)], "gtau": gtau}
+
+
+def _of_end(model: Robot, arrays: Arrays, end: Callable[..., Arrays]) -> tuple[list[Scalars], ...]:
+    """Returns the gradients by q, v and a of a function of the end."""
+    values = {name: arrays[name] for name in ("q", "v", "a", "dt")}
+    n, m = model.nq, model.nv
+
+    def run(x: Any, dt: Any) -> Arrays:
+        results = end(x[:n], x[n : n + m], x[n + m :], dt)
+        return {"y": [*results["q_next"], *results["v_next"]]}
+
+    graph = trace(run, {"x": (n + 2 * m,), "dt": ()})
+    x = [*values["q"], *values["v"], *values["a"]]
+    q_next = call(graph, x=x, dt=values["dt"])["y"][:n]
+    weights = [*coordinate_gradient(model, q_next, arrays["gq_next"]), *arrays["gv_next"]]
+    gradient = call(pullback(graph, "y", "x"), x=x, dt=values["dt"], y_weight=weights)["x_weight"]
+    return gradient[:n], gradient[n : n + m], gradient[n + m :]
+
+
+def _with_forces(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
+    """Returns arrays with the forces of joints in place of controls, and the damping of servos."""
+    actuation, state = variant.actuation, (arrays["q"], arrays["v"])
+    if actuation is None:
+        return arrays
+    u = arrays["tau"]
+    if not actuation.has_servos:
+        return {**arrays, "tau": actuation.forces(model.nv, u)}
+    damping = actuation.servo_damping(model.nv, u, *state)
+    return {**arrays, "tau": actuation.forces(model.nv, u, *state), "servo_damping": damping}
+
+
+def _of_equations(
+    model: Robot,
+    variant: Variant,
+    arrays: Arrays,
+    damped: bool,
+    step: StepState,
+    of_forces: Scalars,
+    of_rows: Scalars,
+) -> Arrays:
+    """Returns the gradients of of_forces r + of_rows closing by q, v and controls, at fixed a and
+    impulses.
+    """
+    from featherlane.algorithms.ground_slopes import StepState
+
+    values = {**_inputs(variant, arrays, step), "of_forces": of_forces, "of_rows": of_rows}
+
+    def run(*inputs: Any) -> Arrays:
+        named = dict(zip(values, inputs, strict=True))
+        equations = _Equations.of(model, variant, _with_forces(model, variant, named), damped)
+        r, closing = equations.left(StepState(*(named[x] for x in StepState._fields)))
+        return {"sum": dot(named["of_forces"], r) + dot(named["of_rows"], closing)}
+
+    graph = trace(run, {name: _shape(x) for name, x in values.items()})
+    return {
+        name: call(pullback(graph, "sum", name), **values, sum_weight=1.0)[f"{name}_weight"]
+        for name in ("q", "v", "tau")
+    }

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.functions.matrix_sensitivities import MatrixSensitivities
-from featherlane.functions.steps import COMPOSED, calls_of, control_law, one_step
+from featherlane.functions.steps import (
+    ADJOINT,
+    COMPOSED,
+    backward_step,
+    calls_of,
+    control_law,
+    one_step,
+)
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.functions.variants import (
     input_names,
@@ -246,12 +253,13 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     """Plans the gradient of a rollout, from the last step to the first one: gradients by the state
     after a step become those by the state before it, to which those of the trajectory are added.
     """
-    step, last = one_step(variant, "step_vjp"), variant.steps
+    step, last = one_step(variant, backward_step(variant)), variant.steps
     backwards = ArrayRow("k", -1, last - 1)
     gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
     arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
     before = {name: Use(f"{name}_before") for name in ("gq", "gv")}
-    run = KernelRun(0, _uses(step, {**arrays, **before}, backwards))
+    again = _solved_again(model, variant) if step.name == ADJOINT else _Share({})
+    run = KernelRun(0, _uses(step, {**arrays, **before, **again.arrays}, backwards))
     add = KernelRun(
         1,
         (
@@ -266,5 +274,30 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     end = [Copy(gradients[name], Use(f"{name}0")) for name in before]
     inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
     temporaries = {use.array: (model.nv,) for use in (*before.values(), *gradients.values())}
-    steps: list[PlanStep] = [begin, Loop("k", last, (run, add)), *end]
-    return Plan(inputs, outputs, steps, temporaries), [step, Variant("add_gradients")]
+    loop = Loop("k", last, (run, add))
+    steps: list[PlanStep] = [*again.begin, begin, loop, *end]
+    plan = Plan(inputs, outputs, steps, {**temporaries, **again.temporaries})
+    pieces = [step, Variant("add_gradients")]
+    return plan, [*pieces, *([one_step(variant, "step")] if again.begin else [])]
+
+
+def _solved_again(model: Robot, variant: Variant) -> _Share:
+    """All steps again, whose impulses stay in the rows of a path: each is where the sweeps of the
+    step begin that is differentiated.
+    """
+    step, row, path = one_step(variant, "step"), ArrayRow("ahead"), "impulse path"
+    shapes = output_shapes(model, step)
+    temporaries = {f"{name} again": shape for name, shape in shapes.items()}
+    del temporaries["impulse_next again"]
+    temporaries[path] = (variant.steps + 1, *shapes["impulse_next"])
+    arrays = {name: Use(f"{name} again") for name in shapes}
+    arrays |= {"impulse": Use(path, row), "impulse_next": Use(path, ArrayRow("ahead", 1, 1))}
+    arrays |= {name: Use(name, row) for name in ("q", "v", "tau")}
+    assert variant.ground is not None
+    first = Use(path, ArrayRow("start"))
+    warm = "impulse" in variant.ground.parameters
+    start: PlanStep = Copy(Use("impulse"), first) if warm else Clear(first)
+    runs = (KernelRun(2, _uses(step, arrays, row)),)
+    begin = (Loop("start", 1, (start,)), Loop("ahead", variant.steps, runs))
+    following = Use(path, ArrayRow("k", -1, variant.steps))
+    return _Share({"impulse": following}, temporaries, begin)

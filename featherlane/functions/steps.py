@@ -19,7 +19,10 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.ground_derivatives import ground_step_and_derivatives
+from featherlane.functions.ground_derivatives import (
+    ground_step_and_derivatives,
+    ground_step_gradients,
+)
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.step_functions import SENSE, derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
@@ -29,6 +32,7 @@ from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
 from featherlane.robot.spatial import dot
+from featherlane.scalar import Scalar
 
 Arrays = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
@@ -319,12 +323,33 @@ def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) ->
     return {"gq": gq, "gv": gradient[model.nq : n], "gtau": gradient[n:]}
 
 
+def adjoint(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the gradients of `backwards` on the ground, by the equations that a step solves and
+    not through the sweeps that solve them.
+    """
+    step = variant._replace(name="step")
+    (end,) = (one for one in calls_of(model, step) if one.variant.name == "advance")
+    values, graph = _every_array(model, step, arrays, graphs), graphs(end.variant)
+
+    def run(q: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Arrays:
+        named = {"q": q, "v": v, "a": a, "dt": dt}
+        return call(graph, **{name: named[array] for name, array in end.inputs.items()})
+
+    damped = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR].damped
+    return ground_step_gradients(model, variant, {**arrays, **_solution(values)}, damped, run)
+
+
+def _solution(values: Arrays) -> Arrays:
+    return {name: values[name] for name in ("a", "impulse_next")}
+
+
 # Many steps
 
 
 def one_step(variant: Variant, name: str) -> Variant:
     """Returns the function of this name that a rollout repeats."""
-    ground = variant.ground.warm() if variant.ground and name == "step" else variant.ground
+    is_warm = variant.ground is not None and name in ("step", ADJOINT)
+    ground = variant.ground.warm() if variant.ground and is_warm else variant.ground
     return variant._replace(name=name, steps=0, every=1, policy=None, ground=ground)
 
 
@@ -442,13 +467,37 @@ def sensed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Ar
     return {f"{name}_next": x for name, x in results.items()}
 
 
+ADJOINT = "adjoint_step"
+
+
+def backward_step(variant: Variant) -> str:
+    """Returns the function that takes gradients from the end of each step to its beginning."""
+    rigid = variant.ground is not None and not variant.ground.is_soft
+    return ADJOINT if rigid else "step_vjp"
+
+
+def _solved_impulses(
+    model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs
+) -> list[Arrays]:
+    """Returns the impulses of each step, at which its sweeps begin again."""
+    if backward_step(variant) != ADJOINT:
+        return [{}] * variant.steps
+    step, contacts = graphs(one_step(variant, "step")), _Contacts(model, variant, arrays)
+    starts = []
+    for k in range(variant.steps):
+        contacts.add(call(step, **{**_at(arrays, k, "q", "v", "tau"), **contacts.start}))
+        starts.append(dict(contacts.start))
+    return starts
+
+
 def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by the beginning and the controls of a rollout, on traced scalars."""
-    step, rows = graphs(one_step(variant, "step_vjp")), list[Any]()
+    step, rows = graphs(one_step(variant, backward_step(variant))), list[Any]()
+    starts = _solved_impulses(model, variant, arrays, graphs)
     ends = {name: arrays[name][variant.steps] for name in ("gq", "gv")}
     for k in reversed(range(variant.steps)):
         following = {f"{name}_next": g for name, g in ends.items()}
-        gradients = call(step, **{**_at(arrays, k, "q", "v", "tau"), **following})
+        gradients = call(step, **{**_at(arrays, k, "q", "v", "tau"), **following, **starts[k]})
         for name in ends:
             ends[name] = [x + y for x, y in zip(gradients[name], arrays[name][k], strict=True)]
         rows.insert(0, gradients["gtau"])
@@ -468,6 +517,7 @@ DERIVE_STEPS = {
     "step_forces_and_derivatives": force_slopes,
     "step_jvp": along,
     "step_vjp": backwards,
+    ADJOINT: adjoint,
     "control_law": law_controls,
     "policy_step": policy_step,
     SENSE: sensed,

@@ -358,7 +358,7 @@ ROLLOUTS = of_kind(
             },
             {"gq0": V, "gv0": V, "gtau": ("steps", "u")},
             (),
-            IN_TIME,
+            ON_GROUND,
             collect=RolloutGradient,
             public=False,
         ),

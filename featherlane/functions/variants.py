@@ -241,10 +241,6 @@ def _check_time(model: Robot, variant: Variant) -> None:
     if name == "linearize_step_reduced" and integrator and INTEGRATORS[integrator].stages > 1:
         wanted = "wanted a method of one stage; linearize_step takes all"
         raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
-    if variant.ground and variant.constraints and "linearize" in name:
-        raise ValueError(
-            f"{name} on the ground takes no constraints: wanted step_jvp or step_vjp, which do"
-        )
     if variant.ground and variant.ground.is_soft and "linearize" in name:
         raise ValueError(
             f"{name} does not take fl.SoftContacts: wanted step_jvp or step_vjp, or fl.Coulomb(...)"
