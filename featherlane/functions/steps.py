@@ -336,11 +336,8 @@ def adjoint(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> A
         return call(graph, **{name: named[array] for name, array in end.inputs.items()})
 
     damped = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR].damped
-    return ground_step_gradients(model, variant, {**arrays, **_solution(values)}, damped, run)
-
-
-def _solution(values: Arrays) -> Arrays:
-    return {name: values[name] for name in ("a", "impulse_next")}
+    solution = {name: values[name] for name in ("a", "impulse_next")}
+    return ground_step_gradients(model, variant, {**arrays, **solution}, damped, run)
 
 
 # Many steps
