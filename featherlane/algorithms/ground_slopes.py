@@ -54,7 +54,7 @@ class StepState(NamedTuple):
         return in_axes_of_beginning(tree, self.v, same, self.dt)
 
 
-class Held(NamedTuple):
+class EqualityRows(NamedTuple):
     """Equality constraints beside contacts, which of them are active, and their anchors."""
 
     constraints: Constraints
@@ -86,7 +86,7 @@ class Surroundings(NamedTuple):
 
     scene: Scene
     frictions: Scalars
-    held: Held | None = None
+    held: EqualityRows | None = None
 
 
 def all_rows(tree: Tree, step: StepState, around: Surroundings) -> list[Row]:

@@ -48,14 +48,14 @@ class _Equations(NamedTuple):
     @staticmethod
     def of(model: Robot, variant: Variant, arrays: Arrays, damped: bool) -> _Equations:
         """arrays: with the forces of joints as tau, and servo_damping if servos have it."""
-        from featherlane.algorithms.ground_slopes import Held, Surroundings  # few need it
+        from featherlane.algorithms.ground_slopes import EqualityRows, Surroundings  # few need it
         from featherlane.algorithms.ground_steps import dry_frictions
 
         assert variant.ground is not None
         q, v = arrays["q"], arrays["v"]
         scene = variant.ground.scene(model, **{x: arrays[x] for x in variant.ground.parameters})
         tree, frictions = dry_frictions(_tree(model, variant, arrays), scene)
-        held = variant.constraints and Held(**variant.constraints.options({**arrays}))
+        held = variant.constraints and EqualityRows(**variant.constraints.options({**arrays}))
         options = {}
         if variant.wrenches:
             options = wrenches_on(model, tree, variant, q, arrays["f_ext"])
