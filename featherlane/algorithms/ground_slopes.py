@@ -5,7 +5,7 @@ changes du of the velocities along its rows and dp of its impulses each of them 
 
     Lu du + Lp dp = 0:    dp = 0;    du = 0;    du_n = 0 and d(p_t + mu p_n u_t / |u_t|) = 0.
 
-Constraints have rows of their own, whose du is 0. A step keeps dt (ID(q, v, a) - tau) = J^T p.
+Constraints have rows, too, whose du is 0. A step keeps dt (ID(q, v, a) - tau) = J^T p.
 With X and y, the changes of dt ID - J^T p and of u as the state changes at fixed a, p and tau, K =
 J M^-1 and Q = (Lu S + Lp)^-1 Lu,
 
@@ -81,15 +81,15 @@ class EqualityRows(NamedTuple):
         return system.S.proximal([sparse_dot(row, z) for row in system.scaled])
 
 
-class Surroundings(NamedTuple):
-    """What holds a robot in a step: a scene, dry frictions that have rows, and constraints."""
+class StepRows(NamedTuple):
+    """The rows of a step: those of a scene, of dry frictions and of constraints."""
 
     scene: Scene
     frictions: Scalars
     held: EqualityRows | None = None
 
 
-def all_rows(tree: Tree, step: StepState, around: Surroundings) -> list[Row]:
+def all_rows(tree: Tree, step: StepState, around: StepRows) -> list[Row]:
     """Returns the rows of contacts, joints and constraints."""
     _, rows = contact_geometry(tree, step.q, around.scene, around.frictions)
     if around.held is None:
@@ -100,7 +100,7 @@ def all_rows(tree: Tree, step: StepState, around: Surroundings) -> list[Row]:
 
 
 def contact_kinematics(
-    tree: Tree, step: StepState, around: Surroundings
+    tree: Tree, step: StepState, around: StepRows
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Returns J^T p, of as many rows as there are impulses, and the velocities of the end along the
     rows, less those at which contacts may approach, limits of joints are met and constraints hold.
@@ -177,7 +177,7 @@ def joint_conditions(
 
 
 def all_conditions(
-    tree: Tree, step: StepState, around: Surroundings, closing: Scalars, S: Rows
+    tree: Tree, step: StepState, around: StepRows, closing: Scalars, S: Rows
 ) -> list[Conditions]:
     """Returns the conditions of all contacts, joints and constraints."""
     scene, frictions, end = around.scene, around.frictions, step.end(tree)
@@ -200,7 +200,7 @@ def all_conditions(
     return conditions
 
 
-class Response(NamedTuple):
+class RowResponse(NamedTuple):
     """G = Lu S + Lp + R of all rows, Lu, and R, of Q = (Lu S + Lp)^-1 Lu after a proximal
     iteration: Q = G^-1 (Lu + R G^-1 Lu).
     """
@@ -210,7 +210,7 @@ class Response(NamedTuple):
     R: list[Scalar]
 
     @staticmethod
-    def of(conditions: Sequence[Conditions], S: Rows) -> Response:
+    def of(conditions: Sequence[Conditions], S: Rows) -> RowResponse:
         size, first = len(S), 0
         R = [x for one in conditions for x in one.R]
         G: Rows = []
@@ -225,7 +225,7 @@ class Response(NamedTuple):
                 Lu.append([*[0.0] * first, *by_u, *[0.0] * (size - first - n)])
             first += n
         G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
-        return Response(G, Lu, R)
+        return RowResponse(G, Lu, R)
 
     def matrix(self) -> Rows:
         """Returns Q."""
@@ -282,18 +282,18 @@ class GroundSystem(NamedTuple):
     factored: MassFactor
     J: Rows
     K: Rows
-    response: Response
+    response: RowResponse
 
     @staticmethod
     def of(
-        tree: Tree, factored: MassFactor, step: StepState, around: Surroundings, closing: Scalars
+        tree: Tree, factored: MassFactor, step: StepState, around: StepRows, closing: Scalars
     ) -> GroundSystem:
         rows = all_rows(tree, step, around)
         J = [dense(row, tree.nv) for row in rows]
         K = [factored.outward(dense(factored.row_inward(row), tree.nv)) for row in rows]
         S = [[dot(k, j) for j in J] for k in K]
         conditions = all_conditions(tree, step, around, closing, S)
-        return GroundSystem(factored, J, K, Response.of(conditions, S))
+        return GroundSystem(factored, J, K, RowResponse.of(conditions, S))
 
     def answer(self) -> GroundResponse:
         """Returns P and K^T Q."""

@@ -28,7 +28,7 @@ from featherlane.robot.tree_of import build_tree, tree_of
 from featherlane.scalar import Scalar
 
 if TYPE_CHECKING:
-    from featherlane.algorithms.ground_slopes import StepState, Surroundings
+    from featherlane.algorithms.ground_slopes import StepState, StepRows
 
 Arrays = dict[str, Any]
 Graphs = Callable[[Variant], Graph]
@@ -40,7 +40,7 @@ class _Equations(NamedTuple):
     """
 
     tree: Tree
-    around: Surroundings
+    around: StepRows
     tau: Scalars
     options: dict[str, Any]
     terms: ImplicitTerms | None
@@ -48,7 +48,7 @@ class _Equations(NamedTuple):
     @staticmethod
     def of(model: Robot, variant: Variant, arrays: Arrays, damped: bool) -> _Equations:
         """arrays: with the forces of joints as tau, and servo_damping if servos have it."""
-        from featherlane.algorithms.ground_slopes import EqualityRows, Surroundings  # few need it
+        from featherlane.algorithms.ground_slopes import EqualityRows, StepRows  # few need it
         from featherlane.algorithms.ground_steps import dry_frictions
 
         assert variant.ground is not None
@@ -60,7 +60,7 @@ class _Equations(NamedTuple):
         if variant.wrenches:
             options = wrenches_on(model, tree, variant, q, arrays["f_ext"])
         terms = ImplicitTerms.at(tree, q, v, arrays.get("servo_damping", ())) if damped else None
-        return _Equations(tree, Surroundings(scene, frictions, held), arrays["tau"], options, terms)
+        return _Equations(tree, StepRows(scene, frictions, held), arrays["tau"], options, terms)
 
     def factor(self, q: Scalars, dt: Scalar) -> MassFactor:
         """Returns the factor of M, and of implicit damping if there is any."""

@@ -295,7 +295,7 @@ def _check_sensors(model: Robot, variant: Variant) -> None:
     if (nq, read) != (model.nq, controls):
         raise ValueError(
             f"sensors read nq = {nq} and {read} controls: {model.name!r} has {model.nq} and "
-            f"{controls}; wanted those of its own sensors(function, actuation=...)"
+            f"{controls}; wanted those of its sensors(function, actuation=...)"
         )
     touching = None if variant.ground is None else variant.ground.contact_names(model)
     if sensors.contacts is not None and sensors.contacts != touching:
