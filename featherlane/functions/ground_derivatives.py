@@ -28,7 +28,7 @@ from featherlane.robot.tree_of import build_tree, tree_of
 from featherlane.scalar import Scalar
 
 if TYPE_CHECKING:
-    from featherlane.algorithms.ground_slopes import StepState, StepRows
+    from featherlane.algorithms.ground_slopes import StepRows, StepState
 
 Arrays = dict[str, Any]
 Graphs = Callable[[Variant], Graph]
