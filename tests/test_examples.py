@@ -11,7 +11,7 @@ from repetition import full
 import featherlane as fl
 
 FOLDER = ROOT / "examples"  # `documents` adds it to the path: one example reads another
-LONG = {"identify_iiwa.py", "array_scans.py", "quadruped_trot.py"}  # documents go through them
+LONG = {"identify_iiwa.py", "array_scans.py", "quadruped_trot.py", "walk_ppo.py"}  # of documents
 
 
 def example(name, *packages):
@@ -84,6 +84,64 @@ def test_environments_step_as_the_model(gym, iiwa):
     fast = np.abs(moved.v[:, -1]).max(1) > gym["FASTEST"]
     assert ended.tolist() == fast.tolist()
     assert 0 < fast.sum() < 5
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return example("walk_policy", "gymnasium")
+
+
+@pytest.fixture(scope="module")
+def go2(policy):
+    return policy["walking"].go2()
+
+
+def test_a_step_of_walking_is_what_its_functions_compute_with_numpy(policy, go2):
+    options = {"autoreset_mode": policy["AutoresetMode"].DISABLED, "dtype": float}
+    envs = policy["TracedVectorEnv"](go2, 3, **options)
+    envs.reset(seed=0)
+    action, noise = 0.5 * np.random.default_rng(0).normal(size=(3, 12)), np.full((3, 3), 0.9)
+    noise[1, 0] = 0  # pushed
+    envs.draw_noise = lambda actions: noise
+    envs.step(action)
+    before = envs.state
+    seen, reward, ended, _, _ = envs.step(action)
+    for i, row in enumerate(zip(*before, strict=True)):
+        state = type(before)(*row)
+        after = go2.advance(state, action[i], noise[i])
+        assert_allclose(envs.state.q[i], after.q, atol=1e-10)
+        assert_allclose(reward[i], go2.reward(state, action[i], after), rtol=1e-9)
+        assert_allclose(seen[i], go2.observe(after), atol=1e-9)
+        assert ended[i] == go2.terminated(after)
+    still = np.zeros(3)
+    steady = state._replace(v=np.zeros(18), command=still, tau=np.zeros(12), action=np.zeros(12))
+    steady = steady._replace(q=np.array([0, 0, 0.31, 0, 0, 0, 1, *go2.gait.stance]))
+    steady = steady._replace(clock=np.array([0.25]), touching=np.array([0, 1.0, 1, 0]))
+    low = 0.022 + 0.06 - go2.robot.frame_placement(steady.q, "FL_foot")[2, 3]
+    wanted = 0.02 * (1.0 + 0.5 + 0.5 - 50 * 2 * low**2)  # two feet should be higher
+    assert_allclose(go2.reward(steady, np.zeros(12), steady), max(wanted, 0), rtol=1e-6)
+
+
+def test_the_learned_policy_walks_as_it_is_told(policy, go2):
+    act = policy["network_of"](dict(np.load(policy["LEARNED"])))
+    commands = np.repeat(np.array([[0.5, 0, 0], [0.75, 0, 0], [1.0, 0, 0]]), 8, 0)
+    speeds, fallen = [], np.zeros(24, bool)
+    for state, ended in policy["walk"](go2, act, commands, 150):
+        speeds.append(state.v[:, 0])
+        fallen |= ended
+    mean = np.mean(speeds[50:], axis=0)
+    assert not fallen.any()
+    assert np.abs(mean - commands[:, 0]).max() < 0.15
+    assert state.touching.mean() < 0.8  # it lifts its feet
+    assert state.q[:, 2].min() > 0.25
+
+
+def test_walking_in_mujoco_is_nearly_the_same(policy, go2):
+    pytest.importorskip("mujoco")
+    act = policy["network_of"](dict(np.load(policy["LEARNED"])))
+    commands, kind = np.tile([0.75, 0, 0], (4, 1)), policy["simulator"]("mujoco")
+    speeds = [state.v[:, 0] for state, _ in policy["walk"](go2, act, commands, 100, kind)]
+    assert np.mean(speeds[50:], axis=0) == pytest.approx(0.75, abs=0.15)
 
 
 @full

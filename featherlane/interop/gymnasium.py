@@ -144,6 +144,12 @@ class TracedVectorEnv(VectorEnv):
         """Returns the observations of `state`, without a step."""
         return self._observe(*self.state, threads=self.threads)
 
+    def draw_noise(self, actions: np.ndarray) -> np.ndarray:
+        """Returns the noise (num_envs, noise) of a step. Another method in its place can bring what
+        is computed elsewhere, from `state` and the actions.
+        """
+        return self.streams.draw(slice(None), self.task.noise, self.dtype)
+
     def _inputs(self, actions: Any) -> list[np.ndarray]:
         """Returns the inputs of a step in their order. Raises ValueError for actions of another
         shape.
@@ -157,7 +163,7 @@ class TracedVectorEnv(VectorEnv):
         if "over" in self._names:
             inputs["over"] = self.over.astype(self.dtype)
         if "noise" in self._names:
-            inputs["noise"] = self.streams.draw(slice(None), self.task.noise, self.dtype)
+            inputs["noise"] = self.draw_noise(actions)
         return [inputs[name] for name in self._names]
 
     def _restart(self, rows: np.ndarray) -> None:
