@@ -54,7 +54,7 @@ from featherlane.robot.parameters import parameter_value
 
 COLUMNS = 32  # of the history at first
 SLOTS = 256  # problems of a thread in the pool: their values at two knots stay in the cache
-LARGE_SLOTS = 16  # of large robots, of which the derivatives at a knot have to stay there, too
+LARGE_SLOTS = 32  # of large robots, of which the derivatives at a knot have to stay there, too
 TOLERANCE, TOLERANCE_F32 = 1e-9, 1e-5
 TAKEN = ("q", "v", "tau", "force")
 HESSIANS = ("gauss_newton", "exact")
@@ -78,8 +78,9 @@ class Solution(NamedTuple):
 
     q (..., T + 1, nq), v (..., T + 1, nv), tau (..., T, nu), cost (...), converged (...). status
     (...): "converged", or the reason why not, in words. iterations (...). gains (..., T, nu, 2 nv):
-    tau + gains [difference(q, q_now); v_now - v] follows the trajectory. history: a `History`.
-    force (..., T, rows): of the constraints, N and N m; None without constraints.
+    tau + gains [difference(q, q_now); v_now - v] follows the trajectory; with memory, its changes
+    come behind these. history: a `History`. force (..., T, rows): of the constraints, N and N m;
+    None without constraints. memory: {name: (..., T + 1, *shape)}, at the knots.
 
     Examples:
         >>> solution = fl.ilqr(arm, q, v, np.zeros((20, 2)), dt, cost=lambda q, v, tau: tau)
@@ -97,6 +98,7 @@ class Solution(NamedTuple):
     gains: np.ndarray | None  # (..., T, nu, 2 nv): tau + gains [difference(q, q_now); v_now - v]
     history: History
     force: np.ndarray | None = None  # (..., T, rows)
+    memory: dict[str, np.ndarray] | None = None  # of the costs, (..., T + 1, *shape) by name
 
 
 @lru_cache(maxsize=16)
@@ -161,19 +163,25 @@ def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def _check_names(parameters: Any, references: Any) -> None:
-    """Raises for parameters and references that are no arrays by name, or have another's name."""
-    for name, arrays in (("parameters", parameters), ("references", references)):
+def _check_names(named: Mapping[str, Any]) -> None:
+    """Raises for parameters, references and memory that are no arrays by name, or have another's
+    name.
+    """
+    for name, arrays in named.items():
         if not isinstance(arrays, Mapping):
             raise TypeError(f"{name} is {shown(arrays)}: wanted arrays by name, {{'target': ...}}")
         if odd := [x for x in arrays if not isinstance(x, str)]:
             raise TypeError(f"{name} has the name {shown(odd[0])}: wanted a text")
-    if taken := [
-        x
-        for x in (*parameters, *references)
-        if x in TAKEN or x in parameters.keys() & references.keys()
-    ]:
+    names = [x for arrays in named.values() for x in arrays]
+    if taken := [x for x in names if x in TAKEN or names.count(x) > 1]:
         raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
+
+
+def _is_shape(x: Any) -> bool:
+    """Returns whether memory is described by its shape, a whole number or a tuple of them."""
+    return isinstance(x, int | tuple) and all(
+        isinstance(n, int) and not isinstance(n, bool) for n in (x if isinstance(x, tuple) else [x])
+    )
 
 
 def _columns(
@@ -205,6 +213,7 @@ class _Inputs(NamedTuple):
     states: tuple[np.ndarray, ...]  # the guess of all q and v, each (B, T + 1, ...), if any
     fixed: Columns  # by the kernels' names
     shapes: dict[str, tuple[int, ...]]  # of the user's parameters
+    memory: dict[str, np.ndarray]  # at the first knot, each (B, *shape)
 
 
 def _inputs(
@@ -216,21 +225,24 @@ def _inputs(
     params: Mapping[str, Any],
     parameters: Mapping[str, Any],
     references: Mapping[str, Any],
+    memory: Mapping[str, Any],
 ) -> _Inputs:
     """Checks the arrays of a call: q0, v0, tau and dt in `state`, the first guess of all states,
-    limits, parameters of the robot, and those of the costs of a problem and of each knot.
+    limits, parameters of the robot, those of the costs of a problem and of each knot, and their
+    memory or its shapes.
     """
     nu, steps = actuation.controls if actuation else model.nv, rows("tau", state["tau"])
-    _check_names(parameters, references)
+    _check_names({"parameters": parameters, "references": references, "memory": memory})
     guess = _guess(states)
     ranges = _ranges(actuation, nu)
     limits = _limits(tau_limits, ranges)
     label = {x: f"parameter {x!r}" for x in parameters} | {
         x: f"reference {x!r}" for x in references
     }
-    named = {
-        label[x]: a for x, a in {**parameters, **references}.items()
-    }  # which may be called "dt", too
+    begun = {x: a for x, a in memory.items() if not _is_shape(a)}
+    label |= {x: f"memory {x!r}" for x in begun}
+    of_costs = {**parameters, **references, **begun}
+    named = {label[x]: a for x, a in of_costs.items()}  # which may be called "dt", too
     of_robot = {f"params[{x!r}]": with_six_entries(x, a) for x, a in params.items()}
     dtype, arrays = alike({**state, **guess, **limits, **of_robot, **named})
     if dtype == TRACED:
@@ -255,12 +267,16 @@ def _inputs(
     if limits:
         ranges = ranges.astype(dtype)
         fixed["limits"] = np.stack([np.clip(flat[x], *ranges) for x in limits], 1)[None]
+    shapes_of = {x: np.empty(a).shape for x, a in memory.items() if x not in begun}
+    first = {x: np.zeros((math.prod(lead), *shape), dtype) for x, shape in shapes_of.items()}
+    first |= {x: _columns(label[x], arrays[label[x]], lead)[0] for x in begun}
     if guess:
-        fixed["gap"] = np.zeros((steps, math.prod(lead), 2 * model.nv), dtype)
+        states_of = 2 * model.nv + sum(x[0].size for x in first.values())
+        fixed["gap"] = np.zeros((steps, math.prod(lead), states_of), dtype)
     shapes = {x: column.shape[2:] for x, column in columns.items()}
     tau = np.ascontiguousarray(np.moveaxis(flat["tau"], 1, 0))
     states = tuple(flat[x] for x in guess)
-    return _Inputs(lead, flat["q0"], flat["v0"], tau, states, fixed, shapes)
+    return _Inputs(lead, flat["q0"], flat["v0"], tau, states, fixed, shapes, first)
 
 
 def _of_knots(name: str, array: Any, shape: tuple[int, ...], inputs: _Inputs) -> np.ndarray:
@@ -284,10 +300,14 @@ class _Results:
     """Arrays for all problems: their first trajectories, replaced when they end."""
 
     def __init__(self, problem: ControlProblem, inputs: _Inputs, gains: bool) -> None:
-        self.inputs, (T, B, nu) = inputs, inputs.tau.shape
+        self.problem, self.inputs, (T, B, nu) = problem, inputs, inputs.tau.shape
         empty = lambda *core: np.zeros((B, *core), inputs.tau.dtype)
         q, v = empty(T + 1, problem.model.nq), empty(T + 1, problem.model.nv)
         self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(inputs.tau, 1, 0).copy()}
+        if inputs.memory:
+            self.trajectories["memory"] = memory = empty(T + 1, problem.remembered)
+            flat = [x.reshape(B, -1) for x in inputs.memory.values()]
+            memory[:, 0] = np.concatenate(flat, -1)
         if (held := problem.constraints) is not None:
             self.trajectories["force"] = empty(T, held.constraints.rows)
         if inputs.states:
@@ -320,7 +340,9 @@ class _Results:
 
     def solution(self) -> Solution:
         shaped = lambda x: x.reshape(self.inputs.lead + x.shape[1:])
-        trajectories = {name: shaped(x) for name, x in self.trajectories.items()}
+        trajectories: dict[str, Any] = {x: shaped(y) for x, y in self.trajectories.items()}
+        if "memory" in trajectories:
+            trajectories["memory"] = self.problem.recalled(trajectories["memory"])
         columns = 1 + self.iterations.max(initial=0)
         return Solution(
             **trajectories,
@@ -345,7 +367,8 @@ def _first_costs(problem: ControlProblem, work: Work, columns: Columns, which: s
     q, v = (np.empty_like(x) for x in states)
     cost = work.roll_out(columns, which, problem.states, {"q": q, "v": v})
     away = model.difference(states[0], q, threads=work.threads), v - states[1]
-    gaps = work.fixed["gap"][:, which] = np.concatenate(away, -1)
+    gaps = work.fixed["gap"][:, which]  # of the memory there is none
+    gaps[..., : 2 * model.nv] = np.concatenate(away, -1)
     return np.where(np.isfinite(gaps).all((0, 2)), cost, np.nan)
 
 
@@ -391,6 +414,7 @@ def ilqr(
     *,
     parameters: Mapping[str, ArrayLike] | None = None,
     references: Mapping[str, ArrayLike] | None = None,
+    memory: Mapping[str, Any] | None = None,
     params: Params = None,
     states: tuple[ArrayLike, ArrayLike] | None = None,
     tau_limits: tuple[ArrayLike, ArrayLike] | None = None,
@@ -422,6 +446,8 @@ def ilqr(
       parameters and references whose names are among its arguments.
     - parameters: arrays (..., *shape) by name, one for each problem.
     - references: arrays (..., T + 1, *shape) by name, one for each problem and knot.
+    - memory: by name, first values (..., *shape), or shapes as 7 or (2, 3) of arrays of zeros, that
+      costs read by name and the cost of a knot renews: it returns (residuals, {name: next value}).
     - params: parameters of the robot in place of the file's, as in `Model.step`: one set for all
       problems, or one for each.
     - states: (q, v), a first guess of the trajectory (..., T + 1, nq) and (..., T + 1, nv), such as
@@ -469,18 +495,20 @@ def ilqr(
     model.function("step", integrator=integrator, actuation=actuation, params=of_robot, **of_step)
     check_not_negative(model, "step", changed)
     state, count = {"q0": q0, "v0": v0, "tau": tau, "dt": dt}, threads_asked(threads)
-    parameter_arrays, reference_arrays = ({} if x is None else x for x in (parameters, references))
-    named = changed, parameter_arrays, reference_arrays
+    named = changed, *({} if x is None else x for x in (parameters, references, memory))
     inputs = _inputs(model, actuation, state, states, tau_limits, *named)
     computed = {} if held is None else {"force": (held.constraints.rows,)}
     for (name, shape), array in zip(held.shapes.items() if held else (), arrays_held, strict=True):
         inputs.fixed[name] = _of_knots(name, array, shape, inputs)
     sizes = {"q": model.nq, "v": model.nv, "tau": inputs.tau.shape[-1]}
-    wanted = Wanted(sizes, inputs.shapes, computed, hessian == "exact", bool(inputs.lead))
+    shapes = {x: first.shape[1:] for x, first in inputs.memory.items()}
+    kind = hessian == "exact", bool(inputs.lead)
+    wanted = Wanted(sizes, inputs.shapes, computed, shapes, *kind)
     costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
     options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
     key, gaps = costs_key(*costs), states is not None
-    problem = ControlProblem(model, *options, key, costs[0], costs[1], held, gaps, of_robot)
+    more = held, gaps, of_robot, tuple(shapes.items())
+    problem = ControlProblem(model, *options, key, costs[0], costs[1], *more)
     least = _tolerance(tolerance, inputs.tau.dtype)
     work = Work(_compiled(problem), inputs.fixed, int(iterations), least, count)
     most = LARGE_SLOTS if problem.large else SLOTS

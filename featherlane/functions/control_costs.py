@@ -7,6 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from featherlane.errors import shown
+from featherlane.functions.policy import check_memory, result_and_memory
 from featherlane.program.array import trace
 from featherlane.program.graph import Graph
 from featherlane.program.rewrite import simplify
@@ -21,6 +22,7 @@ class Wanted(NamedTuple):
     state: dict[str, int]  # q, v, tau and their sizes
     parameters: Shapes
     computed: Shapes  # by name, too: forces of constraints
+    memory: Shapes  # by name, too; the cost of a knot renews it
     exact: bool  # Hessians, of numbers too
     many: bool  # whether the problems have leading dimensions
 
@@ -30,7 +32,8 @@ def cost_graphs(cost: Any, terminal_cost: Any, wanted: Wanted) -> list[Graph]:
     surroundings may change from call to call.
     """
     at_end = {x: n for x, n in wanted.state.items() if x != "tau"}
-    of_end = wanted._replace(state=at_end, computed={})
+    of_end = wanted._replace(state=at_end, computed=wanted.memory, memory={})
+    wanted = wanted._replace(computed={**wanted.computed, **wanted.memory})
     graphs = [_graph("cost", cost, wanted), _graph("terminal_cost", terminal_cost, of_end)]
     read = graphs[0].inputs.keys() | graphs[1].inputs.keys()
     if unread := wanted.parameters.keys() - read:
@@ -56,7 +59,11 @@ def _graph(name: str, function: Any, wanted: Wanted) -> Graph:
 
     def run(*arrays: Any) -> dict[str, Any]:
         named = dict(zip(parameters, arrays[len(state) :], strict=True))
-        return {"out": function(*arrays[: len(state)], **named)}
+        result = function(*arrays[: len(state)], **named)
+        if not wanted.memory:
+            return {"out": result}
+        out, renewed = result_and_memory("cost", "residuals", result, [*wanted.memory])
+        return {"out": out, **{f"{x}_next": renewed[x] for x in wanted.memory}}
 
     return _checked(name, simplify(trace(run, {**state, **parameters})), wanted)
 
@@ -101,13 +108,16 @@ def _traced_before(name: str, graph: Graph, wanted: Wanted) -> Graph:
             ", ".join(f"{x} {s}" for x, s in y.items()) for y in (graph.inputs, inputs)
         )
         raise ValueError(f"{name} has the inputs {has}: wanted {expected}, parameters as needed")
-    if [*graph.outputs] != ["out"]:
-        outputs = ", ".join(graph.outputs)
-        raise ValueError(f"{name} has the outputs {outputs}: wanted out alone, as of fl.trace")
+    outputs = ["out", *[f"{x}_next" for x in wanted.memory]]
+    if {*graph.outputs} != {*outputs}:
+        has, expected = ", ".join(graph.outputs), ", ".join(outputs)
+        alone = "" if wanted.memory else " alone, as of fl.trace"
+        raise ValueError(f"{name} has the outputs {has}: wanted {expected}{alone}")
     return _checked(name, graph, wanted)
 
 
 def _checked(name: str, graph: Graph, wanted: Wanted) -> Graph:
+    check_memory("cost", graph, tuple(wanted.memory.items()))
     shape = graph.outputs["out"].shape
     if len(shape) > 1 or shape == (0,):
         reason = "wanted a number, or an array (m,) of residuals"

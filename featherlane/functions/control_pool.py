@@ -96,8 +96,9 @@ def _forwards(
     about = {f"{name}_before": x for name, x in before.items()}
     columns = {**about, **others, **after, "total": totals}
     q, v = (ends or {x: after[x][1:] for x in ("q", "v")}).values()
-    forces = [after[x] for x in ("force",) if x in after]
-    out = zip(after["tau"], q, v, totals[1:-1], *forces, strict=True)
+    more = [after["memory"][1:]] if "memory" in after else []
+    more += [after["force"]] if "force" in after else []
+    out = zip(after["tau"], q, v, totals[1:-1], *more, strict=True)
     yield from zip(repeat(kernels.forward), _over_knots(kernels.forward, columns, slice(T)), out)
     yield kernels.last, next(_over_knots(kernels.last, columns, slice(T, None))), totals[-1]
 
@@ -159,7 +160,7 @@ class _Promise(NamedTuple):
 
 
 def gap_sizes(gaps: np.ndarray) -> np.ndarray:
-    """Returns the sums of the magnitudes of gaps (T, n, 2 nv), for each of n problems."""
+    """Returns the sums of the magnitudes of gaps (T, n, states), for each of n problems."""
     return np.abs(gaps.astype(float)).sum((0, 2))
 
 
@@ -264,7 +265,7 @@ class Pool:
                 for now, new in (both, both[::-1])
             )
             self.swept = used
-        for name in ("q", "v"):
+        for name in self.new.keys() & {"q", "v", "memory"}:
             self.new[name][0] = self.now[name][0]
         self.work.run(self.sweeps[0])
 

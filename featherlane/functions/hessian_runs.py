@@ -6,8 +6,10 @@ above the diagonal that G1 has with its controls, a posture has 150.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
+from featherlane.functions.policy import Shapes
 from featherlane.program.derivatives.graphs import derivative_inputs
 from featherlane.program.graph import Graph
 from featherlane.robot.model import Robot
@@ -20,11 +22,16 @@ def dense_runs(size: int) -> Runs:
     return tuple((row, row, size - row) for row in range(size))
 
 
-def hessian_runs(robot: Robot, cost: Graph, controls: int) -> Runs:
-    """Returns the entries on and above the diagonal of the Hessian by [dtau; dq; dv] that may
-    differ from zero, of a cost with inputs q, v, tau and maybe force, which changes with all.
+def hessian_runs(robot: Robot, cost: Graph, controls: int, memory: Shapes = ()) -> Runs:
+    """Returns the entries on and above the diagonal of the Hessian by [dtau; dq; dv; dm] that may
+    differ from zero, of a cost with inputs q, v, tau, its memory and maybe force, which changes
+    with all.
     """
-    size, entries = controls + 2 * robot.nv, _positions(robot, controls)
+    entries, size = _positions(robot, controls), controls + 2 * robot.nv
+    for name, shape in memory:
+        count = math.prod(shape)
+        entries |= {(name, k): [size + k] for k in range(count)}
+        size += count
     rows = [0] * size  # whose bits are columns
     for depends in derivative_inputs(cost, _terms(cost)):
         term = set().union(*[entries.get(x, ()) for x in depends])

@@ -44,8 +44,11 @@ class PiecewiseSlopes:
         of_step = x | {name: x[OF_ROBOT.format(name)] for name in self.params}
         *_, A, B = self.linear(*[of_step[name] for name in self.linear.inputs], threads=threads)
         named = [x[name] for name in self.expanded.inputs]
-        gradient, hessian = self.expanded(*named, threads=threads)
-        steps[...] = np.concatenate([B, A], -1)
+        gradient, hessian, *renewal = self.expanded(*named, threads=threads)
+        n, m = A.shape[-1], B.shape[-1]
+        steps[:, :n, : m + n], steps[:, :n, m + n :] = np.concatenate([B, A], -1), 0.0
+        for slopes in renewal:
+            steps[:, n:] = slopes[..., self.first]
         if "gap" in x:
             arrays_out["shift"][...] = x["gap"][..., None]
         ordered = hessian[..., self.first[:, None], self.first]

@@ -1,6 +1,7 @@
 """The graphs of iterative LQR: what one knot of a problem contributes, backwards and forwards.
 
-Configurations change by motions in the tangent space, dx = [dq; dv]. The value of the state at a
+Configurations change by motions in the tangent space, dx = [dq; dv; dm], where m is the memory that
+the cost of a knot renews, if it has any: its arrays, one after another. The value of the state at a
 knot is one row of numbers: its gradient by dx, the lower triangle of its Hessian, and what the
 recursion has gathered on its way, see `GATHERED`.
 
@@ -11,7 +12,8 @@ Crocoddyl, ICRA 2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -24,6 +26,7 @@ from featherlane.functions.actuation import Actuation
 from featherlane.functions.constraint_inputs import INPUTS, ConstraintInputs
 from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.hessian_runs import dense_runs, hessian_runs
+from featherlane.functions.policy import Shapes
 from featherlane.functions.results import named_results
 from featherlane.functions.riccati import (
     Feedback,
@@ -49,24 +52,29 @@ GATHERED = ("slope", "curvature", "size", "knots", "definite")  # see `gather`
 PARAMETER = "own_{}"  # the name of the input that holds a parameter of the user's cost
 OF_ROBOT = "robot_{}"  # the name of the input that holds a parameter of the robot
 STATE_OF_COST = ("q", "v", "tau", "force")  # which a kernel has; parameters are its inputs
-BEFORE = ("q_before", "v_before", "tau_before")  # the trajectory that a trial departs from
+BEFORE = (
+    "q_before",
+    "v_before",
+    "memory_before",
+    "tau_before",
+)  # the trajectory that a trial departs from
 KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; outputs
     "backward": (
-        ("q", "v", "tau", "value", "sums", "gap", "damping", "dt", "limits", *INPUTS),
+        ("q", "v", "memory", "tau", "value", "sums", "gap", "damping", "dt", "limits", *INPUTS),
         "cost",
         ("value_before", "sums_before", "k", "K"),
     ),
-    "end": (("q", "v"), "terminal", ("value_before", "sums_before")),
+    "end": (("q", "v", "memory"), "terminal", ("value_before", "sums_before")),
     "forward": (
-        ("q", "v", "total", *BEFORE, "k", "K", "length", "gap", "dt", "limits", *INPUTS),
+        ("q", "v", "memory", "total", *BEFORE, "k", "K", "length", "gap", "dt", "limits", *INPUTS),
         "cost",
-        ("tau", "q_next", "v_next", "sum", "force"),
+        ("tau", "q_next", "v_next", "sum", "memory_next", "force"),
     ),
-    "last": (("q", "v", "total"), "terminal", ("sum",)),
-    "expansion": (("q", "v", "tau"), "cost", ("gradient", "hessian")),
+    "last": (("q", "v", "memory", "total"), "terminal", ("sum",)),
+    "expansion": (("q", "v", "memory", "tau"), "cost", ("gradient", "hessian", "renewal")),
     # In place of `backward`, for large robots: see `riccati_plan`
     "slopes": (
-        ("q", "v", "tau", "gap", "dt", *INPUTS),
+        ("q", "v", "memory", "tau", "gap", "dt", *INPUTS),
         "cost",
         ("steps", "maps", "shift", "cost", "forces", "stiffness"),
     ),
@@ -94,12 +102,13 @@ class ControlProblem:
     constraints: ConstraintInputs | None = None
     gaps: bool = False  # whether trajectories may have them
     params: tuple[str, ...] = ()  # parameters of the robot that each problem has
+    memory: Shapes = ()  # of arrays that the cost of a knot renews
 
     @property
     def _identity(self) -> tuple[Any, ...]:
         held = self.constraints
         kind = self.limited, self.exact, self.gaps, self.large
-        return self.integrator, self.actuation, *kind, self.key, held, self.params
+        return self.integrator, self.actuation, *kind, self.key, held, self.params, self.memory
 
     @property
     def controls(self) -> int:
@@ -108,7 +117,12 @@ class ControlProblem:
     @property
     def states(self) -> int:
         """Entries of dx."""
-        return 2 * self.model.nv
+        return 2 * self.model.nv + self.remembered
+
+    @cached_property
+    def remembered(self) -> int:
+        """Entries of the memory."""
+        return sum(math.prod(shape) for _, shape in self.memory)
 
     @property
     def large(self) -> bool:
@@ -128,14 +142,14 @@ class ControlProblem:
             forces = held.constraints.rows
         kind = self.limited, self.gaps, len(GATHERED)
         blocks = None
-        if self.fused and INTEGRATORS[self.integrator].semi_implicit:
+        if self.fused and INTEGRATORS[self.integrator].semi_implicit and not self.memory:
             model = self.model
             types = [(model.types[i], model.first_v[i]) for i in model.independent]
             blocks = tuple((kind.nv, k) for kind, k in types if kind.commutator is not None)
         if self.reads_forces and not forces:
             hessian = dense_runs(self.states + self.controls)
         else:
-            hessian = hessian_runs(self.model, self.cost, self.controls)
+            hessian = hessian_runs(self.model, self.cost, self.controls, self.memory)
         return RiccatiSizes(self.states, self.controls, forces, *kind, hessian, blocks)
 
     @property
@@ -164,9 +178,12 @@ class ControlProblem:
         sizes |= {"value": self.value_shape, "sums": (len(GATHERED),), "limits": (2, nu)}
         sizes |= self.sizes.work_shapes
         sizes |= {"gradient": (z,), "hessian": (z, z), "gap": (nx,)}
+        sizes |= {"memory": (self.remembered,), "renewal": (self.remembered, z)}
         sizes |= {OF_ROBOT.format(x): parameter_value(self.model, x).shape for x in self.params}
         plain = lambda name: name.removesuffix("_before").removesuffix("_next")
         absent = {*INPUTS, "force"} | {"maps", "shift", "forces", "stiffness"} - sizes.keys()
+        if not self.memory:
+            absent |= {"memory", "memory_before", "memory_next", "renewal"}
         absent |= {x for x, used in (("limits", self.limited), ("gap", self.gaps)) if not used}
         if (held := self.constraints) is not None:
             of_constraints = held.shapes
@@ -216,7 +233,8 @@ class ControlProblem:
 
     def _parameter_shapes(self, graph: Graph) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of the user's parameters of a cost."""
-        return {x: shape for x, shape in graph.inputs.items() if x not in STATE_OF_COST}
+        taken = {*STATE_OF_COST, *(name for name, _ in self.memory)}
+        return {x: shape for x, shape in graph.inputs.items() if x not in taken}
 
     def _parameters(self, of: Graph) -> dict[str, tuple[int, ...]]:
         return {PARAMETER.format(x): shape for x, shape in self._parameter_shapes(of).items()}
@@ -224,34 +242,60 @@ class ControlProblem:
     def _cost_inputs(
         self, graph: Graph, inputs: Mapping[str, Array], **state: Array
     ) -> dict[str, Array]:
+        """Returns the inputs of a cost. state: with the memory as one array, if there is any."""
         parameters = {x: inputs[PARAMETER.format(x)] for x in self._parameter_shapes(graph)}
+        if self.memory:
+            state |= self.recalled(state.pop("memory"))
         return {**{x: y for x, y in state.items() if x in graph.inputs}, **parameters}
+
+    def recalled(self, memory: Array) -> dict[str, Array]:
+        """Returns the arrays of a memory (..., remembered) by their names."""
+        sizes = [math.prod(shape) for _, shape in self.memory]
+        parts = np.split(memory, np.cumsum(sizes)[:-1], -1)
+        lead = memory.shape[:-1]
+        named = zip(self.memory, parts, strict=True)
+        return {name: np.reshape(part, lead + shape) for (name, shape), part in named}
+
+    def _renewed(self, inputs: Mapping[str, Array]) -> Array:
+        """Returns the memory after a knot, of the inputs of its cost."""
+        results = call_graph(self.cost, inputs)
+        return np.concatenate([np.ravel(results[f"{name}_next"]) for name, _ in self.memory])
 
     @property
     def reads_forces(self) -> bool:
         """Returns whether the cost of a knot reads the forces of constraints."""
         return "force" in self.cost.inputs
 
-    def _expanded(self, graph: Graph, inputs: Mapping[str, Array], **state: Array) -> Quadratic:
-        """Returns a cost as a function of the changes of its state: of [dq, dv, dtau, dforce]."""
+    def _moved(self, graph: Graph, of: Callable[[dict[str, Array]], Array]) -> tuple[Graph, str]:
+        """Returns a function of a cost's inputs as one of the state of a kernel, the parameters and
+        a motion of q, whose name it returns, too.
+        """
         motion = "_".join(graph.inputs)  # longer than the name of any of them
-        shapes = {motion: (self.model.nv,), **graph.inputs}
+        state = {x: shape for x, shape in graph.inputs.items() if x in STATE_OF_COST}
+        state |= {"memory": (self.remembered,)} if self.memory else {}
+        parameters = self._parameters(graph)
+        shapes = {motion: (self.model.nv,), **state, **parameters}
 
         def moved(w: Array, *inputs: Array) -> Array:
-            named = dict(zip(graph.inputs, inputs, strict=True))
-            named["q"] = self._of_model("integrate", q=named["q"], v=w)["q_next"]
-            return _single(graph, named) if self.exact else call_graph(graph, named)["out"]
+            x = dict(zip([*state, *parameters], inputs, strict=True))
+            x["q"] = self._of_model("integrate", q=x["q"], v=w)["q_next"]
+            return of(self._cost_inputs(graph, x, **{name: x[name] for name in state}))
 
+        return trace(moved, shapes), motion
+
+    def _expanded(self, graph: Graph, inputs: Mapping[str, Array], **state: Array) -> Quadratic:
+        """Returns a cost as a function of the changes of its state: of [dq, dv, dm, dtau, dforce],
+        or those of them that are there.
+        """
+        value = lambda x: _single(graph, x) if self.exact else call_graph(graph, x)["out"]
+        around, motion = self._moved(graph, value)
         by = (motion, *[name for name in state if name != "q"])
-        around = trace(moved, shapes)
         derived = (
             hessian(around, "out", by, values=True)
             if self.exact
             else jacobians(around, ["out"], by, values=True)
         )
-        values = call_graph(
-            derived, {motion: np.zeros(self.model.nv), **self._cost_inputs(graph, inputs, **state)}
-        )
+        values = call_graph(derived, self._around(derived, inputs, motion, state))
         slopes = np.concatenate([values[f"dout_d{name}"] for name in by], -1)
         if not self.exact:
             return Quadratic(slopes.T @ values["out"], slopes.T @ slopes)
@@ -260,29 +304,71 @@ class ControlProblem:
         )
         return Quadratic(slopes, np.block([[block(a, b) for b in by] for a in by]))
 
+    def _around(
+        self, graph: Graph, inputs: Mapping[str, Array], motion: str, state: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Returns the inputs of a graph from `_moved`, or of its derivatives, without a motion."""
+        known = {**inputs, **state, motion: np.zeros(self.model.nv)}
+        return {name: known[name] for name in graph.inputs}
+
+    def _renewal(self, x: dict[str, Array]) -> Array:
+        """Returns the derivatives of the memory after a knot by [dq, dv, dm, dtau]."""
+        around, motion = self._moved(self.cost, self._renewed)
+        state = self._state(x)
+        by = [motion, *[name for name in state if name != "q"]]
+        slopes = None
+        if self.reads_forces:
+            state["force"], slopes = self._forces(x)
+        derived = jacobians(around, ["out"], [*by, *(["force"] if self.reads_forces else [])])
+        values = call_graph(derived, self._around(derived, x, motion, state))
+        renewal = np.concatenate([values[f"dout_d{name}"] for name in by], -1)
+        return renewal if slopes is None else renewal + values["dout_dforce"] @ slopes
+
+    def _state(self, x: dict[str, Array]) -> dict[str, Array]:
+        """Returns what a knot's cost reads of a kernel's inputs, in the order of its changes."""
+        return {name: x[name] for name in ("q", "v", "memory", "tau") if name in x}
+
     def _of_knot(self, x: dict[str, Array]) -> Quadratic:
-        """Returns the cost of a knot as a function of [dq, dv, dtau]. Forces change linearly with
-        these: their second derivatives are left out, as those of the step are.
+        """Returns the cost of a knot as a function of [dq, dv, dm, dtau]. Forces change linearly
+        with these: their second derivatives are left out, as those of the step are.
         """
         if not self.reads_forces:
-            state = {name: x[name] for name in ("q", "v", "tau")}
-            return self._expanded(self.cost, x, **state)
+            return self._expanded(self.cost, x, **self._state(x))
         cost, slopes = self._with_forces(x)
         return cost.after(np.concatenate([np.eye(self.states + self.controls), slopes]))
 
     def _with_forces(self, x: dict[str, Array]) -> tuple[Quadratic, Array]:
-        """Returns the cost of a knot as a function of [dq, dv, dtau, dforce], and the derivatives
-        of forces by the others.
+        """Returns the cost of a knot as a function of [dq, dv, dm, dtau, dforce], and the
+        derivatives of forces by the others.
         """
-        state, name = {x_: x[x_] for x_ in ("q", "v", "tau")}, "step_forces_and_derivatives"
+        force, slopes = self._forces(x)
+        return self._expanded(self.cost, x, **self._state(x), force=force), slopes
+
+    def _forces(self, x: dict[str, Array]) -> tuple[Array, Array]:
+        """Returns the forces of a knot's step, and their derivatives by [dq, dv, dm, dtau]."""
+        state = {name: x[name] for name in ("q", "v", "tau")}
+        name = "step_forces_and_derivatives"
         force, *slopes = self._of_model(name, **self._of_step(x, **state)).values()
-        return self._expanded(self.cost, x, **state, force=force), np.concatenate(slopes, -1)
+        slopes.insert(2, np.zeros((len(force), self.remembered)))
+        return force, np.concatenate(slopes, -1)
 
     # What a step does to changes
 
-    def _linear(self, inputs: dict[str, Array]) -> tuple[Array | None, Array]:
-        """T (or None for 1) and S with dx_next = T S [dx; dtau]. Of Euler's methods S has rows of
-        zeros and ones, which fold away, where A and B do not show them. inputs: of a step.
+    def _linear(self, x: dict[str, Array]) -> tuple[Array | None, Array]:
+        """Returns T (or None for 1) and S with dx_next = T S [dx; dtau], of a kernel's inputs."""
+        T, S = self._linear_step(self._of_step(x, q=x["q"], v=x["v"], tau=x["tau"]))
+        if not self.memory:
+            return T, S
+        n, by_memory = 2 * self.model.nv, np.zeros((len(S), self.remembered))
+        S = np.concatenate([S[:, :n], by_memory, S[:, n:]], -1)
+        if T is not None:
+            zeros = np.zeros((n, self.remembered))
+            T = np.block([[T, zeros], [zeros.T, np.eye(self.remembered)]])
+        return T, np.concatenate([S, self._renewal(x)])
+
+    def _linear_step(self, inputs: dict[str, Array]) -> tuple[Array | None, Array]:
+        """Returns T and S of the step alone. Of Euler's methods S has rows of zeros and ones, which
+        fold away, where A and B do not show them. inputs: of a step.
         """
         q, v, dt = inputs["q"], inputs["v"], inputs["dt"]
         if INTEGRATORS[self.integrator].stages > 1:
@@ -313,7 +399,7 @@ class ControlProblem:
     def _backward(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the value at a knot, and the feedback, from the value at the knot's end."""
         n, tau = self.states, x["tau"]
-        T, S = self._linear(self._of_step(x, q=x["q"], v=x["v"], tau=tau))
+        T, S = self._linear(x)
         steps = (S,) if T is None else (T, S)
         after, share = unpacked(x["value"], n)
         crossed = cross(after, share, x["gap"]) if self.gaps else None
@@ -330,10 +416,11 @@ class ControlProblem:
 
     def _slopes(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the derivatives of a knot's step and of its cost, see `RiccatiSizes`."""
-        size, state = self.sizes, {name: x[name] for name in ("q", "v", "tau")}
+        size, n = self.sizes, self.model.nv
         first = np.r_[self.states : size.all, : self.states]  # [du; dx]
-        T, S = self._linear(self._of_step(x, **state))
-        n = self.model.nv
+        T, S = self._linear(x)
+        if size.blocks is None and T is not None:
+            T, S = None, T @ S
         results = [S[:, first] if T is None else S[n:, first]]
         if size.blocks and T is not None:
             rows = [slice(k, k + nv) for nv, k in size.blocks]
@@ -354,7 +441,7 @@ class ControlProblem:
 
     def _end(self, x: dict[str, Array]) -> tuple[Array, ...]:
         """Returns the value at the end of the last knot."""
-        value = self._expanded(self.terminal, x, q=x["q"], v=x["v"])
+        value = self._expanded(self.terminal, x, **self._state(x))
         share, sums = np.zeros(self.states if self.gaps else 0), np.array([0.0, 0.0, 0.0, 0.0, 1.0])
         if not self.large:
             return packed(value, share), sums
@@ -367,7 +454,9 @@ class ControlProblem:
         """
         q, v = x["q"], x["v"]
         dq = self._of_model("difference", q0=x["q_before"], q1=q)["v"]
-        dx = np.concatenate([dq, v - x["v_before"]])
+        memory = {"memory": x["memory"]} if self.memory else {}
+        dm = [memory["memory"] - x["memory_before"]] if self.memory else []
+        dx = np.concatenate([dq, v - x["v_before"], *dm])
         tau = x["tau_before"] + x["length"] * x["k"] + x["K"] @ dx
         if self.limited:
             low, high = x["limits"]
@@ -376,23 +465,26 @@ class ControlProblem:
         step, forces = self._of_model("step", **inputs), dict[str, Array]()
         if self.constraints is not None:
             forces = self._of_model("step_forces", **inputs)
-        state = self._cost_inputs(self.cost, x, q=q, v=v, tau=tau, **forces)
+        state = self._cost_inputs(self.cost, x, q=q, v=v, tau=tau, **memory, **forces)
+        renewed = [self._renewed(state)] if self.memory else []
         total = x["total"] + _single(self.cost, state)
         q_next, v_next = step["q_next"], step["v_next"]
         if self.gaps:
-            back_q, back_v = np.split((x["length"] - 1.0) * x["gap"], 2)
+            back_q, back_v, *_ = np.split((x["length"] - 1.0) * x["gap"], [len(v), 2 * len(v)])
             q_next = self._of_model("integrate", q=q_next, v=back_q)["q_next"]
             v_next = v_next + back_v
-        return tau, q_next, v_next, total, *forces.values()
+        return tau, q_next, v_next, total, *renewed, *forces.values()
 
     def _last(self, x: dict[str, Array]) -> tuple[Array]:
         """Returns the sum of the costs with that of the end."""
-        state = self._cost_inputs(self.terminal, x, q=x["q"], v=x["v"])
+        state = self._cost_inputs(self.terminal, x, **self._state(x))
         return (x["total"] + _single(self.terminal, state),)
 
-    def _expansion(self, x: dict[str, Array]) -> Quadratic:
-        """Returns the gradient and the Hessian of a knot's cost by [dq, dv, dtau]."""
-        return self._of_knot(x)
+    def _expansion(self, x: dict[str, Array]) -> tuple[Array, ...]:
+        """Returns the gradient and the Hessian of a knot's cost, and the derivatives of the memory
+        after it, by [dq, dv, dm, dtau].
+        """
+        return *self._of_knot(x), *([self._renewal(x)] if self.memory else [])
 
 
 def _apart(cost: Quadratic, slopes: Array) -> tuple[Quadratic, Array]:

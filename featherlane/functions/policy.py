@@ -52,14 +52,12 @@ class Policy:
             result = function(q, v, t, **dict(zip(named, more, strict=True)))
             if not memory:
                 return {"tau": result}
-            controls, renewed = _controls_and_memory(result, [*memory])
+            controls, renewed = result_and_memory("law", "controls", result, [*memory])
             return {"tau": controls, **{f"{name}_next": renewed[name] for name in memory}}
 
         graph = simplify(trace(run, {**state, **named}))
         shapes = [tuple((name, graph.inputs[name]) for name in group) for group in arrays]
-        for name, shape in shapes[2]:
-            if (renewed := graph.outputs[f"{name}_next"].shape) != shape:
-                raise ValueError(f"the law returns {name!r} of shape {renewed}: wanted {shape}")
+        check_memory("law", graph, shapes[2])
         of_arrays = shapes[0], shapes[1], shapes[2], shapes[3]
         return cls(graph_key(graph), *of_arrays, hold, graph)
 
@@ -119,15 +117,24 @@ def checked_policy(policy: Any) -> Policy:
     return policy
 
 
-def _controls_and_memory(result: Any, memory: list[str]) -> tuple[Any, Mapping[str, Any]]:
-    """Returns the controls and the new memory that a law returned, checked."""
-    wanted = f"wanted (controls, {{{', '.join(f'{name!r}: ...' for name in memory)}}})"
+def result_and_memory(
+    what: str, returns: str, result: Any, memory: list[str]
+) -> tuple[Any, Mapping[str, Any]]:
+    """Returns what a law or a cost with memory returned, and the new memory, checked."""
+    wanted = f"wanted ({returns}, {{{', '.join(f'{name!r}: ...' for name in memory)}}})"
     pair = isinstance(result, tuple) and len(result) == 2
     if not pair or not isinstance(result[1], Mapping):
-        raise TypeError(f"the law has memory and returns {shown(result)}: {wanted}")
+        raise TypeError(f"the {what} has memory and returns {shown(result)}: {wanted}")
     if set(result[1]) != set(memory):
-        raise ValueError(f"the law returns memory {', '.join(map(str, result[1]))}: {wanted}")
+        raise ValueError(f"the {what} returns memory {', '.join(map(str, result[1]))}: {wanted}")
     return result
+
+
+def check_memory(what: str, graph: Graph, memory: Shapes) -> None:
+    """Raises ValueError for memory that comes back in another shape."""
+    for name, shape in memory:
+        if (renewed := graph.outputs[f"{name}_next"].shape) != shape:
+            raise ValueError(f"the {what} returns {name!r} of shape {renewed}: wanted {shape}")
 
 
 def _zeros(shape: Sequence[int]) -> Any:
