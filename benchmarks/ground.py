@@ -88,6 +88,12 @@ def states(model: fl.Model, robot: Standing, n: int) -> tuple[np.ndarray, np.nda
     turn[:, 3:6] = 0.02 * rng.normal(size=(n, 3))
     q = model.integrate(q, turn)
     q[:, 7:] = robot.stance + 0.05 * rng.normal(size=(n, model.nv - 6))
+    q[:, 2] -= in_the_ground(model, q, 0.001)
+    return q, 0.2 * rng.normal(size=(n, model.nv))
+
+
+def in_the_ground(model: fl.Model, q: np.ndarray, depth: Any) -> np.ndarray:
+    """Returns how far robots are above the height where their lowest foot is so deep, m."""
     heights = []
     for shape in model.collision_shapes:
         X = model.frame_placement(q, shape.link)
@@ -95,8 +101,7 @@ def states(model: fl.Model, robot: Standing, n: int) -> tuple[np.ndarray, np.nda
             np.array(shape.placement.p) - model.frame(shape.link).placement.p
         )
         heights.append((X[:, :3, :3] @ at + X[:, :3, 3])[:, 2] - shape.size[0])
-    q[:, 2] -= np.min(heights, axis=0) + 0.001
-    return q, 0.2 * rng.normal(size=(n, model.nv))
+    return np.asarray(np.min(heights, axis=0) + depth)
 
 
 def of_peers(model: fl.Model, q: np.ndarray, v: np.ndarray) -> Iterator[Pass]:

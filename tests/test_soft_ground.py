@@ -5,77 +5,11 @@ import numpy as np
 import pytest
 from free_roots import acceleration
 from numpy.testing import assert_allclose, assert_array_equal
+from soft_files import GRIPPER, gripper_states, quadruped, quadruped_states
 
 import featherlane as fl
 
 mujoco = pytest.importorskip("mujoco")
-
-LEG = """
-<body name="{n} hip" pos="{x} {y} 0"><joint name="{n} hip" axis="1 0 0" range="-.8 .8"/>
-  <geom type="capsule" size=".03" fromto="0 0 0 0 {w} 0" mass=".6" contype="0" conaffinity="0"/>
-  <body pos="0 {w} 0"><joint name="{n} thigh" axis="0 1 0" range="-1 2.5"/>
-    <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2" mass="1" contype="0" conaffinity="0"/>
-    <body pos="0 0 -.2"><joint name="{n} knee" axis="0 1 0" range="-2.6 -.8"/>
-      <geom type="capsule" size=".01" fromto="0 0 0 0 0 -.2" mass=".2" contype="0" conaffinity="0"/>
-      <geom name="{n}" type="sphere" size=".02" pos="0 0 -.2" mass=".05" condim="{condim}"/>
-</body></body></body>
-"""
-FEET = (("FL", 0.2, 0.1), ("FR", 0.2, -0.1), ("RL", -0.2, 0.1), ("RR", -0.2, -0.1))
-QUADRUPED = """
-<mujoco><compiler angle="radian" autolimits="true"/><option cone="{cone}" impratio="{impratio}"
-    tolerance="0" iterations="100" ls_iterations="100"/>
-<default><joint frictionloss=".1" armature=".01" damping=".1"/>
-  <geom friction=".8 .02 .01" solref=".015 .9" solimp=".85 .95 .002 .4 2.5"/></default>
-<worldbody><geom name="floor" type="plane" size="0 0 1" pos="0 0 .1" euler=".1 .05 0"/>
-  <body name="base" pos="0 0 .4"><freejoint/>
-    <geom name="trunk" type="box" size=".25 .1 .05" mass="8"/>{legs}</body></worldbody></mujoco>
-"""
-
-
-def quadruped(cone="elliptic", condim=3, impratio=1):
-    legs = [LEG.format(n=n, x=x, y=y, w=y / 2, condim=condim) for n, x, y in FEET]
-    return QUADRUPED.format(cone=cone, impratio=impratio, legs="".join(legs))
-
-
-GRIPPER = """
-<mujoco><compiler angle="radian" autolimits="true"/><option cone="elliptic" tolerance="0"
-    iterations="100" ls_iterations="100"/>
-<default><geom friction=".9 .01 .002" condim="4"/><joint axis="0 1 0" damping=".05"/></default>
-<worldbody><geom name="table" type="plane" size="0 0 1"/>
-  <body name="palm" pos="0 0 .25"><joint name="lift" type="slide" axis="0 0 1" range="-.1 .1"/>
-    <geom type="box" size=".06 .03 .02" mass=".4" contype="0" conaffinity="0"/>
-    <body name="left" pos=".05 0 -.02"><joint name="left" range="-.5 .6" armature=".001"
-        frictionloss=".02"/>
-      <geom name="left" type="capsule" size=".012" fromto="0 0 -.02 0 0 -.1" mass=".05"/></body>
-    <body name="right" pos="-.05 0 -.02"><joint name="right" range="-.6 .5" armature=".001"
-        frictionloss=".02"/>
-      <geom name="right" type="capsule" size=".012" fromto="0 0 -.02 0 0 -.1" mass=".05"/></body>
-  </body>
-  <body name="ball" pos="0 0 .13"><freejoint/>
-    <geom name="ball" type="sphere" size=".035" mass=".1" condim="6"/></body>
-</worldbody>
-<equality><joint joint1="left" joint2="right" polycoef="0 -1 .2 0 0"/></equality></mujoco>
-"""
-
-
-def quadruped_states(model, n):
-    rng, spread = np.random.default_rng(1), np.resize([0.02, 0.1, 0.3], (n, 1))
-    q = np.tile(model.neutral(), (n, 1))
-    q[:, 2] = 0.46 - rng.uniform(0, 0.06, n)
-    q[:, 7:] = np.tile([0, 0.8, -1.5], 4)
-    q = model.integrate(q, rng.normal(size=(n, 18)) * spread * np.array([0, 0, 0, *[1.0] * 15]))
-    v = rng.normal(size=(n, 18)) * rng.choice([0.1, 1], (n, 1))
-    return q, v, rng.normal(size=(n, 18)) * np.repeat([0, 5], [6, 12])
-
-
-def gripper_states(model, n):
-    rng = np.random.default_rng(1)
-    q = np.tile(model.neutral(), (n, 1))
-    q[:, :3] = rng.uniform([-0.1, -0.1, -0.4], [0.02, 0.4, 0.1], (n, 3))
-    q[:, 3:6] = rng.uniform([-0.02, -0.01, 0.03], [0.02, 0.01, 0.16], (n, 3))
-    v = rng.normal(size=(n, 9)) * rng.choice([0.05, 0.5], (n, 1))
-    return q, v, rng.normal(size=(n, 9)) * np.array([5, 1, 1, 0, 0, 0, 0, 0, 0])
-
 
 SCENES = {
     "elliptic": (quadruped(), quadruped_states, {}),
@@ -215,3 +149,59 @@ def test_pairs_have_the_solreffriction_of_elliptic_cones(cone, friction):
     moved = model.step(q, v, 0 * v, 0.002, ground=fl.Ground(surfaces="file"), law=law,
                        integrator="semi_implicit")  # fmt: skip
     assert_allclose(acceleration(model, q, v, moved, 0.002), a, atol=1e-7 * np.abs(a).max())
+
+
+SOFT_ROWS = """
+<mujoco><compiler angle="radian" autolimits="true"/>
+<option tolerance="0" iterations="100" ls_iterations="100"><flag contact="disable"/></option>
+<default><joint solreflimit=".03 .8" solimplimit=".7 .9 .05 .5 2" solreffriction=".01 1.2"
+    solimpfriction=".8 .95 .01 .4 1.5" axis="0 1 0"/><geom size=".05 .2" type="capsule"/>
+  <equality solref=".05 .7" solimp=".6 .97 .02 .3 3"/></default>
+<worldbody>
+  <body name="a" pos="0 0 1"><joint name="a" range="-.3 .4" margin=".05" frictionloss=".5"/><geom/>
+    <body pos="0 0 .4"><joint name="b" type="slide" axis="1 0 .2" range="-.1 .1"/><geom/>
+      <body name="c" pos=".1 0 .2"><joint name="c" axis="1 0 0" frictionloss="2" armature=".01"/>
+        <geom euler=".5 0 0"/></body></body></body>
+  <body name="d"><joint name="d" solreflimit="-900 -20" range="-.2 .2"/><geom/>
+    <body name="e" pos="0 0 .4"><joint name="e" axis="1 0 0" frictionloss="1"/><geom/></body></body>
+  <body name="f" pos="0 0 3"><freejoint/><geom euler=".5 0 0"/></body>
+</worldbody>
+<equality>
+  <joint joint1="c" joint2="e" polycoef=".1 .2 .3 0 0" solref="-500 -30"/>
+  <connect body1="a" body2="d" anchor=".1 0 .2"/>
+  <weld body1="c" body2="f" torquescale=".6" solimp=".7 .9 .1 .5 2"/>
+</equality></mujoco>
+"""
+
+
+def soft_rows():
+    model = fl.load(SOFT_ROWS, loops="keep")
+    rng, scale = np.random.default_rng(4), np.array([0.3, 0.1, 1, 0.3, 1, *[0.3] * 6])
+    q = model.integrate(np.tile(model.neutral(), (200, 1)), rng.normal(size=(200, 11)) * scale)
+    q[:, 5:8] += model.frame_placement(q, "c")[:, :3, 3]
+    v, tau = rng.normal(size=(2, 200, 11)) * [[[0.3]], [[3.0]]]
+    v[::2] *= 0.01
+    return model, mujoco.MjModel.from_xml_string(SOFT_ROWS), q, v, tau
+
+
+def test_limits_friction_and_equalities_are_as_soft_as_in_their_file():
+    model, peer, q, v, tau = soft_rows()
+    expected, _ = mujoco_states.accelerations(model, peer, q, v, tau)
+    options = {"ground": fl.Ground(height=-9), "constraints": model.loops}
+
+    def errors(**law):
+        moved = model.step(
+            q, v, tau, 0.002, **options, integrator="semi_implicit", law=fl.SoftContacts(**law)
+        )
+        a = acceleration(model, q, v, moved, 0.002)
+        return np.linalg.norm(a - expected, axis=1) / np.linalg.norm(expected, axis=1)
+
+    assert errors().max() < 1e-9
+    assert np.median(errors(solref=(0.02, 1.0))) > 1e-3, "the law's in place of the file's"
+
+
+def test_edits_keep_how_soft_loops_are():
+    model = soft_rows()[0]
+    kept = model.with_loops(model.loops).renamed(joints={"c": "gamma"})
+    assert kept.loops.softness == model.loops.softness
+    assert model.loops.softness[1].torque_scale == 0.6

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.contact_points import ContactPoint, contact_points
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 from featherlane.robot.shape_pairs import ShapePair
 from featherlane.robot.spatial import Transform, Vector
 from featherlane.robot.tree import Tree
@@ -15,18 +16,20 @@ from featherlane.scalar import Scalar, is_zero
 
 
 class JointLimit(NamedTuple):
-    """The limits of a joint of one freedom: entry k of v, `at` of q."""
+    """The limits of a joint of one freedom: entry k of v, `at` of q. softness: of soft contacts."""
 
     k: int
     at: int
     lower: float
     upper: float
+    softness: RowSoftness = DEFAULT_SOFTNESS
 
 
 class Scene(NamedTuple):
     """The pairs of shapes that touch, the law of contact, and limits of joints that are rows of it.
     friction and restitution of all contacts, the height of the ground and the heights of a height
-    field may be inputs; impulse: at which the sweeps begin; weights: of soft contacts.
+    field may be inputs; impulse: at which the sweeps begin. Soft contacts have weights, and the
+    softness of the dry friction of each entry of v.
     """
 
     pairs: Sequence[ShapePair]
@@ -38,6 +41,7 @@ class Scene(NamedTuple):
     heights: Sequence[Scalars] = ()
     impulse: Scalars | None = None
     weights: InverseWeights = NO_WEIGHTS
+    softness: Sequence[RowSoftness] = ()
 
     def sliding(self, contact: ContactPoint) -> Scalar:
         """Returns the coefficient of sliding friction of a contact."""

@@ -139,7 +139,7 @@ class ModelBuilder:
                 _each(friction, nv, "friction", where),
                 _each(stiffness, nv, "stiffness", where),
                 _each(spring_reference, nv, "spring_reference", where),
-                where,
+                where=where,
             )
         )
 

@@ -208,7 +208,7 @@ def _loops(model: Robot) -> Iterator[str]:
     if closures:
         rows = sum(closure.constraint.rows for closure in closures)
         yield f"loops, {counted(rows, 'row')}, which hold with constraints=model.loops"
-    for constraint, kp, kd in closures[:FOLLOWERS]:
+    for constraint, kp, kd, _ in closures[:FOLLOWERS]:
         gains = f", kp {kp:g}, kd {kd:g}" if kp or kd else ""
         yield INDENT + _clean(f"{name_of(constraint)}{gains}", WIDTH - len(INDENT))
     if len(closures) > FOLLOWERS:

@@ -20,6 +20,7 @@ from featherlane.robot.contact_law import ContactLaw, Coulomb, SoftContacts
 from featherlane.robot.ground import Ground, HeightField, Surface
 from featherlane.robot.loaders.words import listed
 from featherlane.robot.model import Robot
+from featherlane.robot.row_softness import RowSoftness
 from featherlane.robot.shape_pairs import ContactNames, ShapePair, shape_pairs
 from featherlane.robot.tree_of import tree_of
 
@@ -59,7 +60,7 @@ class GroundInputs(NamedTuple):
         pairs = _pairs(model, self.ground)
         numbers = [p.numbers if self.is_soft else p.numbers.three for p in pairs]
         facts = [(_facts(p.shape), _facts(p.other)) for p in pairs]
-        return facts, numbers, limits, self._weights(model)
+        return facts, numbers, limits, self._weights(model), self._softness(model)
 
     @property
     def is_soft(self) -> bool:
@@ -75,6 +76,13 @@ class GroundInputs(NamedTuple):
             known["_inverse_weights"] = inverse_weights(model)
         return known["_inverse_weights"]
 
+    def _softness(self, model: Robot) -> tuple[RowSoftness, ...]:
+        """Returns the softness of dry friction of each entry of v under soft contacts."""
+        if not (self.is_soft and self.law.friction_loss):
+            return ()
+        joints = [model.joints[i] for i in model.independent]
+        return tuple(x for joint in joints for x in [joint.friction_softness] * joint.kind.nv)
+
     def warm(self) -> GroundInputs:
         """Returns the inputs with those impulses at which sweeps begin."""
         names = {*self.parameters, "impulse"}
@@ -84,7 +92,8 @@ class GroundInputs(NamedTuple):
         """Returns the scene of a robot. inputs: scalars for `parameters`."""
         limits = _limits(model) if self.law.limits else ()
         pairs, weights = _pairs(model, self.ground), self._weights(model)
-        return Scene(pairs, self.law, limits, **inputs, weights=weights)
+        softness = self._softness(model)
+        return Scene(pairs, self.law, limits, **inputs, weights=weights, softness=softness)
 
     def points(self, model: Robot) -> list[ContactPoint]:
         """Returns the contact points of the neutral configuration: in all, they are as many."""
@@ -146,7 +155,9 @@ def _limits(model: Robot) -> tuple[JointLimit, ...]:
         joint, kind = model.joints[i], model.types[i]
         ends = (*joint.lower, *joint.upper)
         if kind.nv == kind.nq == 1 and len(ends) == 2 and any(map(isfinite, ends)):
-            limits.append(JointLimit(model.first_v[i], model.first_q[i], *map(float, ends)))
+            places = model.first_v[i], model.first_q[i]
+            lower, upper = map(float, ends)
+            limits.append(JointLimit(*places, lower, upper, joint.limit_softness))
     return tuple(limits)
 
 

@@ -12,8 +12,6 @@ from typing import Any, Literal, NamedTuple
 from featherlane.errors import one_of, shown
 from featherlane.robot.contact_numbers import (
     FRICTION,
-    SOLIMP,
-    SOLREF,
     checked_friction,
     checked_solimp,
     checked_solref,
@@ -22,6 +20,7 @@ from featherlane.robot.contact_numbers import (
     is_whole,
 )
 from featherlane.robot.parts import IDENTITY, WORLD, Floats, Frame, Placement
+from featherlane.robot.row_softness import SOLIMP, SOLREF
 
 ShapeKind = Literal["plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "hull"]
 SIZES: dict[str, tuple[str, ...]] = {  # the entries of `size`, m, as in MuJoCo

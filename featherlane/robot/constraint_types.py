@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from featherlane.robot.parts import Floats
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 
 AXES = "xyz"
 
@@ -105,11 +106,14 @@ Constraint = Pin | Weld | Hinge | Rod | Coupling
 
 
 class LoopClosure(NamedTuple):
-    """A constraint that closes a loop of a robot, and its gains kp (1/s^2) and kd (1/s)."""
+    """A constraint that closes a loop of a robot, its gains kp (1/s^2) and kd (1/s), and how soft
+    fl.SoftContacts has it.
+    """
 
     constraint: Constraint
     kp: float = 0.0
     kd: float = 0.0
+    softness: RowSoftness = DEFAULT_SOFTNESS
 
 
 def name_of(item: Constraint) -> str:

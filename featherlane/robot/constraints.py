@@ -24,6 +24,7 @@ from featherlane.robot.constraint_types import (
 )
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD, Floats, Frame, floats
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 from featherlane.robot.spatial import cross, unit
 
 StepLevel = Literal["velocity", "acceleration"]  # that semi-implicit steps hold
@@ -72,6 +73,7 @@ class Constraints:
     kp: Floats
     kd: Floats
     level: StepLevel = "velocity"
+    softness: tuple[RowSoftness, ...] = ()  # of each, as fl.SoftContacts has them
     robot: str = field(default="", compare=False)
     rank: int = field(default=0, compare=False)
     freedoms: int = field(default=0, compare=False)
@@ -108,11 +110,12 @@ class Constraints:
         """Writes the fields that algorithms read, without names: keys of kernels contain this
         text.
         """
-        return f"Constraints({self.places!r}, kp={self.kp}, kd={self.kd}, {self.level})"
+        soft = f", {self.softness}" if {*self.softness} - {DEFAULT_SOFTNESS} else ""
+        return f"Constraints({self.places!r}, kp={self.kp}, kd={self.kd}, {self.level}{soft})"
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.items, self.places, self.kp, self.kd, self.level))
+        return hash((self.items, self.places, self.kp, self.kd, self.level, self.softness))
 
     def __hash__(self) -> int:
         return self._hash
@@ -151,7 +154,9 @@ def constraints_on(
     be the Constraints of another robot, or of an earlier form of this one, whose gains and level
     are those where none are given. Raises ValueError or TypeError that names the constraint.
     """
+    softness: tuple[RowSoftness, ...] = ()
     if isinstance(items, Constraints):
+        softness = items.softness
         kp, kd = (kp if np.any(kp) else items.kp), (kd if np.any(kd) else items.kd)
         level = level or items.level
         items = items.items
@@ -163,7 +168,8 @@ def constraints_on(
     level = level or "velocity"
     if level not in LEVELS:
         raise ValueError(f"level is {level!r}: {one_of(level, LEVELS)}")
-    return Constraints(chosen, places, kp, kd, level, robot=robot.name, freedoms=robot.nv)
+    softness = softness or (DEFAULT_SOFTNESS,) * len(chosen)
+    return Constraints(chosen, places, kp, kd, level, softness, robot=robot.name, freedoms=robot.nv)
 
 
 def _of_floats(item: Any) -> Any:

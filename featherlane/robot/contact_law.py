@@ -9,8 +9,6 @@ import numpy as np
 
 from featherlane.errors import one_of, shown
 from featherlane.robot.contact_numbers import (
-    SOLIMP,
-    SOLREF,
     checked_solimp,
     checked_solref,
     is_number,
@@ -67,7 +65,8 @@ class SoftContacts:
     cone, impratio: of contacts. limits, friction_loss: whether limits of
     joints and their dry friction are rows of the same problem; without them a step has the soft
     limits and the smoothed friction of other steps. solref, solimp: of these rows and of
-    constraints; contacts have those of their shapes.
+    constraints; by default those of the robot's MJCF file, and else MuJoCo's defaults. Contacts
+    have those of their shapes.
 
     Raises ValueError that names the field. docs/ground.md has the equations.
 
@@ -81,8 +80,8 @@ class SoftContacts:
     steps: int = 8
     limits: bool = True
     friction_loss: bool = True
-    solref: Floats = SOLREF
-    solimp: Floats = SOLIMP
+    solref: Floats | None = None
+    solimp: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.cone not in CONES:
@@ -93,8 +92,10 @@ class SoftContacts:
         for name in ("limits", "friction_loss"):
             _set(self, **{name: _flag(name, getattr(self, name))})
         title = "fl.SoftContacts"
-        _set(self, solref=checked_solref(self.solref, title))
-        _set(self, solimp=checked_solimp(self.solimp, title))
+        if self.solref is not None:
+            _set(self, solref=checked_solref(self.solref, title))
+        if self.solimp is not None:
+            _set(self, solimp=checked_solimp(self.solimp, title))
 
 
 ContactLaw = Coulomb | SoftContacts

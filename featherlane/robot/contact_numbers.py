@@ -9,10 +9,9 @@ import numpy as np
 
 from featherlane.errors import shown
 from featherlane.robot.parts import Floats, floats
+from featherlane.robot.row_softness import SOLREF, RowSoftness
 
 FRICTION: Floats = (1.0, 0.005, 0.0001)  # MuJoCo's: sliding; torsional, m; rolling, m
-SOLREF: Floats = (0.02, 1.0)
-SOLIMP: Floats = (0.9, 0.95, 0.001, 0.5, 2.0)
 
 
 def is_number(x: Any) -> bool:
@@ -84,6 +83,11 @@ def clipped_solimp(x: Floats) -> Floats:
     """Returns a solimp within the ranges that MuJoCo clips it to."""
     low, high, middle = (min(max(share, 0.0), 1.0) for share in (x[0], x[1], x[3]))
     return low, high, max(x[2], 0.0), middle, max(x[4], 1.0)
+
+
+def row_softness(solref: Any, solimp: Any) -> RowSoftness:
+    """Returns the softness of a row of a file as MuJoCo takes it."""
+    return RowSoftness(usable_solref(floats(solref)), clipped_solimp(floats(solimp)))
 
 
 def usable_solref(x: Floats) -> Floats:

@@ -29,8 +29,8 @@ def loops_on(robot: Robot) -> Constraints | None:
     """Returns the constraints of a robot's loops; None for a robot without loops."""
     if not robot.loop_closures:
         return None
-    items, kp, kd = zip(*robot.loop_closures, strict=True)
-    return constraints_on(robot, items, kp, kd)
+    items, kp, kd, softness = zip(*robot.loop_closures, strict=True)
+    return replace(constraints_on(robot, items, kp, kd), softness=softness)
 
 
 def loop_closures(robot: Robot, constraints: Constraints) -> tuple[LoopClosure, ...]:
@@ -45,7 +45,7 @@ def loop_closures(robot: Robot, constraints: Constraints) -> tuple[LoopClosure, 
     frames = {name: x for name, x in carried.items() if x in frames} | frames
     joints = {name: name for name in robot.joint_names}
     items = (renamed_constraint(item, joints, frames) for item in constraints.items)
-    return tuple(map(LoopClosure, items, constraints.kp, constraints.kd))
+    return tuple(map(LoopClosure, items, constraints.kp, constraints.kd, constraints.softness))
 
 
 # Edits

@@ -11,6 +11,7 @@ import numpy as np
 from featherlane.robot.constants import rotated_matrix, total
 from featherlane.robot.joint_type import JointType
 from featherlane.robot.joints import joint_type
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 from featherlane.robot.spatial import dot, matmul, matvec, transpose
 
 WORLD = -1  # the parent of a body that hangs on the ground
@@ -109,6 +110,8 @@ class Joint:
     limit_stiffness: float = 0.0  # N m/rad or N/m, of soft stops at the limits; 0: none
     limit_damping: float = 0.0  # N m s/rad or N s/m, of these stops
     limit_width: float = 0.0  # rad or m: the depth from which a stop has all of its stiffness
+    limit_softness: RowSoftness = DEFAULT_SOFTNESS  # as fl.SoftContacts has limits and friction
+    friction_softness: RowSoftness = DEFAULT_SOFTNESS
 
     @property
     def kind(self) -> JointType:

@@ -22,6 +22,7 @@ from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.contact_law import SoftContacts
 from featherlane.robot.parts import WORLD
+from featherlane.robot.row_softness import RowSoftness
 from featherlane.robot.spatial import Transform, matvec, transpose
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, is_zero
@@ -41,10 +42,9 @@ class _State(NamedTuple):
         assert isinstance(self.scene.law, SoftContacts)
         return self.scene.law
 
-    @property
-    def softness(self) -> Softness:
-        """The softness of rows that are not contacts'."""
-        return Softness(self.law.solref, self.law.solimp)
+    def softness(self, of_file: RowSoftness) -> Softness:
+        """Returns the softness of a row that is not a contact's: the law's, or else the file's."""
+        return Softness(self.law.solref or of_file.solref, self.law.solimp or of_file.solimp)
 
 
 def soft_step(
@@ -105,14 +105,16 @@ def _contact(state: _State, poses: dict[int, Transform], point: ContactPoint) ->
 
 def _of_joints(state: _State, frictions: Scalars) -> list[SoftConstraint]:
     """Returns limits, and then dry frictions, of joints."""
-    weights, softness = state.scene.weights.freedoms, state.softness
-    limits = [
-        soft_limit(x.k, state.q[x.at], state.v[x.k], (x.lower, x.upper), weights[x.k], softness,
-                   state.dt)
-        for x in state.scene.limits
-    ]  # fmt: skip
+    weights, scene = state.scene.weights.freedoms, state.scene
+    limits = []
+    for x in scene.limits:
+        ends = x.lower + x.softness.margin, x.upper - x.softness.margin
+        softness = state.softness(x.softness)
+        limits.append(
+            soft_limit(x.k, state.q[x.at], state.v[x.k], ends, weights[x.k], softness, state.dt)
+        )
     return limits + [
-        dry_friction(k, state.v[k], most, weights[k], softness, state.dt)
+        dry_friction(k, state.v[k], most, weights[k], state.softness(scene.softness[k]), state.dt)
         for k, most in enumerate(frictions)
         if not is_zero(most)
     ]
@@ -127,15 +129,13 @@ def _held(
     """Returns equality constraints, whose stiffness is 0 where they are inactive."""
     each = zip(
         constraints.places,
+        constraints.softness,
         active or (1.0,) * constraints.count,
         anchors or (None,) * constraints.count,
         strict=True,
     )
-    fixed = state.scene.weights, state.softness, state.dt
-    return [
-        row
-        for place, mask, anchor in each
-        for row in soft_equality(
-            state.tree, state.q, state.v, place, *fixed, active=mask, anchor=anchor
-        )
-    ]
+    rows = []
+    for place, of_file, mask, anchor in each:
+        numbers = state.softness(of_file), state.dt, of_file.torque_scale, mask, anchor
+        rows += soft_equality(state.tree, state.q, state.v, place, state.scene.weights, *numbers)
+    return rows

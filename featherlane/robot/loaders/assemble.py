@@ -127,6 +127,8 @@ def _joint(spec: JointSpec, at: Attachment) -> Joint:
         friction=spec.friction,
         stiffness=spec.stiffness,
         spring_reference=spec.spring_reference,
+        limit_softness=spec.limit_softness,
+        friction_softness=spec.friction_softness,
     )
 
 

@@ -10,6 +10,7 @@ from featherlane.robot.constraint_types import Constraint, Hinge, LoopClosure, P
 from featherlane.robot.loaders.specs import FrameSpec
 from featherlane.robot.loaders.words import listed, near, quoted, unused
 from featherlane.robot.parts import IDENTITY, Floats, Placement
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 
 KINDS = ("pin", "hinge", "weld")
 
@@ -31,6 +32,7 @@ class LoopSpec(NamedTuple):
     ends: tuple[LoopEnd, LoopEnd]
     axis: Floats = (0.0, 0.0, 1.0)  # of a hinge, with the same entries in both frames
     where: str = ""
+    softness: RowSoftness = DEFAULT_SOFTNESS
 
 
 def check_links(loops: Iterable[LoopSpec], links: Collection[str]) -> None:
@@ -69,7 +71,7 @@ def loop_frames(
                 place = end.frame_on_link * end.placement
                 frames.append(FrameSpec(name, end.link, place, loop.where))
             names.append(name)
-        closures.append(LoopClosure(_constraint(loop, *names)))
+        closures.append(LoopClosure(_constraint(loop, *names), softness=loop.softness))
     return frames, closures
 
 

@@ -20,6 +20,7 @@ from featherlane.robot.actuators import on_joints
 from featherlane.robot.collision_shapes import placed_on
 from featherlane.robot.constants import rotated_matrix
 from featherlane.robot.constraint_types import LoopClosure
+from featherlane.robot.contact_numbers import row_softness
 from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.loops import loop_frames
 from featherlane.robot.loaders.mjcf_actuators import efforts, joint_actuators, keyframes
@@ -50,6 +51,7 @@ from featherlane.robot.loops import without_rigid_loops
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import IDENTITY, Floats, Placement, floats, rows3
 from featherlane.robot.rotations import xyzw_rotation
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS
 from featherlane.scalar import sine_cosine
 
 MJ_TYPES = ("free", "spherical", "prismatic", "revolute")  # by mjtJoint
@@ -267,6 +269,8 @@ def _joint(
     lower, upper = ((float(x),) if limited else () for x in m.jnt_range[j])
     stiffness, reference = _spring(robot, j)
     damped, frictional = not robot.disabled("DAMPER"), has_friction(robot)
+    limit = row_softness(m.jnt_solref[j], m.jnt_solimp[j])
+    friction = row_softness(m.dof_solref[dofs.start], m.dof_solimp[dofs.start])
     return JointSpec(
         robot.joints[j],
         MJ_TYPES[kind],
@@ -282,6 +286,10 @@ def _joint(
         friction=_any(m.dof_frictionloss[dofs] * frictional),
         stiffness=stiffness,
         spring_reference=reference,
+        limit_softness=limit._replace(margin=float(m.jnt_margin[j]))
+        if limited
+        else DEFAULT_SOFTNESS,
+        friction_softness=friction if np.any(m.dof_frictionloss[dofs]) else DEFAULT_SOFTNESS,
     )
 
 

@@ -13,6 +13,7 @@ from numpy.polynomial import Polynomial
 
 from featherlane.errors import ModelError
 from featherlane.robot.constraint_types import LoopClosure
+from featherlane.robot.contact_numbers import row_softness
 from featherlane.robot.loaders.loops import LoopEnd, LoopSpec
 from featherlane.robot.loaders.mjcf_compile import CompiledMjcf
 from featherlane.robot.loaders.mjcf_notes import closing, coupling, equality_in_words
@@ -20,6 +21,7 @@ from featherlane.robot.loops import LinearJoint, coupling_of
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import IDENTITY, Placement
 from featherlane.robot.rotations import xyzw_rotation
+from featherlane.robot.row_softness import RowSoftness
 
 Ends = Mapping[int, tuple[str, str, Placement]]  # frame, its link and its placement on it
 
@@ -37,7 +39,16 @@ def loop_specs(robot: CompiledMjcf, bodies: Ends, sites: Ends) -> Iterator[LoopS
             ends.append(LoopEnd(frame, placement, link, place))
         where = f"{robot.source}: {equality_in_words(robot, i)}"
         kind = "weld" if weld else "pin"
-        yield LoopSpec(robot.name("equality", i), kind, (ends[0], ends[1]), where=where)
+        softness = _softness(robot, i, float(m.eq_data[i][10]) if weld else 1.0)
+        yield LoopSpec(
+            robot.name("equality", i), kind, (ends[0], ends[1]), where=where, softness=softness
+        )
+
+
+def _softness(robot: CompiledMjcf, i: int, torque_scale: float = 1.0) -> RowSoftness:
+    m = robot.m
+    softness = row_softness(m.eq_solref[i], m.eq_solimp[i])
+    return softness._replace(torque_scale=torque_scale)
 
 
 def _placements(data: np.ndarray, weld: bool) -> tuple[Placement, Placement]:
@@ -71,7 +82,7 @@ def joint_couplings(
                 f"{robot.source}: {equality_in_words(robot, i)}: {error} ({hint})"
             ) from None
         if item is not None:
-            yield LoopClosure(item)
+            yield LoopClosure(item, softness=_softness(robot, i))
 
 
 def _independent(name: str, model: Robot, position: float | None) -> LinearJoint:

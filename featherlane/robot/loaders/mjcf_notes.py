@@ -327,7 +327,7 @@ REMARKS: dict[str, NamesOf] = {
     "equalities of joints, which MuJoCo keeps softly, are exact": lambda r: [
         equality_in_words(r, i) for i in _coupled(r).values()
     ],
-    "loops, which MuJoCo keeps softly, are exact (solref, solimp, torquescale are not read)": (
+    "loops, which MuJoCo keeps softly, are exact, but for fl.SoftContacts": (
         lambda r: [equality_in_words(r, i) for i in [*closing(r), *coupling(r)] if r.keeps_loops]
     ),
     "joints that equalities hold are fixed there (rad, m), with their followers": _held,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from featherlane.robot.parts import IDENTITY, NO_MOMENT, Floats, Mimic, Placement, Rows3
+from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 
 INF = float("inf")
 EARTH_GRAVITY = (0.0, 0.0, -9.81)  # m/s^2
@@ -53,4 +54,6 @@ class JointSpec:
     friction: Floats = ()
     stiffness: Floats = ()
     spring_reference: Floats = ()
+    limit_softness: RowSoftness = DEFAULT_SOFTNESS
+    friction_softness: RowSoftness = DEFAULT_SOFTNESS
     where: str = ""
