@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from ground import FRICTION, GROUND, ROBOTS, Standing, in_the_ground, peer, with_feet
+from ground import GROUND, ROBOTS, Standing, in_the_ground, with_feet
+from ground_peers import FRICTION, peer
 
 import featherlane as fl
 
@@ -77,7 +78,7 @@ def scene(name: str, cone: str, folder: Path | None, n: int) -> Scene | None:
     model = with_feet(ROBOTS[name], folder)
     if model is None:
         return None
-    compiled = with_joints(peer(model, cone), model)
+    compiled = with_joints(peer(model, cone, 1.0), model)
     return Scene(model, compiled, GROUND, random_states(model, ROBOTS[name], n))
 
 

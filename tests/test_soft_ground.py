@@ -119,8 +119,42 @@ def test_derivatives_are_those_of_differences():
         for h in (1e-6, -1e-6)
     ]  # fmt: skip
     assert_allclose(slope.dv, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
-    with pytest.raises(ValueError, match="does not take"):
-        ball.linearize_step(q, v, tau, 0.002, **options)
+    weights = np.random.default_rng(1).normal(size=(2, 6))
+    gradient = ball.step_vjp(q, v, tau, 0.002, *weights, **options)
+    assert_allclose(np.sum(gradient * direction), np.sum(weights * slope), rtol=1e-12)
+
+
+def test_linear_steps_have_the_derivatives_of_the_solution():
+    model, _, q, v, tau = soft_rows()
+    options = {"ground": fl.Ground(height=-9), "law": fl.SoftContacts(), "constraints": model.loops}
+    linear = model.linearize_step(q, v, tau, 0.002, **options)
+    d = np.random.default_rng(0).normal(size=(3, *v.shape))
+    slope = (linear.A @ np.hstack(d[:2])[..., None] + linear.B @ d[2][..., None])[:, 11:, 0]
+    ends = [
+        model.step(model.integrate(q, h * d[0]), v + h * d[1], tau + h * d[2], 0.002, **options).v
+        for h in (1e-6, -1e-6)
+    ]
+    difference = (ends[0] - ends[1]) / 2e-6
+    errors = np.abs(slope - difference).max(1) / np.abs(difference).max(1)
+    assert np.quantile(errors, 0.95) < 1e-6, "kinks are rare"
+
+
+def test_steps_begin_at_the_forces_of_the_step_before():
+    model = fl.load(quadruped())
+    q, v, tau = (x[:64] for x in quadruped_states(model, 192))
+    options = {"ground": fl.Ground(height=0.1), "law": fl.SoftContacts(cone="elliptic", steps=2)}
+    start = lambda step: {"ground_params": {"impulse": step.impulse}}
+    cold = again = model.step(q, v, tau, 0.002, **options)
+    for _ in range(4):
+        again = model.step(q, v, tau, 0.002, **options, **start(again))
+    assert (cold.residual > 1e-6).mean() > 0.2
+    assert np.quantile(again.residual, 0.95) < 1e-8
+    zero = cold._replace(impulse=0 * cold.impulse)
+    zero = model.step(q, v, tau, 0.002, **options, **start(zero))
+    assert_allclose(zero.v, cold.v, rtol=1e-9, atol=1e-12)
+    two = model.rollout(q, v, np.stack([tau, tau], 1), 0.002, **options)
+    after = model.step(zero.q, zero.v, tau, 0.002, **options, **start(zero))
+    assert_array_equal(two.v[:, -1], after.v)
 
 
 BALL = '<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body></worldbody></mujoco>'

@@ -64,8 +64,12 @@ class _Equations(NamedTuple):
 
     def factor(self, q: Scalars, dt: Scalar) -> MassFactor:
         """Returns the factor of M, and of implicit damping if there is any."""
-        tree = self.terms.resisting(self.tree, dt) if self.terms else self.tree
+        tree = self.resisting(dt)
         return factor(tree, mass_matrix(tree, q))
+
+    def resisting(self, dt: Scalar) -> Tree:
+        """Returns the tree, with implicit damping if there is any."""
+        return self.terms.resisting(self.tree, dt) if self.terms else self.tree
 
     def left(self, step: StepState) -> tuple[list[Scalar], list[Scalar]]:
         """Returns r, of the rows whose impulses step.p has, and the closing velocities."""
@@ -99,33 +103,91 @@ def ground_step_and_derivatives(
     """Returns the acceleration, forces, residual and impulses of a step on the ground, and the
     derivatives of the acceleration by q, v and joint forces.
     """
-    from featherlane.algorithms.ground_slopes import GroundSystem, StepState, contact_kinematics
-
     step = graphs(variant._replace(name=variant.name.removesuffix("_and_derivatives")))
     results = call(step, **{name: arrays[name] for name in step.inputs})
     a, q, v, dt = results["a"], arrays["q"], arrays["v"], arrays["dt"]
     equations = _Equations.of(model, variant, arrays, "damped" in variant.name)
+    X_q, X_v = inverse_dynamics_derivatives(equations.tree, q, v, a, **equations.options)
+    shifts = equations.terms.shifts(v, a, dt) if equations.terms else ()
+    for X, diagonal in zip((X_q, X_v), shifts, strict=False):
+        for k, x in enumerate(diagonal):
+            X[k][k] = X[k][k] + x
+    is_soft = variant.ground is not None and variant.ground.is_soft
+    slopes_of = _soft_slopes if is_soft else _rigid_slopes
+    slopes = slopes_of(model, variant, {**arrays, **results}, equations, X_q, X_v)
+    return {"a": a, **slopes, **{name: results[name] for name in results if name != "a"}}
+
+
+def _rigid_slopes(
+    model: Robot, variant: Variant, arrays: Arrays, equations: _Equations, X_q: Rows, X_v: Rows
+) -> Arrays:
+    """Returns the derivatives of an acceleration under rigid contacts from those of inverse
+    dynamics at this acceleration.
+    """
+    from featherlane.algorithms.ground_slopes import GroundSystem, StepState, contact_kinematics
+
+    q, v, a, dt = (arrays[name] for name in ("q", "v", "a", "dt"))
     tree, factored = equations.tree, equations.factor(q, dt)
-    solved = equations.with_held(StepState(q, v, a, results["impulse_next"], dt), factored)
+    solved = equations.with_held(StepState(q, v, a, arrays["impulse_next"], dt), factored)
     _, closing = contact_kinematics(tree, solved, equations.around)
     answer = GroundSystem.of(tree, factored, solved, equations.around, closing).answer()
     moved = _kinematics(model, variant, arrays, solved)
-    X_q, X_v = inverse_dynamics_derivatives(tree, q, v, a, **equations.options)
     rate = 1.0 / dt
     X_q = [
         [x - rate * y for x, y in zip(row, pull, strict=True)]
         for row, pull in zip(X_q, moved["pull"], strict=True)
     ]
-    shifts = equations.terms.shifts(v, a, dt) if equations.terms else ()
-    for X, diagonal in zip((X_q, X_v), shifts, strict=False):
-        for k, x in enumerate(diagonal):
-            X[k][k] = X[k][k] + x
-    slopes = {
+    return {
         "da_dq": answer.slopes(X_q, moved["closing"], dt),
         "da_dv": answer.slopes(X_v, moved["by_v"], dt),
         "da_dtau": answer.P,
     }
-    return {"a": a, **slopes, **{name: results[name] for name in results if name != "a"}}
+
+
+def _soft_slopes(
+    model: Robot, variant: Variant, arrays: Arrays, equations: _Equations, X_q: Rows, X_v: Rows
+) -> Arrays:
+    """Returns the derivatives of an acceleration under soft constraints from those of inverse
+    dynamics at this acceleration.
+    """
+    from featherlane.algorithms.ground_steps import dry_frictions
+    from featherlane.algorithms.soft import slopes as on_soft
+    from featherlane.algorithms.soft.steps import SoftState
+
+    ground = variant.ground
+    assert ground is not None
+    held = {} if variant.constraints is None else variant.constraints.sizes
+    names = ("q", "v", "a", "dt", *held, *variant.parameters, *ground.parameters)
+    values = {name: arrays[name] for name in names}
+
+    def at(named: Arrays) -> tuple[Any, ...]:
+        scene = ground.scene(model, **{x: named[x] for x in ground.parameters})
+        tree, frictions = dry_frictions(_tree(model, variant, named), scene)
+        options = {} if variant.constraints is None else variant.constraints.options({**named})
+        state = SoftState(tree, named["q"], named["v"], named["dt"], scene)
+        return (state, named["a"], frictions), options
+
+    def run(*inputs: Any) -> Arrays:
+        state, options = at(dict(zip(values, inputs, strict=True)))
+        return {"push": on_soft.constraint_push(*state, **options)}
+
+    graph = trace(run, {name: _shape(x) for name, x in values.items()})
+    by_q = call(jacobian(graph, "push", "q"), **values)["dpush_dq"]
+    by_v = call(jacobian(graph, "push", "v"), **values)["dpush_dv"]
+    by_q = [tangent_gradient(model, arrays["q"], row) for row in by_q]
+    (state, a, frictions), options = at(values)
+    M = mass_matrix(equations.resisting(arrays["dt"]), arrays["q"])
+    H = on_soft.stiffened_factor(state, M, a, frictions, **options)
+    return {
+        "da_dq": on_soft.slopes(H, _less(X_q, by_q)),
+        "da_dv": on_soft.slopes(H, _less(X_v, by_v)),
+        "da_dtau": on_soft.inverse(H, model.nv),
+    }
+
+
+def _less(A: Rows, B: Rows) -> Rows:
+    """Returns A - B."""
+    return [[x - y for x, y in zip(*rows, strict=True)] for rows in zip(A, B, strict=True)]
 
 
 def _inputs(variant: Variant, arrays: Arrays, step: StepState) -> Arrays:

@@ -301,9 +301,27 @@ def _in_one(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> t
     return graph, {"x": x, **{name: arrays[name] for name in others}}
 
 
+def _is_implicit(variant: Variant) -> bool:
+    """Tells whether derivatives along directions are products with those of `linearize_step`: under
+    soft contacts these are of the solution, for less than one of the steps that lead to it.
+    """
+    return variant.ground is not None and variant.ground.is_soft
+
+
+def _linear_step(variant: Variant, arrays: Arrays, graphs: Graphs) -> list[list[Any]]:
+    """Returns the rows of [A, B]."""
+    graph = graphs(variant._replace(name="linearize_step"))
+    results = call(graph, **{name: arrays[name] for name in graph.inputs})
+    return [[*a, *b] for a, b in zip(results["A"], results["B"], strict=True)]
+
+
 def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
     dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
+    if _is_implicit(variant):
+        slopes = _linear_step(variant, arrays, graphs)
+        change = [dot(row, [*dq, *dv, *du]) for row in slopes]
+        return {"dq_next": change[: model.nv], "dv_next": change[model.nv :]}
     graph, inputs = _in_one(model, variant, arrays, graphs)
     rate = [*configuration_rate(model, arrays["q"], dq), *dv, *du]
     change = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
@@ -314,6 +332,12 @@ def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arr
 
 def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by a step's beginning and controls from those by its end."""
+    if _is_implicit(variant):
+        slopes = _linear_step(variant, arrays, graphs)
+        weights = [*arrays["gq_next"], *arrays["gv_next"]]
+        gradient = [dot(column, weights) for column in zip(*slopes, strict=True)]
+        nv = model.nv
+        return {"gq": gradient[:nv], "gv": gradient[nv : 2 * nv], "gtau": gradient[2 * nv :]}
     graph, inputs = _in_one(model, variant, arrays, graphs)
     end = call(graph, **inputs)["y"][: model.nq]
     weights = [*coordinate_gradient(model, end, arrays["gq_next"]), *arrays["gv_next"]]

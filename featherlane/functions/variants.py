@@ -241,10 +241,6 @@ def _check_time(model: Robot, variant: Variant) -> None:
     if name == "linearize_step_reduced" and integrator and INTEGRATORS[integrator].stages > 1:
         wanted = "wanted a method of one stage; linearize_step takes all"
         raise ValueError(f"{name} got integrator={integrator!r}: {wanted}")
-    if variant.ground and variant.ground.is_soft and "linearize" in name:
-        raise ValueError(
-            f"{name} does not take fl.SoftContacts: wanted step_jvp or step_vjp, or fl.Coulomb(...)"
-        )
     if variant.ground and integrator and not INTEGRATORS[integrator].semi_implicit:
         semi = [x for x, method in INTEGRATORS.items() if method.semi_implicit]
         raise ValueError(

@@ -76,23 +76,32 @@ def _times_matrix(C: Rows, x: Scalars) -> list[Scalar]:
     return [dot([C[max(i, j)][min(i, j)] for j in n], x) for i in n]
 
 
+def reached(constraints: Sequence[SoftConstraint], a: Scalars) -> list[list[Scalar]]:
+    """Returns y = J a - a_ref."""
+    moved = _moved(constraints, a).each
+    return [
+        [x - b for x, b in zip(row, c.reference, strict=True)]
+        for row, c in zip(moved, constraints, strict=True)
+    ]
+
+
 def _moved(constraints: Sequence[SoftConstraint], a: Scalars) -> _Rows:
     """Returns J a."""
     entries = dict(enumerate(a))
     return _Rows([[sparse_dot(row, entries) for row in c.rows] for c in constraints])
 
 
-def _pushed(constraints: Sequence[SoftConstraint], f: _Rows, n: int) -> list[Scalar]:
+def pushed(constraints: Sequence[SoftConstraint], f: Sequence[Scalars], n: int) -> list[Scalar]:
     """Returns J^T f."""
     total: list[Scalar] = [0.0] * n
-    for c, forces in zip(constraints, f.each, strict=True):
+    for c, forces in zip(constraints, f, strict=True):
         for row, x in zip(c.rows, forces, strict=True):
             for k, entry in row.items():
                 total[k] = total[k] + entry * x
     return total
 
 
-def _stiffened(
+def stiffened(
     M: Sequence[Row], constraints: Sequence[SoftConstraint], curvatures: Sequence[Rows]
 ) -> list[Row]:
     """Returns the lower half of M + J^T C J."""
@@ -184,8 +193,8 @@ def _full_step(
 ) -> _Step:
     """Solves (2)."""
     unbalanced = state.r.plus(1.0, g)
-    force = [-x for x in _pushed(constraints, unbalanced, len(state.a))]
-    p = sparse_factor(_stiffened(M, constraints, curvatures)).solve(force)
+    force = [-x for x in pushed(constraints, unbalanced.each, len(state.a))]
+    p = sparse_factor(stiffened(M, constraints, curvatures)).solve(force)
     d = _moved(constraints, p)
     Cd = _Rows([_times_matrix(C, x) for C, x in zip(curvatures, d.each, strict=True)])
     return _Step(p, d, unbalanced, Cd, unbalanced.plus(1.0, Cd))
@@ -204,10 +213,21 @@ def newton_step(
     g = _slopes(constraints, state.y)
     curvatures = [c.potential.curvature(y) for c, y in zip(constraints, state.y.each, strict=True)]
     step = _full_step(M, constraints, state, g, curvatures)
+    return _after(state, _line(constraints, state, step).minimum(), step)
+
+
+def _line(constraints: Sequence[SoftConstraint], state: NewtonState, step: _Step) -> _Line:
+    """Returns the objective along a step."""
     slope, first = state.r.dot(step.d), step.unbalanced.dot(step.d)
     of_mass = -(first + step.stiff.dot(step.d))  # p^T M p
-    line = _Line(constraints, state.y, step.d, slope, of_mass, first, state.scale)
-    return _after(state, line.minimum(), step)
+    return _Line(constraints, state.y, step.d, slope, of_mass, first, state.scale)
+
+
+def _all_stuck(constraints: Sequence[SoftConstraint], y: _Rows) -> tuple[_Rows, list[Rows]]:
+    """Returns slopes and curvatures as if all active constraints stuck and held both ways."""
+    curvatures = [c.potential.stuck(len(c.rows)) for c in constraints]
+    slopes = [_times_matrix(C, x) for C, x in zip(curvatures, y.each, strict=True)]
+    return _Rows(slopes), curvatures
 
 
 def beginning(
@@ -216,29 +236,58 @@ def beginning(
     """Returns the state in which all active constraints stick and hold in both directions: one
     linear system away, and two to four steps nearer to the minimum than a_free.
     """
-    moved = _moved(constraints, free).each
-    y = _Rows(
-        [
-            [x - b for x, b in zip(row, c.reference, strict=True)]
-            for row, c in zip(moved, constraints, strict=True)
-        ]
-    )
+    y = _Rows(reached(constraints, free))
     state = NewtonState(list(free), y, _Rows([[0.0] * len(c.rows) for c in constraints]))
-    stuck = [c.potential.stuck(len(c.rows)) for c in constraints]
-    g = _Rows([_times_matrix(C, x) for C, x in zip(stuck, y.each, strict=True)])
-    step = _full_step(M, constraints, state, g, stuck)
+    step = _full_step(M, constraints, state, *_all_stuck(constraints, y))
     return _after(state, 1.0, step)._replace(scale=step.unbalanced.dot(step.d))
 
 
+def continuation(
+    M: Sequence[Row],
+    constraints: Sequence[SoftConstraint],
+    a: Scalars,
+    start: Sequence[Scalars],
+) -> NewtonState:
+    """Returns the state after a step of Newton's method from the forces r, the start, which lead
+    from a_free to a; where they all are 0, the state of `beginning`.
+    """
+    y, r = _Rows(reached(constraints, a)), _Rows([list(f) for f in start])
+    warm = r.dot(r) > 0.0
+    of_stuck, C = _all_stuck(constraints, y)
+    g = _Rows(_either(warm, _slopes(constraints, y).each, of_stuck.each))
+    each = zip(constraints, y.each, C, strict=True)
+    curvatures = [_either(warm, c.potential.curvature(x), rows) for c, x, rows in each]
+    step = _full_step(M, constraints, NewtonState(list(a), y, r), g, curvatures)
+    work = r.dot(y)
+    scale = step.unbalanced.dot(step.d) - maximum(work, -work)
+    state = NewtonState(list(a), y, r, scale)
+    return _after(state, select(warm, _line(constraints, state, step).minimum(), 1.0), step)
+
+
+def _either(condition: Scalar, A: Rows, B: Rows) -> Rows:
+    """Returns A where a condition holds, and else B."""
+    rows = zip(A, B, strict=True)
+    return [[select(condition, x, y) for x, y in zip(*pair, strict=True)] for pair in rows]
+
+
 def minimised(
-    M: Sequence[Row], free: Scalars, constraints: Sequence[SoftConstraint], steps: int
+    M: Sequence[Row],
+    a: Scalars,
+    constraints: Sequence[SoftConstraint],
+    steps: int,
+    start: Sequence[Scalars] | None = None,
 ) -> SoftSolution:
-    """Returns the minimum of (1). M: the rows of its lower half; free: a_free."""
-    state = beginning(M, constraints, free)
+    """Returns the minimum of (1). M: the rows of its lower half; a: a_free, or, with forces at
+    which Newton's method starts, the acceleration under them.
+    """
+    if start is None:
+        state = beginning(M, constraints, a)
+    else:
+        state = continuation(M, constraints, a, start)
     for _ in range(steps):
         state = newton_step(M, constraints, state)
     g = _slopes(constraints, state.y)
     residual: Scalar = 0.0
-    for x in _pushed(constraints, state.r.plus(1.0, g), len(free)):
+    for x in pushed(constraints, state.r.plus(1.0, g).each, len(a)):
         residual = maximum(residual, maximum(x, -x))
     return SoftSolution(state.a, [[-x for x in slopes] for slopes in g.each], residual)

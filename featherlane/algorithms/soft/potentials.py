@@ -18,7 +18,10 @@ LEAST = 1e-30  # of the square of a sliding acceleration that is divided by
 
 
 class Potential(Protocol):
-    """A potential of some rows."""
+    """A potential of some rows, with the stiffness D."""
+
+    @property
+    def D(self) -> Scalar: ...
 
     def forces(self, y: Scalars) -> list[Scalar]:
         """Returns -ds/dy."""

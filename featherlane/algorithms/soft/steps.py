@@ -25,10 +25,10 @@ from featherlane.robot.parts import WORLD
 from featherlane.robot.row_softness import RowSoftness
 from featherlane.robot.spatial import Transform, matvec, transpose
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, is_zero
+from featherlane.scalar import Scalar, is_zero, select
 
 
-class _State(NamedTuple):
+class SoftState(NamedTuple):
     """A robot in its surroundings at the beginning of a step."""
 
     tree: Tree
@@ -63,18 +63,63 @@ def soft_step(
     """Returns the acceleration of a step of a robot whose joints have these dry frictions beside
     those of the tree's smooth law, with forces and the residual, N and N m.
     """
-    state = _State(tree, q, v, dt, scene)
-    poses = placements(tree, q, range(tree.nbodies))
-    points = scene.contacts(tree, poses)
-    contacts = [_contact(state, poses, point) for point in points]
-    rows = [contact.constraint for contact in contacts] + _of_joints(state, frictions)
-    held = [] if constraints is None else _held(state, constraints, active, anchors)
-    solution = soft_forward_dynamics(tree, q, v, tau, [*rows, *held], scene.law.steps, f_ext)
-    forces = [c.forces(f) for c, f in zip(contacts, solution.forces, strict=False)]
-    others = solution.forces[len(contacts) : len(rows)]
+    state = SoftState(tree, q, v, dt, scene)
+    rows = soft_rows(state, frictions, constraints, active, anchors)
+    solution = soft_forward_dynamics(
+        tree, q, v, tau, rows.all, scene.law.steps, f_ext, rows.start(state)
+    )
+    forces = [c.forces(f) for c, f in zip(rows.contacts, solution.forces, strict=False)]
+    count = len(forces)
+    others = solution.forces[count : count + len(rows.joints)]
     impulse = [dt * x for each in (*forces, *others) for x in each]
-    in_world = [_in_world(point, f) for point, f in zip(points, forces, strict=True)]
+    in_world = [_in_world(point, f) for point, f in zip(rows.points, forces, strict=True)]
     return SteppedContacts(solution.a, in_world, solution.residual, impulse)
+
+
+class SoftRows(NamedTuple):
+    """The constraints of a step: of contacts, at these points; of limits and dry friction of
+    joints; and of equalities.
+    """
+
+    points: list[ContactPoint]
+    contacts: list[SoftContact]
+    joints: list[SoftConstraint]
+    equalities: list[SoftConstraint]
+
+    @property
+    def all(self) -> list[SoftConstraint]:
+        return [*(x.constraint for x in self.contacts), *self.joints, *self.equalities]
+
+    def start(self, state: SoftState) -> list[list[Scalar]] | None:
+        """Returns the forces at which Newton's method begins, from the impulses of the step before:
+        0 of constraints that are not active now, and of equalities, which need no start.
+        """
+        if state.scene.impulse is None:
+            return None
+        forces = [1.0 / state.dt * x for x in state.scene.impulse]
+        result, first = [], 0
+        for c in self.all:
+            f = forces[first : first + len(c.rows)] or [0.0] * len(c.rows)
+            first += len(c.rows)
+            result.append([select(c.potential.D > 0.0, x, 0.0) for x in f])
+        for contact, f in zip(self.contacts, result, strict=False):
+            f[:] = [x / s for x, s in zip(f, contact.scales, strict=True)]
+        return result
+
+
+def soft_rows(
+    state: SoftState,
+    frictions: Scalars,
+    constraints: Constraints | None = None,
+    active: Scalars | None = None,
+    anchors: Sequence[Scalars] | None = None,
+) -> SoftRows:
+    """Returns the constraints of a step."""
+    poses = placements(state.tree, state.q, range(state.tree.nbodies))
+    points = state.scene.contacts(state.tree, poses)
+    contacts = [_contact(state, poses, point) for point in points]
+    held = [] if constraints is None else _held(state, constraints, active, anchors)
+    return SoftRows(points, contacts, _of_joints(state, frictions), held)
 
 
 def _in_world(point: ContactPoint, forces: Scalars) -> list[Scalar]:
@@ -83,7 +128,7 @@ def _in_world(point: ContactPoint, forces: Scalars) -> list[Scalar]:
     return list(matvec(transpose(point.frame), along))
 
 
-def _contact(state: _State, poses: dict[int, Transform], point: ContactPoint) -> SoftContact:
+def _contact(state: SoftState, poses: dict[int, Transform], point: ContactPoint) -> SoftContact:
     numbers, scene, law = point.pair.numbers, state.scene, state.law
     friction = [*numbers.friction]
     if scene.friction is not None:
@@ -103,7 +148,7 @@ def _contact(state: _State, poses: dict[int, Transform], point: ContactPoint) ->
     return soft_contact(touch, state.v, softness, cones, across)
 
 
-def _of_joints(state: _State, frictions: Scalars) -> list[SoftConstraint]:
+def _of_joints(state: SoftState, frictions: Scalars) -> list[SoftConstraint]:
     """Returns limits, and then dry frictions, of joints."""
     weights, scene = state.scene.weights.freedoms, state.scene
     limits = []
@@ -121,7 +166,7 @@ def _of_joints(state: _State, frictions: Scalars) -> list[SoftConstraint]:
 
 
 def _held(
-    state: _State,
+    state: SoftState,
     constraints: Constraints,
     active: Scalars | None,
     anchors: Sequence[Scalars] | None,
