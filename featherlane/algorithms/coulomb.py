@@ -15,6 +15,8 @@ a contact has without its impulse,
 The direction d of friction is that of p_t - u_t / lambda, with the largest eigenvalue lambda of
 B_tt: at the solution it is opposite to u_t (Hwangbo, Lee and Hutter 2018 look for d by bisection).
 A row of a joint, whose velocity shall be within bounds against dry friction, is solved exactly.
+
+Sweeps need not converge, as where friction wedges a straight leg: see `without_gain`.
 """
 
 from __future__ import annotations
@@ -60,6 +62,10 @@ class ContactBlock(NamedTuple):
         held = [select(across <= limit * limit, x, y) for x, y in zip(stick, slide, strict=True)]
         return [select(stick[0] >= 0.0, x, y) for x, y in zip(held, slide, strict=True)]
 
+    def way_back(self, p: Scalar) -> Scalar:
+        """Returns 0: b is less the velocity at which contacts part."""
+        return 0.0
+
     def _sliding(self, c: Scalar, u: Scalars, p: Scalars) -> list[Scalar]:
         """Returns the impulses of sliding; zeros if the contact opens, c >= 0."""
         mu, B = self.friction, self.B
@@ -101,6 +107,13 @@ class JointBlock(NamedTuple):
             end = minimum(maximum(end, self.bounds[0]), self.bounds[1])
         return [(end - free) * self.inverse]
 
+    def way_back(self, p: Scalar) -> Scalar:
+        """Returns the velocity of the way back from a limit, on the side that p acts on."""
+        if self.bounds is None:
+            return 0.0
+        least, largest = self.bounds
+        return select(p > 0.0, maximum(least, 0.0), minimum(largest, 0.0))
+
 
 Block = ContactBlock | JointBlock
 
@@ -119,6 +132,13 @@ class ContactSystem(NamedTuple):
             u = u + self.S[max(i, j)][min(i, j)] * x
         return u
 
+    def change(self, i: int, p: Scalars) -> Scalar:
+        """Returns S_i p."""
+        total: Scalar = 0.0
+        for j, x in enumerate(p):
+            total = total + self.S[max(i, j)][min(i, j)] * x
+        return total
+
 
 def _sweep(system: ContactSystem, p: Scalars) -> list[Scalar]:
     """Returns the impulses after one sweep."""
@@ -131,9 +151,27 @@ def _sweep(system: ContactSystem, p: Scalars) -> list[Scalar]:
     return p
 
 
+def without_gain(system: ContactSystem, p: Scalars) -> list[Scalar]:
+    """Returns the impulses p, or less of them where they would add kinetic energy, as sweeps that
+    diverge do.
+
+    The multiple s = -p.b / p.S p of p takes most energy, and 2 s none: below 1/2, p adds energy. A
+    solution has s >= 1, as p.u <= 0. The way back from limits of joints, which b has not, is apart.
+    """
+    work: Scalar = 0.0
+    square: Scalar = 0.0
+    for block in system.blocks:
+        for i in block.rows:
+            work = work + p[i] * (system.b[i] - block.way_back(p[i]))
+            square = square + p[i] * system.change(i, p)
+    share = maximum(-work / (square + LEAST), 0.0)
+    part = select(share < 0.5, share, 1.0)
+    return [part * x for x in p]
+
+
 def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar], Scalar]:
-    """Returns the impulses after so many sweeps, and the residual, m/s or rad/s: the largest change
-    of a velocity by the impulse along it in the last sweep.
+    """Returns the impulses after so many sweeps, `without_gain`, and the residual, m/s or rad/s:
+    the largest change of a velocity by the impulse along it in the last sweep.
     """
     after, before = list(p), list(p)
     for _ in range(sweeps):
@@ -143,4 +181,4 @@ def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar],
     for i, (x, y) in enumerate(zip(after, before, strict=True)):
         change = (x - y) * system.S[i][i]
         residual = maximum(residual, maximum(-change, change))  # 0.0, not -0.0, if they are equal
-    return after, residual
+    return without_gain(system, after), residual
