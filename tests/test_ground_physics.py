@@ -195,6 +195,41 @@ def test_limp_robots_fall_and_lie(dt):
     assert (E.max(1) < E[:, 0] + 0.5).all()  # J, of 35: the error of flights at this step
 
 
+def lowest(model, q):
+    """The height of the lowest foot's underside."""
+    heights = []
+    for shape in model.collision_shapes:
+        frame = model.frame(shape.link).placement
+        at = np.transpose(frame.R) @ (np.array(shape.placement.p) - frame.p)
+        X = model.frame_placement(q, shape.link)
+        heights.append((X[..., 2, :3] @ at + X[..., 2, 3] - shape.size[0]).min())
+    return min(heights)
+
+
+MOTORS = {"armature": 0.01, "damping": 0.1}  # kg m^2, N m s, which the files of these have not
+FALLS = [("go2", {}, 100, 500), ("go2", {}, 1000, 1000), ("hyq", MOTORS, 1000, 1000),
+         ("g1", MOTORS, 1000, 1000)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "physics", "count", "steps"), repeated(FALLS, 1))
+def test_robots_fall_under_random_torques(name, physics, count, steps):
+    """They stay finite, and their feet are at most 25 mm in the ground."""
+    model, rng = fl.load(name, root="free").with_physics(**physics), np.random.default_rng(0)
+    turn = np.zeros((count, model.nv))
+    turn[:, 3:6] = 0.3 * rng.normal(size=(count, 3))
+    turn[:, 6:] = 0.2 * rng.normal(size=(count, model.nv - 6))
+    q = model.integrate(np.tile(model.neutral(), (count, 1)), turn)
+    q[:, 2] += 1 + 0.5 * rng.random(count)
+    v = 0.5 * rng.normal(size=(count, model.nv))
+    most = np.linspace(0, 5 if name == "g1" else 20, count)[:, None, None]  # N m
+    tau = np.zeros((count, steps, model.nv))
+    tau[..., 6:] = most * np.repeat(rng.normal(size=(count, steps // 50, model.nv - 6)), 50, 1)
+    moved = model.rollout(q, v, tau, DT, ground=fl.Ground())
+    assert (moved.diverged < 0).all()
+    assert (moved.contact_force[..., 2] > 0).any()
+    assert lowest(model, moved.q) > -0.025
+
+
 def test_each_environment_has_its_bits():
     """Whatever the size of the batch, the threads and the neighbours."""
     model = quadruped()
