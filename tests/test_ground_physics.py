@@ -144,7 +144,7 @@ def test_a_top_precesses_on_its_tip():
     assert_allclose(np.arccos(axis[:, 2]), tilt, atol=0.04)  # the explicit w x I w
 
 
-def row_of_balls(gap, n=5):
+def row_of_balls(gap, n=4):
     """Balls without friction on the ground in a row along x, and the names of their pairs."""
     bodies = "".join(
         f'<body name="b{k}" pos="0 0 0"><freejoint/><geom name="b{k}" type="sphere" '
@@ -165,7 +165,7 @@ def test_newtons_cradle_of_balls_that_are_apart():
     v[0] = 1.0
     law = fl.Coulomb(restitution=1.0)
     moved = model.rollout(q, v, still(model, 30), DT, ground=ground, law=law)
-    assert_allclose(moved.v[-1, ::6], [0, 0, 0, 0, 1.0], atol=1e-9)
+    assert_allclose(moved.v[-1, ::6], [0, 0, 0, 1.0], atol=1e-9)
 
 
 def test_balls_that_touch_collide_at_once():
@@ -206,14 +206,14 @@ def lowest(model, q):
     return min(heights)
 
 
-MOTORS = {"armature": 0.01, "damping": 0.1}  # kg m^2, N m s, which the files of these have not
+MOTORS = {"armature": 0.02, "damping": 0.5}  # kg m^2, N m s, which the files of these have not
 FALLS = [("go2", {}, 100, 500), ("go2", {}, 1000, 1000), ("hyq", MOTORS, 1000, 1000),
          ("g1", MOTORS, 1000, 1000)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "physics", "count", "steps"), repeated(FALLS, 1))
 def test_robots_fall_under_random_torques(name, physics, count, steps):
-    """They stay finite, and their feet are at most 25 mm in the ground."""
+    """They stay finite, and their feet are at most 20 mm in the ground."""
     model, rng = fl.load(name, root="free").with_physics(**physics), np.random.default_rng(0)
     turn = np.zeros((count, model.nv))
     turn[:, 3:6] = 0.3 * rng.normal(size=(count, 3))
@@ -227,7 +227,7 @@ def test_robots_fall_under_random_torques(name, physics, count, steps):
     moved = model.rollout(q, v, tau, DT, ground=fl.Ground())
     assert (moved.diverged < 0).all()
     assert (moved.contact_force[..., 2] > 0).any()
-    assert lowest(model, moved.q) > -0.025
+    assert lowest(model, moved.q) > -0.02
 
 
 def test_each_environment_has_its_bits():
