@@ -246,7 +246,8 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     batch, rounds = arguments.batch, arguments.rounds
-    tasks = reaching(batch), reaching(1), turning(min(batch, 128)), turning(min(batch, 16), "g1")
+    humanoids = [turning(min(batch, 32), name) for name in ("g1", "atlas", "talos")]
+    tasks = reaching(batch), reaching(1), turning(min(batch, 128)), *humanoids
     rows = [row for task in tasks for row in compared(task, rounds)]
     shown = lambda row, key, form: format(row[key], form) if key in row else ""
     columns = {

@@ -82,7 +82,7 @@ KERNELS = {  # inputs, then those of the user's cost of a knot or of the end; ou
 # Operations of a backward step above which it is a plan (`riccati_plan`). HyQ's, 122,000 with 18
 # freedoms and 12 controls, are as fast in one kernel, and faster in float32
 LARGE = 150_000
-FUSED = 40  # freedoms up to which derivatives of the step and of the cost are one kernel
+FUSED = 50  # freedoms up to which derivatives of the step and of the cost are one kernel
 
 
 @dataclass(frozen=True)
