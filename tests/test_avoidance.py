@@ -296,6 +296,8 @@ WRONG = [
     ({"pairs": "none"}, "pairs is 'none'"),
     ({"pairs": [3]}, r"pairs is \[3\]: wanted pairs"),
     ({"margin": -0.1}, "margin is -0.1: wanted metres"),
+    ({"margin": np.inf}, "margin is inf: wanted metres, finite"),
+    ({"spheres": [[0, np.nan, 0, 1]]}, r"spheres\[0\] has \[.*nan.*\]: wanted numbers"),
 ]
 
 

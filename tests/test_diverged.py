@@ -92,3 +92,15 @@ def test_the_card_states_stable_steps(arm):
     sprung = str(arm.with_physics(stiffness=9.0))
     assert "by the spring of joint" in sprung
     assert "nothing is stiff" in str(arm.with_physics(damping=0.0))
+
+
+def test_the_warning_on_the_ground_names_its_causes():
+    text = """<mujoco><worldbody><body name="ball"><freejoint/>
+    <geom type="sphere" size="0.1" mass="1"/></body></worldbody></mujoco>"""
+    ball, q, v = (
+        fl.load(text),
+        np.array([0, 0, 1, 0, 0, 0, 1.0]),
+        np.array([0, 0, 0, 1e200, 1e200, 0]),
+    )
+    with pytest.warns(RuntimeWarning, match="fell through.*residual.*shorter dt"):
+        ball.rollout(q, v, np.zeros((5, 6)), 0.002, ground=fl.Ground())

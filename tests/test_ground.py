@@ -202,6 +202,38 @@ def test_each_environment_has_its_own_ground_and_masses():
     assert np.allclose(moved.contact_force[:, -1].sum(1)[:, 2], mass[:, 0] * G)
 
 
+def test_heights_of_each_environment_are_those_of_constant_fields():
+    """A block on a hilly field whose heights are inputs moves as on each field of constants."""
+    model, rng = block(), np.random.default_rng(6)
+    heights = 0.05 * rng.uniform(size=(3, 4, 3))
+    q = np.tile([0.1, 0.05, 0.12, 0, 0, 0, 1.0], (3, 1))
+    v, tau = rng.normal(size=(3, 6)) * 0.3, np.zeros((3, 60, 6))
+    field = lambda z: fl.Ground(surfaces=[fl.HeightField((-1.0, 1.0), (-1.0, 1.0), z)])
+    many = model.rollout(q, v, tau, DT, ground=field((4, 3)), ground_params={"heights": heights})
+    assert (many.contact_force[..., 2] > 0).any((1, 2)).all()
+    for k in range(3):
+        one = model.rollout(q[k], v[k], tau[k], DT, ground=field(heights[k]))
+        assert np.allclose(many.q[k], one.q, atol=1e-9)
+        assert np.allclose(many.contact_force[k], one.contact_force, rtol=1e-6, atol=1e-6)
+
+
+def test_each_environment_has_its_friction_restitution_gains_and_masses():
+    """All in one call, as each alone: the arrays of the law, of the robot and of the ground."""
+    model, law = posture()
+    q, v = standing(3, seed=8)
+    gain, mass = np.array([40.0, 60.0, 90.0]), model.parameters("mass")["mass"]
+    params = {"mass": mass * np.array([[0.8], [1.0], [1.3]])}
+    of_ground = {"friction": np.array([0.2, 0.5, 0.9]), "restitution": np.array([0.0, 0.1, 0.3])}
+    run = lambda k: model.rollout_with(
+        law, q[k], v[k], DT, 40, ground=GROUND, parameters={"gain": gain[k]},
+        params={"mass": params["mass"][k]}, ground_params={x: a[k] for x, a in of_ground.items()},
+    )  # fmt: skip
+    many = run(slice(None))
+    assert (many.contact_force > 0).any()
+    for k in range(3):
+        assert np.array_equal(many.q[k], run(k).q)
+
+
 def test_traces_step_on_the_ground():
     model = quadruped()
     q, v = standing(4)

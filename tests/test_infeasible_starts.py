@@ -173,6 +173,7 @@ def test_wrong_states_are_named(falling):
     q, v = held(falling[1], 150)
     for states, told in (
         (3.0, r"states is 3.0: wanted \(q, v\)"),
+        ({"q": q, "v": v}, r"states is .*: wanted \(q, v\)"),
         ((q, v, v), r"states is .*: wanted \(q, v\)"),
         ((q[:, 1:], v), r"states\[0\] has shape \(12, 150, 2\)"),
         ((q, v[..., :1]), r"states\[1\] has shape \(12, 151, 1\)"),

@@ -29,6 +29,7 @@ from featherlane.robot.spatial import matvec
 from featherlane.robot.tree_of import tree_of
 from featherlane.robot.values import ORTHOGONAL
 
+LARGEST = float(np.finfo(np.float32).max)  # of a margin, in both dtypes
 ALL: Literal["all"] = "all"  # pairs that are no neighbours
 TEXTS = {"spheres": "[x y z r]", "capsules": "[x0 y0 z0 x1 y1 z1 r]", "planes": "[nx ny nz d]"}
 
@@ -147,8 +148,10 @@ class Clearances(Configurations):
             wanted = "wanted fl.Avoidance(body_spheres, spheres=..., margin=...)"
             raise TypeError(f"avoid is {shown(avoid)}: {wanted}")
         spheres = tuple(self._placed(n, x) for n, x in enumerate(_spheres(avoid.body_spheres)))
-        if not is_real(avoid.margin, 0.0, np.inf):
-            raise ValueError(f"margin is {shown(avoid.margin)}: wanted metres, 0 or more")
+        if not is_real(avoid.margin, 0.0, LARGEST):
+            raise ValueError(
+                f"margin is {shown(avoid.margin)}: wanted metres, finite and 0 or more"
+            )
         arrays = avoid.obstacles
         counts = tuple((kind, _count(kind, x)) for kind, x in arrays.items())
         surroundings = Surroundings(spheres, (), counts)
@@ -235,8 +238,9 @@ def _count(kind: str, value: Any) -> int:
         wanted = f"wanted (..., n, {ROWS[kind]}), a row {TEXTS[kind]} for each"
         raise ValueError(f"{kind} has shape {x.shape}: {wanted}")
     if dtype == TRACED:
-        pass
-    elif kind == "planes":
+        return x.shape[-2]
+    _refuse(kind, np.isnan(x).any(-1), x, "{}: wanted numbers, in metres")
+    if kind == "planes":
         length = np.linalg.norm(x[..., :3], axis=-1)
         _refuse(kind, np.abs(length - 1) > ORTHOGONAL, length, "a normal of length {}: wanted 1")
     else:

@@ -22,14 +22,23 @@ def warn_if_diverged(model: Robot, moved: Any, inputs: tuple[Any, ...], integrat
     if type(v) is not np.ndarray or v.dtype.kind != "f" or np.isfinite(v[..., -1, :]).all():
         return
     if all(np.isfinite(np.asarray(x)).all() for x in inputs):
-        warnings.warn(_text(model, inputs[-1], integrator), RuntimeWarning, stacklevel=CALLER)
+        on_ground = hasattr(moved, "contact_force")
+        text = _text(model, inputs[-1], integrator, ON_GROUND if on_ground else _advice(model))
+        warnings.warn(text, RuntimeWarning, stacklevel=CALLER)
 
 
-def _text(model: Robot, dt: Any, integrator: str) -> str:
+ON_GROUND = (
+    "on the ground that is mostly a body without shapes that fell through it, or joints that whirl "
+    "without armature, damping and limits: look at the states before that row, and at residual; "
+    "more shapes in fl.Ground(shapes=...), model.with_physics(armature=0.01, damping=0.1), "
+    "law=fl.Coulomb(limits=True) or a shorter dt keep motions finite"
+)
+
+
+def _text(model: Robot, dt: Any, integrator: str, advice: str) -> str:
     return (
         f"rollouts of {model.name!r} with integrator={integrator!r} and dt = {_seconds(dt)} are "
-        "not finite in the end, trajectory.diverged says which and from which row on; "
-        f"{_advice(model)}"
+        f"not finite in the end, trajectory.diverged says which and from which row on; {advice}"
     )
 
 

@@ -141,8 +141,9 @@ def _guess(states: Any) -> dict[str, Any]:
     """The first guess of all states as arrays by name; none if there is none."""
     if states is None:
         return {}
+    pair = [] if isinstance(states, str | Mapping) else states
     try:
-        q, v = states
+        q, v = pair
     except (TypeError, ValueError):
         raise TypeError(
             f"states is {shown(states)}: wanted (q, v), (..., T + 1, nq) and (..., T + 1, nv)"
