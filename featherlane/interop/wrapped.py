@@ -73,6 +73,7 @@ class WrappedModel(Generic[Array]):
         frame_placement: Callable[..., Array]
         frame_velocity: Callable[..., Array]
         frame_acceleration: Callable[..., Array]
+        imu: Callable[..., Array]
         jacobian: Callable[..., Array]
         jacobian_time_derivative: Callable[..., Array]
         center_of_mass: Callable[..., Array]
