@@ -8,9 +8,9 @@ stands beside both cones, the pyramidal one of MuJoCo's defaults and the ellipti
 measured with the pyramidal cone. Environments are those of examples/walking.py: a step of them is
 four steps, a feedback law, observations, rewards and new beginnings.
 
-HyQ and the G1 are bundled; Go2 is read from the folder --robots, which has unitree_go2.xml. Feet
-are spheres: one on each leg of the quadrupeds, four under each foot of the G1. Residuals, and the
-distance of velocities from those of 400 sweeps, are those of single steps without a start.
+Robots are bundled. Feet are spheres: one on each leg of the quadrupeds, four under each foot of
+the G1. Residuals, and the distance of velocities from those of 400 sweeps, are those of single
+steps without a start.
 """
 
 from __future__ import annotations
@@ -36,22 +36,15 @@ DTYPES = np.dtype(np.float64), np.dtype(np.float32)
 
 
 class Standing(NamedTuple):
-    """A robot, the stance of its joints, and links that get a sphere where its file has none."""
+    """A bundled robot, and the stance of its joints."""
 
-    file: str
+    name: str
     stance: tuple[float, ...]
-    feet: tuple[str, ...] = ()
-    sphere: tuple[float, float] = (0.0, 0.0)  # place along the link's z, and radius, m
 
 
 LEG = (-0.3, 0.0, 0.0, 0.6, -0.3, 0.0)
 ROBOTS = {
-    "Go2": Standing(
-        "unitree_go2.xml",
-        (0.0, 0.9, -1.8) * 4,
-        tuple(f"{leg}_calf" for leg in ("FL", "FR", "RL", "RR")),
-        (-0.213, 0.022),
-    ),
+    "Go2": Standing("go2", (0.0, 0.9, -1.8) * 4),
     "HyQ": Standing("hyq", (-0.2, 0.75, -1.5, -0.2, -0.75, 1.5) * 2),
     "G1": Standing("g1", (*LEG, *LEG, *[0.0] * 17)),
 }
@@ -64,20 +57,6 @@ class Pass(NamedTuple):
     run: Callable[[], Any]
     steps: int
     cones: tuple[str, ...]
-
-
-def with_feet(robot: Standing, folder: Path | None) -> fl.Model | None:
-    """Returns the robot with its spheres; None if its file is not there."""
-    if robot.file in fl.bundled():
-        return fl.load(robot.file, root="free")
-    if folder is None or not (folder / robot.file).exists():
-        return None
-    z, radius = robot.sphere
-    at = fl.Placement.of(np.eye(3), (0, 0, z))
-    spheres = {
-        link: fl.CollisionShape(link, "sphere", (radius,), placement=at) for link in robot.feet
-    }
-    return fl.load(folder / robot.file).with_collision_shapes(spheres)
 
 
 def states(model: fl.Model, robot: Standing, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -171,12 +150,9 @@ def soft_residuals(model: fl.Model, q: np.ndarray, v: np.ndarray, law: Any) -> s
     return f"residual / weight {np.median(share):.0e} / {share.max():.0e}"
 
 
-def measure(name: str, robot: Standing, folder: Path | None, chosen: argparse.Namespace) -> None:
+def measure(name: str, robot: Standing, chosen: argparse.Namespace) -> None:
     """Prints the figures of a robot."""
-    model = with_feet(robot, folder)
-    if model is None:
-        print(f"{name}: no {robot.file}")
-        return
+    model = fl.load(robot.name, root="free")
     q, v = states(model, robot, STATES)
     passes = [*of_peers(model, q[:FEW], v[:FEW])]
     passes += of_featherlane(model, q, v, chosen.sweeps, chosen.newton)
@@ -187,8 +163,9 @@ def measure(name: str, robot: Standing, folder: Path | None, chosen: argparse.Na
             f"{np.median(times[cone] / times[one.name]):.1f} times {cone}" for cone in one.cones
         ]
         label = one.name if one.cones else f"mujoco.rollout, {one.name}"
-        print(f"  {label}: {np.median(times[one.name]):.2f} us", *ratios, sep=", ")
-    for n in chosen.sweeps:
+        print(f"  {label}: {np.median(times[one.name]):.2f} us", *ratios, sep=", ", flush=True)
+    few = len(model.collision_shapes) <= 4  # 400 sweeps of more take minutes to compile
+    for n in chosen.sweeps if few else ():
         print(f"  {n} sweeps: {errors(model, q, v, n)}")
     for label, law, _ in laws([], chosen.newton):
         print(f"  {label}: {soft_residuals(model, q, v, law)}", flush=True)
@@ -216,7 +193,6 @@ def environments(name: str, count: int, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--robots", type=Path, help="a folder with unitree_go2.xml")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sweeps", type=int, nargs="*", default=[10, 20])
     parser.add_argument("--newton", type=int, nargs="*", default=[8], help="steps of SoftContacts")
@@ -225,7 +201,7 @@ def main() -> None:
     chosen = parser.parse_args()
     print("\n".join(machine_lines()))
     for name in chosen.only:
-        measure(name, ROBOTS[name], chosen.robots, chosen)
+        measure(name, ROBOTS[name], chosen)
     for name, count in product([x for x in chosen.only if x != "HyQ"], chosen.environments):
         environments(name, count, chosen.rounds)
 

@@ -5,7 +5,8 @@ nvidia-cuda-nvcc); CUDA 13 has none for sm_70: --ptxas names another one, such a
 nvidia-cuda-nvcc-cu12, which is then used for all. For gfx90a and gfx942 of AMD, and for spirv64,
 LLVM is used; SPIR-V is validated where spirv-val is found. Each kernel is assembled alone, on one
 core, and is a row of --csv; the table has the largest kernel of each function and the sum of their
-processor times. With --check the exit status is 1 if a kernel is over its budget.
+processor times. With --ground, functions are steps and rollouts of robots with feet. With --check
+the exit status is 1 if a kernel is over its budget.
 """
 
 from __future__ import annotations
@@ -64,6 +65,19 @@ def cases(
                 yield Case(robot.title, name, mapping, dtype, made, made.launches[0])
 
 
+def on_the_ground(robots: Sequence[Robot], dtypes: Sequence[str]) -> Iterator[Case]:
+    """Steps, and rollouts of 20 steps, of robots with feet, with both laws of contact."""
+    laws = {"Coulomb": fl.Coulomb(), "SoftContacts": fl.SoftContacts()}
+    functions = {"step": {}, "rollout": {"steps": 20}}
+    for robot, (law, each), name, dtype in product(robots, laws.items(), functions, dtypes):
+        model = fl.load(str(robot.urdf), root=robot.root)
+        function = model.function(name, ground=fl.Ground(), law=each, **functions[name])
+        assert function.gpu is not None
+        for made in alone(function.gpu.kernels("lanes", name, np.dtype(dtype))):
+            title = f"{name}, {law}"
+            yield Case(robot.title, title, "lanes", dtype, made, made.launches[0])
+
+
 def alone(made: GpuKernels) -> Iterator[GpuKernels]:
     """Each kernel, with its text alone."""
     for launch in made.launches:
@@ -105,7 +119,7 @@ def by_ptxas(case: Case, arch: str, ptxas: str) -> dict[str, Any]:
     told = done.stderr
     return {
         "registers": _number(r"Used (\d+) registers", told),
-        "spilled, B": _number(r"(\d+) bytes spill stores", told),
+        "spilled, B": max(map(int, re.findall(r"(\d+) bytes spill stores", told))),
         "code, kB": code / 1e3,
         "seconds": timed.seconds,
     }
@@ -203,11 +217,15 @@ def main() -> None:
     options.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES, help="dtypes")
     options.add_argument("--ptxas", default="ptxas", help="the assembler of NVIDIA (%(default)s)")
     options.add_argument("--check", action="store_true", help="fail if a kernel is over its budget")
+    options.add_argument("--ground", action="store_true", help="steps on the ground, both laws")
     args = options.parse_args()
     if shutil.which(args.ptxas) is None and not DEVICES.keys() >= {*args.arch}:
         sys.exit(f"{args.ptxas} is not found: it is part of the CUDA toolkit")
     names = args.functions or [*FUNCTIONS]
-    of_all = cases([*chosen(args.robots)], names, args.dtypes, args.mapping)
+    robots = [*chosen(args.robots)]
+    of_all = cases(robots, names, args.dtypes, args.mapping)
+    if args.ground:
+        of_all = on_the_ground(robots, args.dtypes)
     found = [
         {x: round(y, 3) if isinstance(y, float) else y for x, y in row.items()}
         for row in rows(args.arch, of_all, args.ptxas)
