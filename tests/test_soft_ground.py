@@ -239,3 +239,26 @@ def test_edits_keep_how_soft_loops_are():
     kept = model.with_loops(model.loops).renamed(joints={"c": "gamma"})
     assert kept.loops.softness == model.loops.softness
     assert model.loops.softness[1].torque_scale == 0.6
+
+
+ROLLING = """
+<mujoco><option cone="elliptic" tolerance="0" iterations="100" ls_iterations="100"/><worldbody>
+  <geom name="floor" type="plane" size="0 0 1"/><body name="body" pos="0 0 .3"><freejoint/>
+  <geom type="capsule" size=".05 .1" mass="1" condim="6"/></body></worldbody></mujoco>
+"""
+
+
+def test_a_tumbling_body_goes_the_way_of_mujoco():
+    model, peer = fl.load(ROLLING), mujoco.MjModel.from_xml_string(ROLLING)
+    v = np.random.default_rng(2).normal(size=(4, 6)) * [1, 1, 1, 5, 5, 5]
+    q = np.tile([0, 0, 0.3, 0, 0, 0, 1.0], (4, 1))
+    options = {"ground": fl.Ground(surfaces="file"), "law": fl.SoftContacts(cone="elliptic")}
+    path = model.rollout(
+        q, v, np.zeros((4, 500, 6)), 0.002, integrator="semi_implicit", **options
+    ).q
+    there, data = fl.convert.to_mujoco(model, q, v=v), mujoco.MjData(peer)
+    for ours, qpos, qvel in zip(path, there.q, there.v, strict=True):
+        mujoco.mj_resetData(peer, data)
+        data.qpos[:], data.qvel[:] = qpos, qvel
+        mujoco.mj_step(peer, data, 500)
+        assert_allclose(fl.convert.to_mujoco(model, ours[-1]).q, data.qpos, atol=1e-9)
