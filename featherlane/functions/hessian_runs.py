@@ -1,7 +1,7 @@
 """Which entries of a cost's Hessian may differ from zero, by what its terms depend on.
 
 A posture couples no two joints, and a frame those on its path alone: of the 4,950 entries on and
-above the diagonal that G1 has with its controls, a posture has 150.
+above the diagonal that G1 has with its controls, a posture has 114.
 """
 
 from __future__ import annotations
