@@ -2,10 +2,10 @@
 
 For each robot, cone and number of Newton steps: the share of random contact states whose
 acceleration is within 1e-6 of `mj_forward`'s qacc, relative to its norm, where MuJoCo's own solver
-is converged (tolerance 0). HyQ and the G1 are bundled, Go2 is read from the folder --robots, the
-gripper and the loose bodies (a sphere, a capsule and a box) are those of tests/soft_files.py. Feet
-are spheres: one on each leg of the quadrupeds, four under each foot of the G1, whose lowest one is
-up to 1 cm in the ground. Limits and dry friction of joints are rows of the same problem.
+is converged (tolerance 0). Go2, HyQ and the G1 are bundled, the gripper and the loose bodies (a
+sphere, a capsule and a box) are those of tests/soft_files.py. Feet are spheres: one on each leg of
+the quadrupeds, four under each foot of the G1, whose lowest one is up to 1 cm in the ground. Limits
+and dry friction of joints are rows of the same problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from ground import GROUND, ROBOTS, Standing, in_the_ground, with_feet
+from ground import GROUND, ROBOTS, Standing, in_the_ground
 from ground_peers import FRICTION, peer
 
 import featherlane as fl
@@ -65,8 +65,8 @@ def with_joints(spec_model: Any, model: fl.Model) -> Any:
     return spec_model
 
 
-def scene(name: str, cone: str, folder: Path | None, n: int) -> Scene | None:
-    """Returns the scene with n states, or None if its file is not there."""
+def scene(name: str, cone: str, n: int) -> Scene:
+    """Returns the scene with n states."""
     import mujoco
 
     if name in SCENES:
@@ -75,9 +75,7 @@ def scene(name: str, cone: str, folder: Path | None, n: int) -> Scene | None:
         model = fl.load(text, loops="keep")
         ground = fl.Ground(surfaces="file", pairs=SCENES[name])
         return Scene(model, mujoco.MjModel.from_xml_string(text), ground, states(model, n))
-    model = with_feet(ROBOTS[name], folder)
-    if model is None:
-        return None
+    model = fl.load(ROBOTS[name].name, root="free")
     compiled = with_joints(peer(model, cone, 1.0), model)
     return Scene(model, compiled, GROUND, random_states(model, ROBOTS[name], n))
 
@@ -100,7 +98,6 @@ def errors(case: Scene, cone: str, steps: list[int], impratio: float) -> Iterato
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--robots", type=Path)
     parser.add_argument("--states", type=int, default=10_000)
     parser.add_argument("--steps", type=int, nargs="*", default=[4, 6, 8, 10])
     parser.add_argument("--impratio", type=float, default=1.0)
@@ -109,10 +106,7 @@ def main() -> None:
     print(f"share within {WITHIN:g}, in brackets the median error, friction {FRICTION}")
     for name in chosen.only:
         for cone in CONES:
-            case = scene(name, cone, chosen.robots, chosen.states)
-            if case is None:
-                print(f"{name}: no {ROBOTS[name].file}")
-                break
+            case = scene(name, cone, chosen.states)
             each = errors(case, cone, chosen.steps, chosen.impratio)
             figures = (f"{(e < WITHIN).mean():.2%} ({np.median(e):.0e})" for e in each)
             shares = ", ".join(f"{n} steps {x}" for n, x in zip(chosen.steps, figures, strict=True))
