@@ -49,6 +49,14 @@ def test_the_warning_names_integrator_dt_and_the_stiffest_joint_once(arm):
         assert part in str(warning.message)
 
 
+def test_the_warning_of_damped_steps_names_the_joint_that_whirls():
+    """Their damping is implicit: it is not what diverges."""
+    robot = fl.load("double_pendulum").with_physics(damping=1e-6)
+    with pytest.warns(RuntimeWarning, match="least inertia.*Coriolis") as told:
+        rollout(robot, [300.0, -1000.0], integrator="implicit_damping")
+    assert "want dt below" not in str(told[0].message)
+
+
 def test_a_policy_s_rollout_warns_too(arm):
     law = arm.policy(lambda q, v, t: 0.0 * q)
     with pytest.warns(RuntimeWarning, match="'joint2'"):

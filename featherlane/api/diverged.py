@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.api.stable_steps import stable_steps
 from featherlane.robot.model import Robot
 
@@ -23,7 +24,8 @@ def warn_if_diverged(model: Robot, moved: Any, inputs: tuple[Any, ...], integrat
         return
     if all(np.isfinite(np.asarray(x)).all() for x in inputs):
         on_ground = hasattr(moved, "contact_force")
-        text = _text(model, inputs[-1], integrator, ON_GROUND if on_ground else _advice(model))
+        advice = ON_GROUND if on_ground else _advice(model, integrator)
+        text = _text(model, inputs[-1], integrator, advice)
         warnings.warn(text, RuntimeWarning, stacklevel=CALLER)
 
 
@@ -47,13 +49,15 @@ def _seconds(dt: Any) -> str:
     return f"{least:g} s" if least == most else f"{least:g} to {most:g} s"
 
 
-def _advice(model: Robot) -> str:
-    """Names the stiffest joint, and what lets steps be longer."""
+def _advice(model: Robot, integrator: str) -> str:
+    """Names the stiffest joint, or where nothing is stiff the one that whirls first, and what lets
+    steps be longer.
+    """
     steps = stable_steps(model)
     if steps is None:
         return "its mass matrix has no inverse"
     parts = []
-    if steps.resistance:
+    if steps.resistance and not INTEGRATORS[integrator].damped:
         joint, dt = steps.resistance
         parts.append(
             f"damping and friction of {joint!r} want dt below {dt:.2g} s but with "
@@ -65,7 +69,8 @@ def _advice(model: Robot) -> str:
     if not parts:
         joint, inertia = steps.light
         parts.append(
-            f"{joint!r} feels the least inertia, {inertia:.2g} kg m^2 or kg, and nothing slows it: "
-            "damping, limits='soft' at load, a shorter dt or 'rk4' keep motions finite"
+            f"{joint!r} feels the least inertia, {inertia:.2g} kg m^2 or kg, and whirls: Coriolis "
+            "forces are explicit; armature, damping, limits='soft' at load, a shorter dt or, "
+            "without a ground, 'rk4' keep motions finite"
         )
     return "; ".join(parts)
