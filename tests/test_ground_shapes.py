@@ -1,5 +1,7 @@
 """Bodies of all kinds of shapes that rest, land and collide, by the laws of physics."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -99,4 +101,27 @@ def test_many_contact_points_are_told():
     shapes = [fl.CollisionShape(f"c{k}", "cylinder", (0.1, 0.2), 0) for k in range(7)]
     model = ball().with_collision_shapes(shapes)
     with pytest.warns(RuntimeWarning, match=r"28 contact points on 7 shapes .*'c0'"):
+        GroundInputs(fl.Ground(), fl.SoftContacts()).counts(model)
+    with warnings.catch_warnings(action="error"):  # rigid steps have sweeps in a loop
         GroundInputs(fl.Ground(), fl.Coulomb()).counts(model)
+
+
+def test_friction_that_the_law_leaves_out_is_told():
+    tire = fl.CollisionShape("tire", "sphere", (0.1,), 0, condim=6)
+    model = ball().with_collision_shapes([tire, fl.CollisionShape("rim", "sphere", (0.05,), 0)])
+    with pytest.warns(RuntimeWarning, match=r"contacts of 'tire' have condim 6: .*rolling"):
+        GroundInputs(fl.Ground(), fl.Coulomb()).counts(model)
+    with warnings.catch_warnings(action="error"):
+        GroundInputs(fl.Ground(), fl.SoftContacts()).counts(model)
+        GroundInputs(fl.Ground(shapes=("rim",)), fl.Coulomb()).counts(model)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_bodies_that_are_kilometres_deep_rise(dtype):
+    """At the speed of recovery, 1 m/s, shared between rising and rolling."""
+    model = ball().with_collision_shapes(fl.CollisionShape("s", "sphere", (0.1,), 0))
+    q, v = np.tile(model.neutral(), (3, 1)).astype(dtype), np.zeros((3, 6), dtype)
+    q[:, 2], v[:, 0] = (-10.0, -1e3, -1e6), 0.3
+    run = model.rollout(q, v, np.zeros((3, 20, 6), dtype), 0.002, ground=fl.Ground())
+    assert (np.abs(run.v[:, -1, 2] - 1) < 0.1).all()
+    assert run.residual.max() < 1e-3

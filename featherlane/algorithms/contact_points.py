@@ -28,6 +28,7 @@ from featherlane.robot.spatial import (
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar, maximum, select, sqrt
 
+DEEP = 1.0  # m, the longest way from the surface of a shape up to a contact within the ground
 LEAST = 1e-24  # of the square of a sine: a direction that is parallel to the normal is no tangent
 
 
@@ -103,7 +104,11 @@ def _on_plane(shape: CollisionShape, X: Transform, plane: Transform) -> Points:
 
 
 def _midway(low: LowPoint, normal: Vector, gap: Scalar) -> Nearest:
-    return Nearest(gap, normal, low.point - normal * (0.5 * gap + low.radius))
+    """Returns a contact midway between the surfaces, but at most `DEEP` above that of the shape:
+    with a lever arm of kilometres, its block of S would be rounding errors.
+    """
+    offset = maximum(0.5 * gap, -DEEP) + low.radius
+    return Nearest(gap, normal, low.point - normal * offset)
 
 
 def _on_heights(shape: CollisionShape, X: Transform, field: HeightField, inputs: Heights) -> Points:

@@ -44,14 +44,18 @@ class ContactBlock(NamedTuple):
     slip: Scalar
 
     @staticmethod
-    def of(S: Rows, first: int, friction: Scalar) -> ContactBlock:
-        """Returns the block whose rows begin with this one."""
-        B = Symmetric.of(lambda i, j: S[first + j][first + i])
+    def of(B: Symmetric, first: int, friction: Scalar) -> ContactBlock:
+        """Returns the block B of S whose rows begin with this one."""
         small = B.trace * RHO + STILL  # where joints move the point along fewer than three lines
         A = B + Symmetric(small, 0.0, 0.0, small, 0.0, small)
         half, skewed = 0.5 * (A.yy + A.zz), 0.5 * (A.yy - A.zz)
         slip = 1.0 / (half + sqrt(skewed * skewed + A.yz * A.yz))
         return ContactBlock((first, first + 1, first + 2), friction, B, _inverse(A), slip)
+
+    @property
+    def diagonal(self) -> tuple[Scalar, ...]:
+        """The entries of S on the diagonal."""
+        return self.B.xx, self.B.yy, self.B.zz
 
     def solved(self, u: Scalars, p: Scalars) -> list[Scalar]:
         """Returns the impulses of the contact, from its velocities and the impulses until now."""
@@ -96,6 +100,11 @@ class JointBlock(NamedTuple):
     inverse: Scalar
     friction: Scalar
     bounds: tuple[Scalar, Scalar] | None
+
+    @property
+    def diagonal(self) -> tuple[Scalar, ...]:
+        """The entry of S."""
+        return (self.B,)
 
     def solved(self, u: Scalars, p: Scalars) -> list[Scalar]:
         """Returns the impulse of friction and limit together."""
@@ -164,9 +173,14 @@ def without_gain(system: ContactSystem, p: Scalars) -> list[Scalar]:
         for i in block.rows:
             work = work + p[i] * (system.b[i] - block.way_back(p[i]))
             square = square + p[i] * system.change(i, p)
-    share = maximum(-work / (square + LEAST), 0.0)
-    part = select(share < 0.5, share, 1.0)
+    part = part_without_gain(work, square)
     return [part * x for x in p]
+
+
+def part_without_gain(work: Scalar, square: Scalar) -> Scalar:
+    """Returns the part of impulses p that `without_gain` keeps, from p.b and p.S p."""
+    share = maximum(-work / (square + LEAST), 0.0)
+    return select(share < 0.5, share, 1.0)
 
 
 def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar], Scalar]:
@@ -177,8 +191,14 @@ def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar],
     for _ in range(sweeps):
         before = after
         (after,) = repeat(_sweep, system, [before])  # type: ignore[arg-type]
+    return without_gain(system, after), residual_of(system.blocks, after, before)
+
+
+def residual_of(blocks: Sequence[Block], after: Scalars, before: Scalars) -> Scalar:
+    """Returns the largest change of a velocity by the impulse along it from p before to after."""
     residual: Scalar = 0.0
-    for i, (x, y) in enumerate(zip(after, before, strict=True)):
-        change = (x - y) * system.S[i][i]
-        residual = maximum(residual, maximum(-change, change))  # 0.0, not -0.0, if they are equal
-    return without_gain(system, after), residual
+    for block in blocks:
+        for i, B in zip(block.rows, block.diagonal, strict=True):
+            change = (after[i] - before[i]) * B
+            residual = maximum(residual, maximum(-change, change))  # 0.0, not -0.0, if equal
+    return residual

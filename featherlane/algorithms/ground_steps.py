@@ -27,17 +27,32 @@ from featherlane.algorithms.delassus import ConstrainedSystem, constrained_syste
 from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.implicit_damping import with_implicit_damping
+from featherlane.algorithms.many_contacts import (
+    ContactLayout,
+    FactoredRows,
+    block_of_S,
+    ground_end,
+    ground_sweeps,
+    packed_ending,
+    packed_system,
+    scaled_rows,
+)
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
-from featherlane.algorithms.scene import Scene, SteppedContacts, joints_with_rows
+from featherlane.algorithms.scene import (
+    Scene,
+    SteppedContacts,
+    joints_with_rows,
+    law_frictions,
+)
 from featherlane.algorithms.soft.steps import soft_step
 from featherlane.algorithms.sparse_rows import Row, sparse_dot
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.contact_law import Coulomb, SoftContacts
-from featherlane.robot.spatial import dot, matvec, transpose
+from featherlane.robot.spatial import Symmetric, dot, matvec, transpose
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, is_zero, maximum, minimum, select
+from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
 
 
 class FreeMotion(NamedTuple):
@@ -135,14 +150,26 @@ def approach(contact: ContactPoint, scene: Scene, before: Scalar, dt: Scalar) ->
     return select(contact.gap + dt * before < 0.0, returned, least)
 
 
-def _joint_blocks(
-    scene: Scene, frictions: Scalars, q: Scalars, dt: Scalar, S: Rows, first: int
+def _blocks(
+    scene: Scene,
+    contacts: Sequence[ContactPoint],
+    frictions: Scalars,
+    state: tuple[Scalars, Scalar],
+    block: Callable[[int], Symmetric],
+    diagonal: Callable[[int], Scalar],
 ) -> list[Block]:
-    """Returns the blocks of joints with limits or dry friction, whose rows begin with this one."""
-    return [
-        JointBlock((i,), S[i][i], 1.0 / S[i][i], frictions[k] * dt, joint_bounds(scene, k, q, dt))
-        for i, k in enumerate(joints_with_rows(scene, frictions), first)
+    """Returns the blocks of contacts, then those of joints with limits or dry friction. state: q
+    and dt; block, diagonal: of S, the block whose rows begin with one, and the entry of a row.
+    """
+    q, dt = state
+    blocks: list[Block] = [
+        ContactBlock.of(block(3 * n), 3 * n, scene.sliding(contact))
+        for n, contact in enumerate(contacts)
     ]
+    for i, k in enumerate(joints_with_rows(scene, frictions), 3 * len(contacts)):
+        B, bounds = diagonal(i), joint_bounds(scene, k, q, dt)
+        blocks.append(JointBlock((i,), B, 1.0 / B, frictions[k] * dt, bounds))
+    return blocks
 
 
 def joint_bounds(scene: Scene, k: int, q: Scalars, dt: Scalar) -> tuple[Scalar, Scalar] | None:
@@ -177,6 +204,11 @@ def _rigid_step(
     """Returns the step of a robot whose joints have these dry frictions beside those of the tree's
     smooth law.
     """
+    if constraints is None and ContactLayout.of(tree, scene, frictions).is_long(scene.law):
+        system, p, x, ending = contact_system(tree, q, v, tau, dt, scene, frictions, f_ext)
+        p, x, residual = ground_sweeps(tree, system, p, x, scene)
+        a, forces, p = ground_end(tree, ending, p, x, dt, scene)
+        return SteppedContacts(a, forces, residual, p)
     still = [0.0] * tree.nv
     contacts, rows = contact_geometry(tree, q, scene, frictions)
     push = [dt * x for x in map(sub, tau, rnea(tree, q, v, still, f_ext))]
@@ -184,14 +216,13 @@ def _rigid_step(
     S, end = free.S, list(free.after)
     if constraints is not None:
         groups = groups_of(level_of_step(tree, v, dt, constraints, anchors).at(tree, q, v, still))
-        system = constrained_system(free.factored, groups, item_masks(constraints, active))
-        held = Held.of(system, [dt * x for x in residuals(groups)], free)
+        constrained = constrained_system(free.factored, groups, item_masks(constraints, active))
+        held = Held.of(constrained, [dt * x for x in residuals(groups)], free)
         S, end = held.reduced(free)
-    blocks: list[Block] = []
     for n, contact in enumerate(contacts):
         end[3 * n] = end[3 * n] - approach(contact, scene, free.before[3 * n], dt)
-        blocks.append(ContactBlock.of(S, 3 * n, scene.sliding(contact)))
-    blocks += _joint_blocks(scene, frictions, q, dt, S, 3 * len(contacts))
+    of_S = lambda first: Symmetric.of(lambda i, j: S[first + j][first + i])
+    blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: S[i][i])
     start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
     p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps)
     z = _plus_impulses(free.z, free.Y, p)
@@ -200,6 +231,52 @@ def _rigid_step(
     rate = 1.0 / dt
     a = [rate * x for x in free.factored.outward(z)]
     return SteppedContacts(a, _forces(contacts, p, rate), residual, p)
+
+
+class PackedSystem(NamedTuple):
+    """The scalars that functions of a step with many contacts pass, see `many_contacts`: what the
+    sweeps read, p and x at their beginning, and what the end reads.
+    """
+
+    system: list[Scalar]
+    p: list[Scalar]
+    x: list[Scalar]
+    ending: list[Scalar]
+
+
+def contact_system(
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    scene: Scene,
+    frictions: Scalars,
+    f_ext: Wrenches | None = None,
+) -> PackedSystem:
+    """Returns the system of a step with many contacts; arguments as of `_rigid_step`."""
+    contacts, rows = contact_geometry(tree, q, scene, frictions)
+    factored = factor(tree, mass_matrix(tree, q))
+    Y = scaled_rows(factored, rows)
+    same = _numbered(in_axes_of_beginning(tree, v, v, dt))
+    free = [sparse_dot(row, same) for row in rows]
+    for n, contact in enumerate(contacts):
+        before = sparse_dot(rows[3 * n], _numbered(v))
+        free[3 * n] = free[3 * n] - approach(contact, scene, before, dt)
+    of_S = lambda first: block_of_S(Y[first : first + 3])
+    blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: sparse_dot(Y[i], Y[i]))
+    each = [
+        FactoredRows([Y[i] for i in block.rows], [free[i] for i in block.rows], block)
+        for block in blocks
+    ]
+    bias = rnea(tree, q, v, [0.0] * tree.nv, f_ext)
+    z = factored.inward([dt * x for x in map(sub, tau, bias)])
+    x = [y * sqrt(d) for y, d in zip(z, factored.Dinv, strict=True)]
+    p = [0.0] * len(rows) if scene.impulse is None else list(scene.impulse)
+    layout = ContactLayout.of(tree, scene, frictions)
+    system = packed_system(layout, each)
+    ending = packed_ending(factored, contacts, each, x)
+    return PackedSystem(system, p, _plus_impulses(x, Y, p), ending)
 
 
 STEPS: dict[type, Callable[..., SteppedContacts]] = {Coulomb: _rigid_step, SoftContacts: soft_step}
@@ -227,21 +304,28 @@ def dry_frictions(tree: Tree, scene: Scene) -> tuple[Tree, list[Scalar]]:
     """Returns the tree without its smooth friction, and the largest friction of each entry of v, if
     the law has rows for it.
     """
-    if not scene.law.friction_loss:
-        return tree, [0.0] * tree.nv
-    frictions = [sum((f for f, _ in each), start=0.0) for each in tree.frictions]
-    return replace(tree, frictions=[()] * tree.nv), frictions
+    frictions = law_frictions(tree, scene)
+    return (replace(tree, frictions=[()] * tree.nv) if scene.law.friction_loss else tree), frictions
 
 
-def ground_step(
-    tree: Tree, q: Scalars, v: Scalars, tau: Scalars, dt: Scalar, scene: Scene, **options: Any
-) -> SteppedContacts:
-    """Returns a semi-implicit step on the ground. options: constraints, active, anchors, f_ext."""
+def _undamped(
+    step: Callable[..., Any],
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    *,
+    scene: Scene,
+    **options: Any,
+) -> Any:
+    """Returns what a step gives, or the system of its contacts, for a tree with dry friction."""
     smooth, frictions = dry_frictions(tree, scene)
-    return STEPS[type(scene.law)](smooth, q, v, tau, dt, scene, frictions, **options)
+    return step(smooth, q, v, tau, dt, scene, frictions, **options)
 
 
-def damped_ground_step(
+def _damped(
+    step: Callable[..., Any],
     tree: Tree,
     q: Scalars,
     v: Scalars,
@@ -251,12 +335,33 @@ def damped_ground_step(
     *,
     scene: Scene,
     **options: Any,
-) -> SteppedContacts:
-    """Returns a step on the ground with implicit damping."""
+) -> Any:
+    """Returns the same with implicit damping."""
     smooth, frictions = dry_frictions(tree, scene)
 
-    def step(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any) -> SteppedContacts:
-        law = STEPS[type(scene.law)]
-        return law(tree, q, v, tau, dt, scene, frictions, **options)
+    def run(tree: Tree, q: Scalars, v: Scalars, tau: Scalars, **options: Any) -> Any:
+        return step(tree, q, v, tau, dt, scene, frictions, **options)
 
-    return with_implicit_damping(step)(smooth, q, v, tau, dt, servo_damping, **options)
+    return with_implicit_damping(run)(smooth, q, v, tau, dt, servo_damping, **options)
+
+
+def ground_step(tree: Tree, *state: Any, scene: Scene, **options: Any) -> SteppedContacts:
+    """Returns a semi-implicit step on the ground. state: q, v, tau, dt; options: constraints,
+    active, anchors, f_ext.
+    """
+    return _undamped(STEPS[type(scene.law)], tree, *state, scene=scene, **options)
+
+
+def damped_ground_step(tree: Tree, *state: Any, scene: Scene, **options: Any) -> SteppedContacts:
+    """Returns a step on the ground with implicit damping. state: q, v, tau, dt, servo_damping."""
+    return _damped(STEPS[type(scene.law)], tree, *state, scene=scene, **options)
+
+
+def ground_system(tree: Tree, *state: Any, scene: Scene, **options: Any) -> PackedSystem:
+    """Returns the contacts of a `ground_step`. options: f_ext."""
+    return _undamped(contact_system, tree, *state, scene=scene, **options)
+
+
+def damped_ground_system(tree: Tree, *state: Any, scene: Scene, **options: Any) -> PackedSystem:
+    """Returns the contacts of a `damped_ground_step`. options: f_ext."""
+    return _damped(contact_system, tree, *state, scene=scene, **options)

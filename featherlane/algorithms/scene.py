@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.contact_points import ContactPoint, contact_points
+from featherlane.algorithms.frames import placements
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights
+from featherlane.robot.ground import HeightField
 from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 from featherlane.robot.shape_pairs import ShapePair
 from featherlane.robot.spatial import Transform, Vector
@@ -56,6 +58,16 @@ class Scene(NamedTuple):
         points = contact_points(tree, lower, self.pairs, self.heights)
         return [contact._replace(point=contact.point + raised) for contact in points]
 
+    def neutral_contacts(self, tree: Tree) -> list[ContactPoint]:
+        """Returns the contact points in the neutral configuration, as numbers. Heights that are
+        inputs are 0.
+        """
+        neutral = [x for kind, _, _ in tree.coordinates for x in kind.neutral]
+        fields = (pair.other for pair in self.pairs if isinstance(pair.other, HeightField))
+        nx, ny = next((field.shape for field in fields), (0, 0))
+        poses = placements(tree, neutral, range(tree.nbodies))
+        return contact_points(tree, poses, self.pairs, [[0.0] * ny] * nx)
+
 
 class SteppedContacts(NamedTuple):
     """The acceleration of a step on the ground; the force on the body at each contact, N, in the
@@ -67,6 +79,13 @@ class SteppedContacts(NamedTuple):
     contact_force: list[list[Scalar]]
     residual: Scalar
     impulse: list[Scalar]
+
+
+def law_frictions(tree: Tree, scene: Scene) -> list[Scalar]:
+    """Returns the largest dry friction of each entry of v, 0 unless the law has rows for it."""
+    if not scene.law.friction_loss:
+        return [0.0] * tree.nv
+    return [sum((f for f, _ in each), start=0.0) for each in tree.frictions]
 
 
 def joints_with_rows(scene: Scene, frictions: Scalars) -> list[int]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from featherlane.algorithms.contact_points import ContactPoint
-from featherlane.algorithms.frames import placements
-from featherlane.algorithms.scene import JointLimit, Scene, joints_with_rows
+from featherlane.algorithms.scene import JointLimit, Scene
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights, inverse_weights
 from featherlane.errors import instead, shown
 from featherlane.functions.arguments import numbers_of
@@ -24,7 +23,11 @@ from featherlane.robot.row_softness import RowSoftness
 from featherlane.robot.shape_pairs import ContactNames, ShapePair, shape_pairs
 from featherlane.robot.tree_of import tree_of
 
-MANY = 24  # contact points, of which users hear
+if TYPE_CHECKING:
+    from featherlane.algorithms.many_contacts import ContactLayout
+
+# Contact points that take 10 s of one core to compile, of which users hear
+MANY: dict[type, int] = {Coulomb: 96, SoftContacts: 24}
 Shape = tuple[str | int, ...]
 GROUND_PARAMETERS: dict[str, Shape] = {
     "friction": (),
@@ -97,30 +100,47 @@ class GroundInputs(NamedTuple):
 
     def points(self, model: Robot) -> list[ContactPoint]:
         """Returns the contact points of the neutral configuration: in all, they are as many."""
-        tree, scene = tree_of(model), self.scene(model)
-        neutral = [x for kind, _, _ in tree.coordinates for x in kind.neutral]
-        if field := self.ground.height_field:
-            nx, ny = field.shape
-            scene = scene._replace(heights=[[0.0] * ny] * nx)
-        return scene.contacts(tree, placements(tree, neutral, range(tree.nbodies)))
+        return self.scene(model).neutral_contacts(tree_of(model))
 
     def contact_names(self, model: Robot) -> tuple[ContactNames, ...]:
         """Returns the names of what touches at each contact point."""
         return tuple(point.pair.named_on(model) for point in self.points(model))
 
+    def layout(self, model: Robot) -> ContactLayout:
+        """Returns the layout of contacts and joints in rigid steps, which the model keeps."""
+        known, key = model.__dict__.setdefault("_contact_layouts", {}), self.without_arrays()
+        if key not in known:
+            from featherlane.algorithms.many_contacts import ContactLayout  # few need it
+
+            tree, frictions = tree_of(model), model.friction.tolist()
+            has_rows = [1.0 if self.law.friction_loss and f else 0.0 for f in frictions]
+            known[key] = ContactLayout.of(tree, self.scene(model), has_rows)
+            if (count := len(known[key].contacts)) > MANY[type(self.law)]:
+                warnings.warn(_many(model, self.ground, count), RuntimeWarning, stacklevel=2)
+            if not self.is_soft and (pairs := [*filter(_turns, _pairs(model, self.ground))]):
+                warnings.warn(_left_out(pairs), RuntimeWarning, stacklevel=2)
+        return known[key]
+
+    def without_arrays(self) -> GroundInputs:
+        """Returns the ground and the law alone."""
+        return self._replace(parameters=())
+
     def counts(self, model: Robot) -> dict[str, int]:
-        """Returns how many contact points and impulses there are."""
-        points, scene = self.points(model), self.scene(model)
-        field = self.ground.height_field
+        """Returns the sizes of arrays of contacts."""
+        field, layout = self.ground.height_field, self.layout(model)
         nx, ny = field.shape if field else (0, 0)
-        frictions = [1.0 if self.law.friction_loss and f else 0.0 for f in model.friction.tolist()]
-        impulses = 3 * len(points) + len(joints_with_rows(scene, frictions))
+        counts = {"contacts": len(layout.contacts), "impulses": layout.rows, "nx": nx, "ny": ny}
         if self.is_soft:
-            impulses = sum(p.pair.numbers.condim for p in points) + len(scene.limits)
-            impulses += sum(map(bool, frictions))
-        if len(points) > MANY:
-            warnings.warn(_many(model, self.ground, len(points)), RuntimeWarning, stacklevel=2)
-        return {"contacts": len(points), "impulses": impulses, "nx": nx, "ny": ny}
+            return counts | {"impulses": self._soft_impulses(model)}
+        return counts | {
+            "system": layout.system_size,
+            "ending": layout.ending_size(tree_of(model)),
+        }
+
+    def _soft_impulses(self, model: Robot) -> int:
+        dry = sum(map(bool, model.friction.tolist())) if self.law.friction_loss else 0
+        condims = sum(point.pair.numbers.condim for point in self.points(model))
+        return condims + len(self.scene(model).limits) + dry
 
 
 def _pairs(model: Robot, ground: Ground) -> tuple[ShapePair, ...]:
@@ -132,12 +152,28 @@ def _pairs(model: Robot, ground: Ground) -> tuple[ShapePair, ...]:
 
 
 def _many(model: Robot, ground: Ground, count: int) -> str:
-    """Returns a warning of contacts whose code takes minutes to compile."""
+    """Returns a warning of contacts whose code takes long to compile."""
     shapes = dict.fromkeys(pair.shape.name for pair in _pairs(model, ground))
     return (
         f"{count} contact points on {len(shapes)} shapes of {model.name!r} ({listed([*shapes])}): "
-        "compile times and times of steps grow with the square of their number, and 24 take about "
-        "40 s of one core; name the shapes that touch, as in fl.Ground(shapes=('foot',))"
+        "the code of a step takes more than 10 s of one core to compile; name the shapes that "
+        "touch, as in fl.Ground(shapes=('foot',))"
+    )
+
+
+def _turns(pair: ShapePair) -> bool:
+    """Returns whether a contact has torsional or rolling friction."""
+    return any(pair.numbers.three[1:])
+
+
+def _left_out(pairs: Sequence[ShapePair]) -> str:
+    """Returns a warning of friction that the law of Coulomb leaves out."""
+    condim = max(pair.numbers.condim for pair in pairs)
+    names = dict.fromkeys(pair.shape.name for pair in pairs)
+    return (
+        f"contacts of {listed([*names])} have condim {condim}: fl.Coulomb leaves out their "
+        "torsional and rolling friction; law=fl.SoftContacts() has both, and shapes with condim=3 "
+        "have none"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from featherlane.functions.matrix_sensitivities import MatrixSensitivities
 from featherlane.functions.steps import (
     ADJOINT,
     COMPOSED,
+    Call,
     backward_step,
     calls_of,
     control_law,
@@ -36,6 +38,7 @@ from featherlane.program.plan import (
     Shape,
     Use,
 )
+from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
@@ -43,6 +46,7 @@ FLAT = 12_000  # operations of a step as one piece of code: a second of compilat
 # Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
 # path: what is known without tracing
 FOR_A_BODY, FOR_A_PAIR = 150, 180
+SWEEPS = 32_000  # operations of sweeps as one piece of code: arrays are loaded once for it
 IN_TILES = 12  # freedoms up to which sensitivities are code for a tile of states
 
 
@@ -54,6 +58,8 @@ def is_planned(model: Robot, variant: Variant) -> bool:
         return True
     if variant.name not in COMPOSED:
         return False
+    if has_many_contacts(model, variant):
+        return True
     tree = tree_of(model)
     each = FOR_A_BODY * tree.nbodies
     if variant.name.startswith("linearize"):
@@ -61,6 +67,14 @@ def is_planned(model: Robot, variant: Variant) -> bool:
     held = 1 if variant.constraints is None else 2  # constraints take as much again
     method = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR]
     return method.stages * each * held > FLAT
+
+
+def has_many_contacts(model: Robot, variant: Variant) -> bool:
+    """Returns whether the sweeps of a step over its contacts are a loop."""
+    ground = variant.ground
+    if variant.name != "step" or variant.constraints is not None or ground is None:
+        return False
+    return isinstance(ground.law, Coulomb) and ground.layout(model).is_long(ground.law)
 
 
 def in_tiles(model: Robot) -> bool:
@@ -97,9 +111,49 @@ def _composed(model: Robot, variant: Variant) -> Planned:
         shapes = output_shapes(model, call.variant)
         new = {array: shapes[name] for name, array in call.outputs.items() if array not in outputs}
         temporaries |= new
+        if has_many_contacts(model, variant) and "contact_force" in call.outputs:
+            of_contacts, more = _swept_step(model, call, kernel)
+            steps += of_contacts
+            temporaries |= more
+            continue
         arrays = [*call.inputs.values(), *call.outputs.values()]
         steps.append(KernelRun(kernel(call.variant), tuple(map(Use, arrays))))
     return Plan(inputs, outputs, steps, temporaries, scratch), list(variants)
+
+
+def _swept_step(
+    model: Robot, call: Call, kernel: Callable[[Variant], int]
+) -> tuple[list[PlanStep], dict[str, Shape]]:
+    """Returns the runs of a step with many contacts, in which some sweeps are repeated, and their
+    temporary arrays.
+    """
+    ground = call.variant.ground
+    assert ground is not None
+    assert isinstance(ground.law, Coulomb)
+    sweeps = _sweeps_of_a_run(ground.law.sweeps, ground.layout(model).operations)
+    some = ground.without_arrays()._replace(law=replace(ground.law, sweeps=sweeps))
+    system = call.variant._replace(name=call.variant.name.replace("step", "system"))
+    sweep, end = Variant("ground_sweeps", ground=some), Variant("ground_end", ground=some)
+    then = {"p_next": "p then", "x_next": "x then"}
+    shapes = output_shapes(model, system) | {
+        to: output_shapes(model, sweep)[name] for name, to in then.items()
+    }
+    of_system, outputs = _uses(system, {}), {x: Use(to) for x, to in call.outputs.items()}
+    back = tuple(Copy(Use(to), Use(name[0])) for name, to in then.items())
+    uses = {**{x: Use(to) for x, to in then.items()}, "residual": outputs["residual"]}
+    swept = KernelRun(kernel(sweep), _uses(sweep, uses))
+    runs: list[PlanStep] = [
+        KernelRun(kernel(system), tuple(Use(call.inputs.get(u.array, u.array)) for u in of_system)),
+        Loop("sweep", ground.law.sweeps // sweeps, (swept, *back)),
+        KernelRun(kernel(end), _uses(end, outputs)),
+    ]
+    return runs, shapes
+
+
+def _sweeps_of_a_run(sweeps: int, operations: int) -> int:
+    """Returns how many sweeps are one piece of code: a divisor of all of them."""
+    most = max(SWEEPS // operations, 1)
+    return max(n for n in range(1, sweeps + 1) if sweeps % n == 0 and n <= most)
 
 
 def _uses(variant: Variant, arrays: dict[str, Use], row: ArrayRow | None = None) -> tuple[Use, ...]:
@@ -135,7 +189,7 @@ class _Share(NamedTuple):
 def _rollout(model: Robot, variant: Variant) -> Planned:
     """Plans a rollout: a loop over the steps, of which some begin with the feedback law."""
     step, every = one_step(variant, "step"), variant.every
-    if variant.policy is not None and variant.policy.hold == 1:
+    if variant.policy is not None and _is_in_step(model, variant):
         step = step._replace(name="policy_step", policy=variant.policy)
     row = ArrayRow("k" if every == 1 else "n")
     law = _of_law(model, variant, row)
@@ -182,6 +236,12 @@ def _of_states(model: Robot, variant: Variant) -> _Share:
     return _Share(arrays, temporaries, tuple(begin), after=tuple(after), kept=tuple(kept))
 
 
+def _is_in_step(model: Robot, variant: Variant) -> bool:
+    """Returns whether the feedback law of a rollout is part of the code of each step."""
+    assert variant.policy is not None
+    return variant.policy.hold == 1 and not has_many_contacts(model, one_step(variant, "step"))
+
+
 def _of_law(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
     """The feedback law is part of each step; or, where its controls hold over several steps, has a
     kernel of its own, which runs before some of them.
@@ -201,7 +261,7 @@ def _of_law(model: Robot, variant: Variant, row: ArrayRow) -> _Share:
     begin += [Copy(Use(x), renewed[x][0]) for x in memory]
     renew = [Copy(then, now) for now, then in renewed.values()]
     end = tuple(Copy(renewed[x][0], Use(f"{x}_end")) for x in memory)
-    if policy.hold == 1:
+    if _is_in_step(model, variant):
         return _Share(arrays, temporaries, tuple(begin), after=tuple(renew), end=end)
     held = Use("held controls")
     temporaries[held.array] = shapes["controls"]

@@ -121,6 +121,30 @@ GROUND_STEPS = {
     )
     for name in ("ground_step", "damped_ground_step")
 }
+# Pieces of a step with many contacts, whose plan repeats the sweeps
+_PACKED: Sizes = {"p": ("impulses",), "x": V}
+GROUND_SYSTEM: Sizes = {"system": ("system",), **_PACKED, "ending": ("ending",)}
+_of_contacts = lambda module, name: (without_fixed(late(f"featherlane.algorithms.{module}", name)),)
+GROUND_SYSTEMS = {
+    name: DynamicsFunction(
+        {**QVT, **DT}, GROUND_SYSTEM, _of_contacts("ground_steps", name), ("f_ext", "ground")
+    )
+    for name in ("ground_system", "damped_ground_system")
+}
+GROUND_SYSTEMS |= {
+    "ground_sweeps": DynamicsFunction(
+        {"system": ("system",), **_PACKED},
+        {"p_next": ("impulses",), "x_next": V, "residual": ()},
+        _of_contacts("many_contacts", "ground_sweeps"),
+        ("ground",),
+    ),
+    "ground_end": DynamicsFunction(
+        {"ending": ("ending",), **_PACKED, **DT},
+        {"a": V, **{x: GROUND_OUTPUTS[x] for x in ("contact_force", "impulse_next")}},
+        _of_contacts("many_contacts", "ground_end"),
+        ("ground",),
+    ),
+}
 GROUND_STEPS |= {
     f"{name}_and_derivatives": _on_ground._replace(
         outputs={"a": V, **SLOPES, **GROUND_OUTPUTS}, algorithms=()
@@ -200,7 +224,7 @@ STEP_FUNCTIONS: dict[str, DynamicsFunction] = {
     ),
 }
 
-STEP_FUNCTIONS |= CONSTRAINED_STEPS | GROUND_STEPS
+STEP_FUNCTIONS |= CONSTRAINED_STEPS | GROUND_STEPS | GROUND_SYSTEMS
 STEP_FUNCTIONS |= {
     f"servo_{name}": _with_servos(function)
     for name, function in STEP_FUNCTIONS.items()

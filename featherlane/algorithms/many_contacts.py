@@ -1,0 +1,246 @@
+"""Steps with many contacts, whose sweeps go without the Delassus matrix S.
+
+With M = L^T D L and Y = J L^-1 D^-1/2, S = Y Y^T. Beside the impulses p, the sweeps keep
+
+    x = D^-1/2 L^-T (dt (tau - h) + J^T p),    u = J v + Y x,    dt a = L^-1 D^-1/2 x
+
+with v in the axes of the beginning (`mean_accelerations.py`). A contact reads u from its three rows
+of Y, whose entries are those of the joints that move it, and adds Y^T dp to x. A sweep takes 4
+operations for each entry of Y, where S takes 2 for each pair of rows. A step consists of three
+functions, which pass lists of scalars: what the sweeps read, the sweeps, as often as they are
+repeated, and the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import NamedTuple
+
+from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.contact_points import ContactPoint
+from featherlane.algorithms.coulomb import (
+    Block,
+    ContactBlock,
+    JointBlock,
+    part_without_gain,
+    residual_of,
+)
+from featherlane.algorithms.factor import MassFactor
+from featherlane.algorithms.frames import path
+from featherlane.algorithms.scene import Scene, joints_with_rows, law_frictions
+from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.robot.contact_law import Coulomb
+from featherlane.robot.parts import WORLD
+from featherlane.robot.spatial import Symmetric, Vector, cross, dot, matvec, transpose
+from featherlane.robot.tree import Tree
+from featherlane.scalar import Scalar, select, sqrt
+
+LONG = 40_000  # operations of all sweeps with S, from which on there is no S
+
+
+class FactoredRows(NamedTuple):
+    """The rows of Y of a contact or joint, its velocities J v, and its block."""
+
+    Y: list[Row]
+    free: list[Scalar]
+    block: Block
+
+    def velocities(self, x: Scalars) -> list[Scalar]:
+        """Returns u."""
+        entries = dict(enumerate(x))
+        return [b + sparse_dot(row, entries) for b, row in zip(self.free, self.Y, strict=True)]
+
+    def add(self, x: list[Scalar], change: Scalars) -> None:
+        """Adds Y^T change to x."""
+        for row, p in zip(self.Y, change, strict=True):
+            for k, y in row.items():
+                x[k] = x[k] + y * p
+
+
+def scaled_rows(factored: MassFactor, rows: Sequence[Row]) -> list[Row]:
+    """Returns Y."""
+    roots = [sqrt(x) for x in factored.Dinv]
+    inward = [factored.row_inward(row) for row in rows]
+    return [{k: y * roots[k] for k, y in row.items()} for row in inward]
+
+
+def block_of_S(Y: Sequence[Row]) -> Symmetric:
+    """Returns the block of S of three rows of Y."""
+    return Symmetric.of(lambda i, j: sparse_dot(Y[i], Y[j]))
+
+
+# The lists that functions pass: scalars one after the other, whose places follow from the robot and
+# the pairs of shapes
+
+
+class ContactLayout(NamedTuple):
+    """The entries of v in which the rows of Y of each contact, and of each joint, are not 0; and
+    whether these joints have limits.
+    """
+
+    contacts: list[list[int]]
+    joints: list[list[int]]
+    has_limits: list[bool]
+
+    @staticmethod
+    def of(tree: Tree, scene: Scene, frictions: Scalars) -> ContactLayout:
+        """Returns the layout of a robot in its surroundings."""
+        joints, limited = joints_with_rows(scene, frictions), {limit.k for limit in scene.limits}
+        return ContactLayout(
+            [
+                _with_ancestors(tree, _moving(tree, contact.body, contact.other))
+                for contact in scene.neutral_contacts(tree)
+            ],
+            [_with_ancestors(tree, [k]) for k in joints],
+            [k in limited for k in joints],
+        )
+
+    @property
+    def system_size(self) -> int:
+        """The scalars of `packed_system`."""
+        contacts = sum(3 * len(entries) + 17 for entries in self.contacts)
+        return contacts + sum(len(entries) + 6 for entries in self.joints)
+
+    def ending_size(self, tree: Tree) -> int:
+        """The scalars of `packed_ending`."""
+        rows = 6 * len(self.contacts) + self.rows + 2 * len(self.joints)
+        return rows + tree.nv + sum(map(len, tree.ancestors))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, and of impulses."""
+        return 3 * len(self.contacts) + len(self.joints)
+
+    def is_long(self, law: Coulomb) -> bool:
+        """Tells whether all sweeps with S would be code that takes 3 s or more to compile."""
+        return 2 * law.sweeps * self.rows**2 > LONG
+
+    @property
+    def operations(self) -> int:
+        """The operations of a sweep, about."""
+        contacts = sum(12 * len(entries) + 75 for entries in self.contacts)
+        return contacts + sum(4 * len(entries) + 10 for entries in self.joints)
+
+
+def _moving(tree: Tree, body: int, other: int) -> list[int]:
+    """Returns the freedoms of the joints that carry one of two bodies."""
+    bodies = [i for b in (body, other) if b != WORLD for i in path(tree, b)]
+    return [k for i in bodies for k, _ in tree.freedoms[i]]
+
+
+def _with_ancestors(tree: Tree, freedoms: Iterable[int]) -> list[int]:
+    return sorted({a for k in freedoms for a in tree.ancestors[k]})
+
+
+def packed_system(layout: ContactLayout, each: Sequence[FactoredRows]) -> list[Scalar]:
+    """Returns what sweeps read: rows, velocities and block of each contact and joint."""
+    packed: list[Scalar] = []
+    for entries, rows in zip([*layout.contacts, *layout.joints], each, strict=True):
+        packed += [row.get(k, 0.0) for row in rows.Y for k in entries]
+        packed += [*rows.free, *_packed_block(rows.block)]
+    return packed
+
+
+def _packed_block(block: Block) -> list[Scalar]:
+    if isinstance(block, ContactBlock):
+        return [block.friction, *block.B, *block.inverse, block.slip]
+    return [block.friction, block.B, block.inverse, *(block.bounds or (0.0, 0.0))]
+
+
+def unpacked_system(layout: ContactLayout, packed: Scalars) -> list[FactoredRows]:
+    """Returns the rows and blocks whose scalars `packed_system` gave."""
+    scalars, each = iter(packed), list[FactoredRows]()
+    take = lambda n: [*islice(scalars, n)]
+    for n, entries in enumerate(layout.contacts):
+        Y = _rows(entries, 3, scalars)
+        free, (friction,), B, inverse, (slip,) = take(3), take(1), take(6), take(6), take(1)
+        place = 3 * n, 3 * n + 1, 3 * n + 2
+        block = ContactBlock(place, friction, Symmetric(*B), Symmetric(*inverse), slip)
+        each.append(FactoredRows(Y, free, block))
+    first = 3 * len(layout.contacts)
+    for n, (entries, limited) in enumerate(zip(layout.joints, layout.has_limits, strict=True)):
+        Y = _rows(entries, 1, scalars)
+        free, friction, B, inverse, low, high = take(6)
+        bounds = (low, high) if limited else None
+        each.append(FactoredRows(Y, [free], JointBlock((first + n,), B, inverse, friction, bounds)))
+    return each
+
+
+def _rows(entries: Sequence[int], n: int, scalars: Iterator[Scalar]) -> list[Row]:
+    return [dict(zip(entries, islice(scalars, len(entries)), strict=True)) for _ in range(n)]
+
+
+def packed_ending(
+    factored: MassFactor,
+    contacts: Sequence[ContactPoint],
+    each: Sequence[FactoredRows],
+    x: Scalars,
+) -> list[Scalar]:
+    """Returns what the end reads: two axes of each contact, J v, the ways back from both limits of
+    joints, x without impulses, L, and the roots of 1 / D.
+    """
+    frames = chain.from_iterable((*contact.frame[0], *contact.frame[1]) for contact in contacts)
+    free = chain.from_iterable(one.free for one in each)
+    joints = (one.block for one in each if isinstance(one.block, JointBlock))
+    back = chain.from_iterable((joint.way_back(1.0), joint.way_back(-1.0)) for joint in joints)
+    L = chain.from_iterable(row.values() for row in factored.L)
+    return [*frames, *free, *back, *x, *L, *map(sqrt, factored.Dinv)]
+
+
+# The functions of sweeps, and of the end
+
+
+def _sweep(each: Sequence[FactoredRows], p: list[Scalar], x: list[Scalar]) -> None:
+    """Changes p and x by one sweep."""
+    for one in each:
+        before = [p[i] for i in one.block.rows]
+        after = one.block.solved(one.velocities(x), before)
+        one.add(x, [a - b for a, b in zip(after, before, strict=True)])
+        for i, impulse in zip(one.block.rows, after, strict=True):
+            p[i] = impulse
+
+
+def swept_without_matrix(
+    each: Sequence[FactoredRows], p: Scalars, x: Scalars, sweeps: int
+) -> tuple[list[Scalar], list[Scalar], Scalar]:
+    """Returns p, x and the residual after so many sweeps, see `coulomb.swept`."""
+    after, moved = list(p), list(x)
+    before = after
+    for _ in range(sweeps):
+        before = list(after)
+        _sweep(each, after, moved)
+    return after, moved, residual_of([one.block for one in each], after, before)
+
+
+def ground_sweeps(
+    tree: Tree, system: Scalars, p: Scalars, x: Scalars, scene: Scene
+) -> tuple[list[Scalar], list[Scalar], Scalar]:
+    """Returns p, x and the residual after the sweeps of the law."""
+    layout = ContactLayout.of(tree, scene, law_frictions(tree, scene))
+    return swept_without_matrix(unpacked_system(layout, system), p, x, scene.law.sweeps)
+
+
+def ground_end(
+    tree: Tree, ending: Scalars, p: Scalars, x: Scalars, dt: Scalar, scene: Scene
+) -> tuple[list[Scalar], list[list[Scalar]], list[Scalar]]:
+    """Returns the acceleration of a step, the forces of contacts in the axes of the world, and the
+    impulses, see `coulomb.without_gain`.
+    """
+    scalars, rate = iter(ending), 1.0 / dt
+    take = lambda n: [*islice(scalars, n)]
+    contacts = len(scene.neutral_contacts(tree))
+    axes, free = [(take(3), take(3)) for _ in range(contacts)], take(len(p))
+    for i in range(3 * contacts, len(p)):
+        upward, downward = take(2)
+        free[i] = free[i] - select(p[i] > 0.0, upward, downward)
+    begin = take(tree.nv)
+    change = [a - b for a, b in zip(x, begin, strict=True)]  # Y^T p
+    part = part_without_gain(dot(p, free) + dot(change, begin), dot(change, change))
+    p, x = [part * y for y in p], [a + part * b for a, b in zip(begin, change, strict=True)]
+    forces = []
+    for n, (normal, along) in enumerate(axes):
+        frame = Vector(normal), Vector(along), cross(normal, along)
+        forces.append([rate * f for f in matvec(transpose(frame), p[3 * n : 3 * n + 3])])
+    L = [dict(zip(line, islice(scalars, len(line)), strict=True)) for _, *line in tree.ancestors]
+    return [rate * a for a in MassFactor(L, list(scalars), tree).outward(x)], forces, p
