@@ -1,11 +1,13 @@
 """How much faster than crocoddyl does `featherlane.ilqr` solve many problems of optimal control?
 
 An arm reaches random points with its flange, from random configurations at rest; a quadruped and a
-humanoid in flight turn to a posture. Both solvers minimise the same cost with the same integrator
-from the same first trajectories, on one thread and one core, in turns, in processor time. crocoddyl
-runs its solver and its models in C++, one problem after the other; what its calls do in Python
-(lists of states) is timed too, below a hundredth. It needs `crocoddyl==3.2.1 pin==4.0.0
-libpinocchio==4.0.0`: with newer ones of libpinocchio it returns garbage.
+humanoid in flight turn to a posture. Both solvers minimise the same cost in semi-implicit steps
+from the same first controls, on one thread and one core, in turns, in processor time. The steps are
+the same for arms; free roots keep their linear velocity in space here and in their own axes in
+crocoddyl, so those costs differ by some 0.1 %. crocoddyl runs its solver and its models in C++, one
+problem after the other; what its calls do in Python (lists of states) is timed too, below a
+hundredth. It needs `crocoddyl==3.2.1 pin==4.0.0 libpinocchio==4.0.0`: with newer ones of
+libpinocchio it returns garbage.
 """
 
 from __future__ import annotations
