@@ -207,6 +207,31 @@ def test_steps_are_taken_by_machine_code(arm, by_numpy, dtype):
         assert_same(found, by_numpy(name, q, v, tau, 0.002))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_numbers_need_no_arrays(monkeypatch, dtype):
+    """A call makes arrays for its results and its wrenches alone."""
+    watched = Watched(monkeypatch)
+    arm = fl.load("double_pendulum")
+    given, f_ext = [np.array(x, dtype) for x in (Q, V, TAU)], wrenches("link1", dtype=dtype)
+    arm.step(*given, 0.25, f_ext)
+
+    def arrays_of(*more, **options):
+        return watched.counts(lambda: arm.step(*given, *more, **options))["array_new"]
+
+    for dt in (0.25, 1, dtype(0.25)):
+        wanted = arm.step(*given, np.array(dt, dtype))
+        out = tuple(map(np.zeros_like, wanted))
+        assert (arrays_of(dt), arrays_of(dt, out=out), arrays_of(dt, f_ext)) == (2, 0, 3)
+        assert_same(out, wanted)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_number_for_all_states_of_a_batch(arm, threads):
+    many = [np.repeat([x], 5000, 0) for x in (Q, V, TAU)]
+    wanted = arm.step(*many, np.array(0.25), threads=threads)
+    assert_same(arm.step(*many, 0.25, threads=threads), wanted)
+
+
 def test_integrators_are_chosen_by_machine_code(arm, by_numpy):
     q, v, tau = map(np.array, (Q, V, TAU))
     found = {}

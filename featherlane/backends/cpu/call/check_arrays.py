@@ -127,24 +127,52 @@ no:
 
 READ_ARRAYS = f"""
 ; Writes where `count` arrays, from number `first` on, begin and end and their strides; false if one
-; of them is not what the table says.
+; of them is not what the table says. A number in the place of an array without dimensions is stored
+; in %numbers, which is null for results.
 define internal i1 @read_arrays(ptr %table, i64 %first, i64 %count, ptr %objects, i64 %batch,
-                                ptr %pointers, ptr %ends, ptr %steps) {{
+                                ptr %pointers, ptr %ends, ptr %steps, ptr %numbers) {{
   %single = icmp eq i64 %batch, 0
   %rows = select i1 %single, i64 0, i64 $(sub i64 %batch, 1)
   each %k 0 %count
   %array = item ptr %objects %k
   %number = add i64 %first, %k
-  %step = call i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch)
-  need sge i64 %step, 0
-  %data = field ptr %array {PyArrayObject.data.offset}
+  %stride = call i64 @state_stride(ptr %table, i64 %number, ptr %array, i64 %batch)
+  %record = call ptr @record(ptr %table, i64 %number)
+  when sge i64 %stride, 0: fits
+  need ne ptr %numbers, null
+  %place = word %numbers %k
+  %stored = call i1 @store_number(ptr %table, i64 %k, ptr %record, ptr %objects, ptr %place)
+  need %stored
+  br label %note
+fits:
+  %start = field ptr %array {PyArrayObject.data.offset}
+  br label %note
+note:
+  %data = phi ptr [ %start, %fits ], [ %place, %stored.yes ]
+  %step = phi i64 [ %stride, %fits ], [ 0, %stored.yes ]
   put ptr %data %pointers %number
   put i64 %step %steps %number
-  %record = call ptr @record(ptr %table, i64 %number)
   %size = item i64 %record {field(ArrayRecord, "bytes")}
   put ptr $(at %data $(add i64 $(mul i64 %rows, %step), %size)) %ends %number
   again %k
   ret i1 true
+no:
+  ret i1 false
+}}
+
+; Stores the number that is input k in the function's dtype; false if it is none, or if the input
+; has dimensions. In float32 the first input must be an array, which has that dtype.
+define internal i1 @store_number(ptr %table, i64 %k, ptr %record, ptr %objects, ptr %to) {{
+  %x = alloca double
+  need eq i64 $(item i64 %record {field(ArrayRecord, "ndim")}), 0
+  {read(CallTable, "%table", "number")}
+  when eq i64 %number, {cpython.NPY_DOUBLE}: typed
+  %type = field ptr $(item ptr %objects 0) {PyArrayObject.ob_type.offset}
+  need eq ptr %type, {address("array_type")}
+  br label %typed
+typed:
+  need $(call i1 @scalar(i64 %number, ptr $(item ptr %objects %k), ptr %x))
+  ret i1 $(icmp ne ptr $(call ptr @store(i64 %number, ptr %x, ptr %to)), null)
 no:
   ret i1 false
 }}

@@ -3,11 +3,11 @@
 A call through Python and a ufunc costs 8 us, more than the dynamics of an arm; this one costs 0.2
 (docs/performance.md, "Single states"). `source` is a function with CPython's vectorcall convention
 that parses its arguments itself. If they are NumPy arrays of exactly the right dtype and core
-shape, with at most one leading dimension, it creates the results or takes the arrays of `out=`, and
-runs the loop. Numbers and lists of Python become arrays first (`numbers_as_arrays`). It passes all
-other calls to a Python callable. One piece of code serves all functions: it compares with a table
-in the tuple that it is bound to, see `cpython.callable_of`. Other entry points stand before it:
-`time_steps`, `choices` and `wrenches_at_frames`.
+shape, with at most one leading dimension, or numbers for inputs without dimensions, it creates the
+results or takes the arrays of `out=`, and runs the loop. Lists of Python become arrays first
+(`numbers_as_arrays`). It passes all other calls to a Python callable. One piece of code serves all
+functions: it compares with a table in the tuple that it is bound to, see `cpython.callable_of`.
+Other entry points stand before it: `time_steps`, `choices` and `wrenches_at_frames`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ FRAME = f"""
   %ends = alloca ptr, i64 %arrays
   %steps = alloca i64, i64 %strides
   %new = alloca ptr, i64 %outputs
+  %numbers = alloca double, i64 %inputs
 """
 BIND_INPUTS = """
   need $(call i1 @bind(ptr %names, ptr %table, ptr %args, i64 %count, ptr %keywords, ptr %slots))
@@ -52,7 +53,7 @@ CHECK_INPUTS = f"""
   need sge i64 %batch, 0
   call void @copy(ptr %steps, ptr %table, i64 {words(CallTable)}, i64 %strides)
   %read = call i1 @read_arrays(ptr %table, i64 0, i64 %inputs, ptr %objects, i64 %batch,
-                               ptr %pointers, ptr %ends, ptr %steps)
+                               ptr %pointers, ptr %ends, ptr %steps, ptr %numbers)
   need %read
 """
 RESULTS = f"""
@@ -61,7 +62,7 @@ RESULTS = f"""
   %outs = call ptr @out_arrays(ptr %slots, ptr %packed, i64 %outputs)
   need ne ptr %outs, null
   %written = call i1 @read_arrays(ptr %table, i64 %inputs, i64 %outputs, ptr %outs, i64 %batch,
-                                  ptr %pointers, ptr %ends, ptr %steps)
+                                  ptr %pointers, ptr %ends, ptr %steps, ptr null)
   need %written
   %disjoint = call i1 @disjoint(i64 %inputs, i64 %arrays, ptr %pointers, ptr %ends)
   need %disjoint
