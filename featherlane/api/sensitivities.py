@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -158,8 +157,7 @@ class Sensitivities(Compiled):
         """
         name, options = "inverse_dynamics_second_derivatives", (params, f_ext, f_ext_frame)
         along = self._along(name, (q, v, a), self.nv, threads, *options)
-        lead = range(along[0].ndim - 3)
-        axes = *lead, len(lead) + 1, len(lead) + 2, len(lead)  # the directions come last
+        axes = _directions_last(along[0].ndim)
         return InverseDynamicsSecondDerivatives(*[x.transpose(axes) for x in along])
 
     def inverse_dynamics_hessian(
@@ -249,12 +247,12 @@ class Sensitivities(Compiled):
         f_ext_frame.
         """
         function, bound = self._bound(name, arrays, *options)
-        cores = {**function.inputs}
-        del cores["direction"]
-        if _are_of_one_state(bound, [*cores.values()]):  # the function has the rest
+        shapes, at = [*function.inputs.values()], len(arrays)
+        del shapes[at]  # that of the direction
+        if shapes == [type(x) is np.ndarray and x.shape for x in bound]:  # of one state
             unit = _unit_directions(count, F32 if bound[0].dtype == F32 else F64)
-            at = [*function.inputs].index("direction")
             return function(*bound[:at], unit, *bound[at:], threads=threads)
+        cores = {k: shape for k, shape in function.inputs.items() if k != "direction"}
         states = dict(zip(cores, bound, strict=True))
         dtype, states = alike(states)
         lead_of(states.values(), cores, partial(shape_hint, self, None), LEADING - 1)
@@ -262,10 +260,10 @@ class Sensitivities(Compiled):
         return function(**beside, direction=_unit_directions(count, dtype), threads=threads)
 
 
-def _are_of_one_state(arrays: Sequence[Any], cores: list[tuple[int, ...]]) -> bool:
-    if any(type(x) is not np.ndarray for x in arrays):
-        return False
-    return [x.shape for x in arrays] == cores
+@cache
+def _directions_last(ndim: int) -> tuple[int, ...]:
+    """Returns the order of axes in which the directions come behind those of a matrix."""
+    return *range(ndim - 3), ndim - 2, ndim - 1, ndim - 3
 
 
 @cache
