@@ -105,6 +105,12 @@ def test_shapes_that_cannot_be_read_are_noted(shape, said):
     assert len(model.collision_shapes) == 1
     (note,) = [note for note in model.notes if note.startswith("collision shapes that are not")]
     assert re.search(said, note)
+    assert note in str(model.geometry).splitlines()
+    assert note not in str(fl.load(urdf("")).geometry)
+    with pytest.raises(ValueError, match="no shape that touches.*" + said + ".*; wanted collision"):
+        model.step([0.0], [0.0], [0.0], 1e-3, ground=fl.Ground())
+    with pytest.raises(ValueError, match="no collision shape 'tip': the model has base; .*" + said):
+        model.step([0.0], [0.0], [0.0], 1e-3, ground=fl.Ground(shapes=("tip",)))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +137,10 @@ def test_shapes_that_cannot_be_read_are_noted(shape, said):
         *[
             ({"solimp": x}, "'foot': solimp is .*; wanted 5 finite numbers")
             for x in [(0.9, 0.95), (2, 2, 2, 2, 2), (0.9, 0.95, 0.001, 0.5, float("nan"))]
+        ],
+        *[
+            ({"kind": "hull", "size": (), "points": x}, "hull 'foot': points is .*; wanted .n, 3")
+            for x in [("a",), 5, None, [(0, 0, 0), (1, 1, None)], [(0, 0, 0), (1, 1)], [(1, 2)]]
         ],
     ],
 )

@@ -80,5 +80,5 @@ def test_errors_name_the_ground():
     model, still = ball(), np.zeros(6)
     with pytest.raises(TypeError, match="ground is None: wanted"):
         model.contact_forward_dynamics(model.neutral(), still, still, DT, ground=None)
-    with pytest.raises(TypeError, match="law is str: wanted"):
+    with pytest.raises(TypeError, match="law is 'soft': wanted"):
         model.contact_forward_dynamics(model.neutral(), still, still, DT, ground=GROUND, law="soft")

@@ -300,6 +300,8 @@ def feet(*shapes):
 FLOOR = fl.CollisionShape("ground", "plane")
 BALL = fl.CollisionShape("ball", "sphere", (0.1,), body=0)
 CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
+EGG = fl.CollisionShape("egg", "ellipsoid", (0.1, 0.1, 0.2), body=0)
+APART = fl.CollisionShape("ball", "sphere", (0.1,), body=0, contype=0, conaffinity=0)
 
 
 @pytest.mark.parametrize(
@@ -354,6 +356,18 @@ CRATE = fl.CollisionShape("crate", "box", (0.1, 0.1, 0.1), body=1)
         (
             lambda: shape_pairs(feet(BALL, CRATE), fl.Ground(pairs=[("ball", "crate")])),
             "contact of box 'crate' with sphere 'ball' has no rule: .* sphere or capsule; leave",
+        ),
+        (
+            lambda: shape_pairs(feet(BALL), fl.Ground(shapes=())),
+            r"no shape that touches the ground: shapes is \(\); wanted names of 'ball', or None",
+        ),
+        (
+            lambda: shape_pairs(feet(APART), fl.Ground()),
+            "groups or exclusions keep off 'ball'; wanted their names as shapes=",
+        ),
+        (
+            lambda: shape_pairs(feet(EGG, CRATE), fl.Ground(pairs=[("crate", "egg")])),
+            "box 'crate' with ellipsoid 'egg' has no rule: the kind ellipsoid touches planes",
         ),
         (
             lambda: shape_pairs(feet(fl.CollisionShape("h", "hull", body=0)), fl.Ground()),

@@ -236,8 +236,7 @@ def with_ground(
     checked_ground(ground)
     law = Coulomb() if law is None else law
     if not isinstance(law, ContactLaw):
-        kind = type(law).__name__
-        raise TypeError(f"law is {kind}: wanted fl.Coulomb(...) or fl.SoftContacts(...)")
+        raise TypeError(f"law is {shown(law)}: wanted fl.Coulomb(...) or fl.SoftContacts(...)")
     arrays = _checked(parameters)
     if "restitution" in arrays and isinstance(law, SoftContacts):
         raise ValueError(

@@ -13,6 +13,7 @@ from featherlane.errors import one_of, shown
 from featherlane.robot.contact_numbers import (
     FRICTION,
     checked_friction,
+    checked_points,
     checked_solimp,
     checked_solref,
     finite_numbers,
@@ -126,7 +127,12 @@ _FIELDS: dict[str, tuple[Any, str, Any]] = {  # the test of a value, its text, t
         ("body", "contype", "conaffinity", "condim", "priority"), (is_whole, "a whole number", int)
     ),
 }
-_CHECKS = {"friction": checked_friction, "solref": checked_solref, "solimp": checked_solimp}
+_CHECKS: dict[str, Any] = {
+    "points": checked_points,
+    "friction": checked_friction,
+    "solref": checked_solref,
+    "solimp": checked_solimp,
+}
 
 
 class CollisionPair(NamedTuple):

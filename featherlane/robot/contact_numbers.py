@@ -79,6 +79,16 @@ def checked_solimp(value: Any, of: str) -> Floats:
     return x
 
 
+def checked_points(value: Any, of: str) -> tuple[Floats, ...]:
+    """Returns points. of: the hull in the message. Raises ValueError."""
+    x = real_array(value)
+    if x is None or not np.isfinite(x).all() or (x.size and x.shape[1:] != (3,)):
+        raise ValueError(
+            f"{of}: points is {shown(value)}; wanted (n, 3) finite numbers, m, in the shape's frame"
+        )
+    return tuple(map(floats, x))
+
+
 def clipped_solimp(x: Floats) -> Floats:
     """Returns a solimp within the ranges that MuJoCo clips it to."""
     low, high, middle = (min(max(share, 0.0), 1.0) for share in (x[0], x[1], x[3]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from featherlane.robot.collision_shapes import SIZES, CollisionPair, CollisionShape, Exclusion
@@ -10,6 +10,8 @@ from featherlane.robot.parts import WORLD
 
 TITLES = ("shape", "kind", "on body", "size m", "friction", "condim", "margin m", "groups")
 GROUND = "(ground)"
+NOT_READ = "collision shapes that are not read"  # titles of notes, of loaders
+NOT_KEPT = "geoms of types without a rule for contacts are not kept"
 
 
 class Geometry(NamedTuple):
@@ -26,6 +28,7 @@ class Geometry(NamedTuple):
     pairs: tuple[CollisionPair, ...]
     exclusions: tuple[Exclusion, ...]
     bodies: tuple[str, ...]  # their names
+    left_out: tuple[str, ...] = ()  # which shapes of the file are not among these, and why
 
     def shape(self, name: str) -> CollisionShape:
         """Returns the shape of this name. Raises KeyError."""
@@ -51,6 +54,11 @@ def dimensions(shape: CollisionShape) -> str:
     return ", ".join(f"{name} {x:.4g}" for name, x in zip(names, shape.size, strict=True))
 
 
+def left_out(notes: Iterable[str]) -> tuple[str, ...]:
+    """Returns those notes on a robot that name shapes of its file which were not read."""
+    return tuple(note for note in notes if note.startswith((NOT_READ, NOT_KEPT)))
+
+
 def _lines(geometry: Geometry) -> Iterator[str]:
     rows = [TITLES, *(_row(geometry, shape) for shape in geometry.shapes)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -61,6 +69,7 @@ def _lines(geometry: Geometry) -> Iterator[str]:
         yield f"pairs: {', '.join(f'{a} with {b}' for a, b, *_ in geometry.pairs)}"
     if geometry.exclusions:
         yield f"not touching: {', '.join(f'{a} and {b}' for a, b in geometry.exclusions)}"
+    yield from geometry.left_out
 
 
 def _row(geometry: Geometry, shape: CollisionShape) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from featherlane.robot.actuators import JointActuator
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape, Exclusion
 from featherlane.robot.constants import total
 from featherlane.robot.constraint_types import LoopClosure
-from featherlane.robot.geometry import Geometry
+from featherlane.robot.geometry import Geometry, left_out
 from featherlane.robot.joint_type import JointType
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.named_configurations import NamedConfiguration
@@ -307,10 +307,11 @@ class Robot:
     @property
     def geometry(self) -> Geometry:
         """The collision shapes, with the contact pairs and exclusions of the robot's file; printing
-        them shows a table with sizes in m.
+        them shows a table with sizes in m, and which shapes of the file were not read.
         """
         pairs, exclusions = self.collision_pairs, self.collision_exclusions
-        return Geometry(self.collision_shapes, pairs, exclusions, self.body_names)
+        missing = left_out(self.notes)
+        return Geometry(self.collision_shapes, pairs, exclusions, self.body_names, missing)
 
     # Joint physics, per degree of freedom
 

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from featherlane.errors import nearest
 from featherlane.robot.collision_shapes import CollisionPair, CollisionShape
+from featherlane.robot.geometry import left_out
 from featherlane.robot.ground import IN_FILE, Ground, HeightField, Surface
 from featherlane.robot.loaders.meshes import with_points
+from featherlane.robot.loaders.words import listed
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD, Floats, floats
 
@@ -140,12 +142,25 @@ def shape_pairs(robot: Robot, ground: Ground) -> tuple[ShapePair, ...]:
         )
     if not pairs:
         raise ValueError(
-            f"{robot.name!r} has no shape that touches the ground: wanted collision shapes on "
-            "moving bodies, as model.with_collision_shapes([...]) adds them"
+            f"{robot.name!r} has no shape that touches the ground: {_shapes_wanted(robot, ground)}"
         )
     for pair in pairs:
         _check_rule(pair)
     return tuple(pair._replace(shape=with_points(pair.shape)) for pair in pairs)
+
+
+def _shapes_wanted(robot: Robot, ground: Ground) -> str:
+    """Says what makes a robot touch a ground that none of its shapes touches."""
+    moving = [shape.name for shape in robot.collision_shapes if shape.body != WORLD]
+    if moving and ground.shapes is None:
+        return f"groups or exclusions keep off {listed(moving)}; wanted their names as shapes="
+    if moving:
+        return f"shapes is {ground.shapes}; wanted names of {listed(moving)}, or None for all"
+    missing = "".join(f"{note}; " for note in left_out(robot.notes))
+    return (
+        f"{missing}wanted collision shapes on moving bodies, as model.with_collision_shapes([...]) "
+        "adds them"
+    )
 
 
 InFile = Mapping[frozenset[str], CollisionPair]
@@ -212,7 +227,8 @@ def _named(robot: Robot, name: str) -> CollisionShape:
     shape = shapes.get(name)
     if shape is None:
         known = ", ".join(nearest(name, [*shapes], 5, 0.5) or [*shapes][:12]) or "none"
-        raise ValueError(f"there is no collision shape {name!r}: the model has {known}")
+        missing = "".join(f"; {note}" for note in left_out(robot.notes))
+        raise ValueError(f"there is no collision shape {name!r}: the model has {known}{missing}")
     if shape.body == WORLD:
         raise ValueError(f"{shape.title} is on the ground: wanted a shape on a moving body")
     return shape
@@ -246,9 +262,9 @@ def _check_rule(pair: ShapePair) -> None:
             f"of the kinds {', '.join(TOUCHING)}; put one of them in its place by surfaces=[...]"
         )
     if pair.shape.kind not in kinds:
-        wanted = " or ".join(kinds) or "none"
+        wanted = " or ".join(kinds) or "planes and height fields alone"
         raise ValueError(
-            f"contact of {pair.shape.title} with {pair.other.title} has no rule: what touches a "
-            f"{pair.other.kind} is {wanted}; leave it out by shapes= and pairs=, or put a sphere "
-            "or capsule in its place by model.with_collision_shapes([...])"
+            f"contact of {pair.shape.title} with {pair.other.title} has no rule: the kind "
+            f"{pair.other.kind} touches {wanted}; leave it out by shapes= and pairs=, or put "
+            "a sphere or capsule in its place by model.with_collision_shapes([...])"
         )

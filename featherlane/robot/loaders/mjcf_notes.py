@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.errors import ModelError
+from featherlane.robot.geometry import NOT_KEPT
 from featherlane.robot.loaders.mjcf_actuators import (
     BALL,
     FREE,
@@ -331,7 +332,7 @@ REMARKS: dict[str, NamesOf] = {
         lambda r: [equality_in_words(r, i) for i in [*closing(r), *coupling(r)] if r.keeps_loops]
     ),
     "joints that equalities hold are fixed there (rad, m), with their followers": _held,
-    "geoms of types without a rule for contacts are not kept": unread_shapes,
+    NOT_KEPT: unread_shapes,
     "collision shapes whose mesh was not read": hulls_without_mesh,
     "assets without a part in dynamics are not read": lambda r: [r.unread] * bool(r.unread),
     "inactive equalities are ignored": lambda r: [

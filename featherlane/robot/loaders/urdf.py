@@ -16,6 +16,7 @@ import numpy as np
 from featherlane.robot.collision_shapes import placed_on
 from featherlane.robot.constants import rotated_matrix
 from featherlane.robot.constraint_types import LoopClosure
+from featherlane.robot.geometry import NOT_READ
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders.assemble import assemble
 from featherlane.robot.loaders.loops import check_links, loop_frames, refuse
@@ -73,7 +74,7 @@ class Remarks:
             ("lower limit equal to the upper one, taken as unlimited", self.equal),
             ("axes made unit vectors", self.not_unit),
             ("planar joints whose normal is not z (Pinocchio takes z)", self.normals),
-            ("collision shapes that are not read", self.shapes),
+            (NOT_READ, self.shapes),
             ("friction of links that is not read (mu1 and mu2 of <gazebo> differ)", self.friction),
             ("ignored", [f"{tag} ({count})" for tag, count in self.ignored.most_common()]),
         )
