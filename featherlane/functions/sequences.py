@@ -10,7 +10,6 @@ from typing import NamedTuple
 from featherlane.algorithms.integrators import INTEGRATORS
 from featherlane.functions.matrix_sensitivities import MatrixSensitivities
 from featherlane.functions.steps import (
-    ADJOINT,
     COMPOSED,
     Call,
     backward_step,
@@ -318,7 +317,7 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
     arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}
     before = {name: Use(f"{name}_before") for name in ("gq", "gv")}
-    again = _solved_again(model, variant) if step.name == ADJOINT else _Share({})
+    again = _solved_again(model, variant) if variant.ground else _Share({})
     run = KernelRun(0, _uses(step, {**arrays, **before, **again.arrays}, backwards))
     add = KernelRun(
         1,
@@ -342,8 +341,8 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
 
 
 def _solved_again(model: Robot, variant: Variant) -> _Share:
-    """All steps again, whose impulses stay in the rows of a path: each is where the sweeps of the
-    step begin that is differentiated.
+    """All steps again, whose impulses stay in the rows of a path: each is where the solution of
+    the step begins that is differentiated.
     """
     step, row, path = one_step(variant, "step"), ArrayRow("ahead"), "impulse path"
     shapes = output_shapes(model, step)

@@ -369,8 +369,7 @@ def adjoint(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> A
 
 def one_step(variant: Variant, name: str) -> Variant:
     """Returns the function of this name that a rollout repeats."""
-    is_warm = variant.ground is not None and name in ("step", ADJOINT)
-    ground = variant.ground.warm() if variant.ground and is_warm else variant.ground
+    ground = variant.ground and variant.ground.warm()
     return variant._replace(name=name, steps=0, every=1, policy=None, ground=ground)
 
 
@@ -500,8 +499,8 @@ def backward_step(variant: Variant) -> str:
 def _solved_impulses(
     model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs
 ) -> list[Arrays]:
-    """Returns the impulses of each step, at which its sweeps begin again."""
-    if backward_step(variant) != ADJOINT:
+    """Returns the impulses of each step on the ground, at which its solution begins again."""
+    if variant.ground is None:
         return [{}] * variant.steps
     step, contacts = graphs(one_step(variant, "step")), _Contacts(model, variant, arrays)
     starts = []
