@@ -82,3 +82,5 @@ def test_errors_name_the_ground():
         model.contact_forward_dynamics(model.neutral(), still, still, DT, ground=None)
     with pytest.raises(TypeError, match="law is 'soft': wanted"):
         model.contact_forward_dynamics(model.neutral(), still, still, DT, ground=GROUND, law="soft")
+    with pytest.raises(TypeError, match=r"law is the class fl.Coulomb: .* as in fl.Coulomb\(\)"):
+        model.step(model.neutral(), still, still, DT, ground=GROUND, law=fl.Coulomb)

@@ -1,5 +1,8 @@
 """Vector environments of traced tasks beside gymnasium's own, with the same task in NumPy."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -230,9 +233,55 @@ def test_tensors_come_and_go_without_a_copy():
     assert envs._out(array).data_ptr() == array.ctypes.data
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda envs: pickle.loads(pickle.dumps(envs))])
+def test_copies_go_on_as_the_original_does(copied, mode):
+    envs, action = TracedVectorEnv(Shaken(), 3, autoreset_mode=mode), np.full((3, 2), 0.3)
+    envs.reset(seed=0)
+    envs.step(action)
+    twin = copied(envs)
+    for _ in range(9):
+        pairs = [*zip(envs.step(action)[:4], twin.step(action)[:4], strict=True)]
+        assert all(np.array_equal(*pair) for pair in pairs)
+    assert np.array_equal(envs.reset()[0], twin.reset()[0])
+
+
+def test_states_are_assigned_in_any_dtype_and_resets_go_on():
+    envs = TracedVectorEnv(Swing(), 3)
+    first, _ = envs.reset(seed=0)
+    envs.state = {"q": np.zeros((3, 2)), "v": [[0, 0], [1, 2], [0, 0]], "goal": np.ones(3)}
+    assert envs.observe()[1].tolist() == [0, 0, 1, 2, -1]
+    seen, _ = envs.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
+    assert np.array_equal(seen[0], first[0])
+    assert seen[1].tolist() == [0, 0, 1, 2, -1]
+
+
+def test_episodes_may_begin_without_randomness():
+    class Still(Swing):
+        random = 0
+        start = lambda self, random: GOOD | {"goal": 0.5 + len(random)}
+
+    envs = TracedVectorEnv(Still(), 3)
+    for _ in range(2):
+        assert envs.reset()[0].tolist() == [[0, 0, 0, 0, -0.5]] * 3
+        envs.step(np.ones((3, 2)))
+
+
 class Wrong(Swing):
     def __init__(self, method, result):
         setattr(self, method, lambda *_: result)
+
+
+def having(**attributes):
+    return lambda: TracedVectorEnv(type("Odd", (Swing,), attributes)(), 3)
+
+
+def assigned(**arrays):
+    envs = TracedVectorEnv(Swing(), 3)
+    envs.state = arrays
+
+
+STATES = {"q": np.zeros((3, 2)), "v": np.zeros((3, 2)), "goal": np.zeros(3)}
 
 
 GOOD = {"q": np.zeros(2), "v": np.zeros(2), "goal": 0.0}
@@ -257,7 +306,36 @@ GOOD = {"q": np.zeros(2), "v": np.zeros(2), "goal": 0.0}
             lambda: TracedVectorEnv(Swing(), 3).reset(options={"reset_mask": [1, 0, 1]}),
             "reset_mask is int64 of shape",
         ),
-        (lambda: TracedVectorEnv(Swing(), 3).step(np.zeros((2, 2))), "actions have shape"),
+        (lambda: TracedVectorEnv(Swing(), 3).step(np.zeros((2, 2))), "actions has shape"),
+        (lambda: TracedVectorEnv(Swing(), 3).step("left"), "actions is 'left': wanted real"),
+        (lambda: TracedVectorEnv(Swing(), 3, dtype=np.float16), "dtype is <.*float16'>: wanted"),
+        (lambda: TracedVectorEnv(Swing(), 3, dtype=int), "dtype is <class 'int'>: wanted float32"),
+        (lambda: TracedVectorEnv(Swing(), 3, dtype="single number"), "dtype is 'single number'"),
+        (
+            lambda: TracedVectorEnv(Swing(), 3, autoreset_mode="SAME_STEP"),
+            "autoreset_mode is 'SAME_STEP': wanted one of .*did you mean 'SameStep'",
+        ),
+        (
+            lambda: TracedVectorEnv(Wrong("reward", np.zeros(2)), 3),
+            r"reward returns an array of shape \(2,\): wanted one of shape \(\)",
+        ),
+        (lambda: TracedVectorEnv(Wrong("reward", None), 3), "reward returns None: wanted"),
+        (lambda: TracedVectorEnv(Wrong("terminated", np.zeros(1)), 3), r"terminated .*\(1,\)"),
+        (lambda: TracedVectorEnv(Wrong("observe", 1.0), 3), "observe returns 1.0: wanted one ve"),
+        (lambda: TracedVectorEnv(Wrong("observe", np.eye(2)), 3), r"observe .* \(2, 2\): wanted"),
+        (having(actions=0), "actions is 0: wanted a whole number"),
+        (having(actions=(2,)), r"actions is \(2,\): wanted a whole number"),
+        (having(state={"_x": 2}), "the state has an array named '_x': wanted"),
+        (having(state={"x": -2}), "the state has 'x' of shape -2: wanted"),
+        (having(state=3), "state is 3: wanted a dict"),
+        (having(longest=0), "longest is 0: wanted"),
+        (having(longest=-1), "longest is -1: wanted"),
+        (having(longest="ten"), "longest is 'ten': wanted"),
+        (having(random=-1), "random is -1: wanted"),
+        (having(noise=1.5), "noise is 1.5: wanted"),
+        (lambda: assigned(**STATES | {"q": np.zeros(2)}), r"q of state has shape \(2,\): wanted"),
+        (lambda: assigned(**STATES | {"v": "fast"}), "v of state is 'fast': wanted real"),
+        (lambda: assigned(q=0), "state is q: wanted arrays named q, v, goal"),
     ],
 )
 def test_errors_name_the_argument(make, told):

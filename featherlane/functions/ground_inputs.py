@@ -235,6 +235,9 @@ def with_ground(
         return None, ()
     checked_ground(ground)
     law = Coulomb() if law is None else law
+    if law is Coulomb or law is SoftContacts:
+        name = f"fl.{law.__name__}"
+        raise TypeError(f"law is the class {name}: wanted an instance, as in {name}()")
     if not isinstance(law, ContactLaw):
         raise TypeError(f"law is {shown(law)}: wanted fl.Coulomb(...) or fl.SoftContacts(...)")
     arrays = _checked(parameters)

@@ -6,6 +6,7 @@ which is called once a step for all environments. pip install 'featherlane[gymna
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
 
@@ -40,8 +41,13 @@ class TracedVectorEnv(VectorEnv):
 
     arrays: the package of observations, rewards and ends, "numpy", "torch" or "jax", which share
     memory with the results of the compiled function; actions of any package are read without a
-    copy if their dtype is `dtype`. state: the named tuple of the arrays (num_envs, ...) of all
-    states, which may be replaced.
+    copy if their dtype is `dtype`, float32 or float64. They are used as they are: wrappers, such as
+    gymnasium's `ClipAction`, clip those beyond the bounds. In SAME_STEP `info` has `final_obs` and
+    `_final_obs`, and no `final_info`, as episodes have no `info` of their last step.
+
+    state: the named tuple of the arrays (num_envs, ...) of all states. It may be replaced, by one
+    or by a dict of the same names and shapes. Copies and pickles compile their functions anew, so
+    that pickles need a task that can be pickled.
 
     Examples:
         >>> from featherlane.interop.gymnasium import EpisodicTask, TracedVectorEnv
@@ -74,25 +80,58 @@ class TracedVectorEnv(VectorEnv):
     ) -> None:
         if not isinstance(task, EpisodicTask):
             raise TypeError(f"task is {shown(task)}: wanted an instance of EpisodicTask")
-        if arrays not in MODULES:
+        if arrays not in [*MODULES]:
             raise ValueError(f"arrays is {shown(arrays)}: {one_of(arrays, MODULES)}")
         self.task, self.num_envs = task, counted("num_envs", num_envs)
-        self.mode, self.dtype = AutoresetMode(autoreset_mode), np.dtype(dtype).type
+        self.mode, self.dtype = _mode(autoreset_mode), _dtype(dtype)
         self.metadata = {"autoreset_mode": self.mode}
-        self.module, self.threads = import_module(MODULES[arrays]), threads
-        self.graphs = TaskGraphs(task)
-        self._begin = compile(self.graphs.begin, {"random": self.graphs.random})
-        self._observe = compile(self.graphs.observe, self.graphs.shapes)
-        self._step, self._names = self._compiled_step()
+        self.arrays, self.threads = arrays, threads
+        import_module(MODULES[arrays])  # whoever lacks it reads so now
+        self._compile()
         self._set_spaces()
         self.streams = RandomStreams(num_envs)
         shapes = self.graphs.shapes.values()
-        self.state: Any = self.graphs.tuple(*(self._zeros(*shape) for shape in shapes))
+        self._state: Any = self.graphs.tuple(*(self._zeros(*shape) for shape in shapes))
         self.random, self.age = self._zeros(self.graphs.random), self._zeros()
         self.over = np.zeros(num_envs, bool)
         everyone = np.arange(num_envs)
         self._draw(everyone)
         self._restart(everyone)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the attributes of a copy or pickle, without what `_compile` sets."""
+        compiled = ("graphs", "_begin", "_observe", "_step", "_names")
+        kept = {name: x for name, x in self.__dict__.items() if name not in compiled}
+        return kept | {"_state": tuple(self._state)}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._compile()
+        self._state = self.graphs.tuple(*self._state)
+
+    @property
+    def state(self) -> Any:
+        """The named tuple of the arrays (num_envs, ...) of all states.
+
+        It may be replaced by one, or by a dict of the same names. Raises ValueError for others.
+        """
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        named, shapes = state._asdict() if hasattr(state, "_asdict") else state, self.graphs.shapes
+        if not isinstance(named, Mapping) or set(named) != set(shapes):
+            names = ", ".join(map(str, named)) if isinstance(named, Mapping) else shown(state)
+            raise ValueError(f"state is {names}: wanted arrays named {', '.join(shapes)}")
+        arrays = {x: self._array(f"{x} of state", named[x], shape) for x, shape in shapes.items()}
+        self._state = self.graphs.tuple(**arrays)
+
+    def _compile(self) -> None:
+        """Sets the graphs of the task and their compiled functions."""
+        self.graphs = TaskGraphs(self.task)
+        self._begin = compile(self.graphs.begin, {"random": self.graphs.random})
+        self._observe = compile(self.graphs.observe, self.graphs.shapes)
+        self._step, self._names = self._compiled_step()
 
     def _compiled_step(self) -> tuple[Any, list[str]]:
         """Returns the compiled step of the mode, and the names of its inputs."""
@@ -106,7 +145,7 @@ class TracedVectorEnv(VectorEnv):
         return compile(run, inputs), [*inputs]
 
     def _set_spaces(self) -> None:
-        shape = (self.task.actions,)
+        shape = (self.graphs.actions,)
         low, high = (np.full(shape, bound, self.dtype) for bound in self.task.bounds)
         self.single_action_space = spaces.Box(low, high, dtype=self.dtype)
         seen = self._observe.outputs["out"]
@@ -128,7 +167,7 @@ class TracedVectorEnv(VectorEnv):
         """Moves all environments by one step, in which episodes begin again as the mode says."""
         again = self.over
         result = self._step(*self._inputs(actions), threads=self.threads)
-        self.state, self.age = self.graphs.tuple(*result[: len(self.state)]), result.age
+        self._state, self.age = self.graphs.tuple(*result[: len(self._state)]), result.age
         terminated, truncated = result.terminated != 0, result.truncated != 0
         self.over, info = terminated | truncated, {}
         if self.mode == AutoresetMode.SAME_STEP:
@@ -142,23 +181,18 @@ class TracedVectorEnv(VectorEnv):
 
     def observe(self) -> np.ndarray:
         """Returns the observations of `state`, without a step."""
-        return self._observe(*self.state, threads=self.threads)
+        return self._observe(*self._state, threads=self.threads)
 
     def draw_noise(self, actions: np.ndarray) -> np.ndarray:
         """Returns the noise (num_envs, noise) of a step. Another method in its place can bring what
         is computed elsewhere, from `state` and the actions.
         """
-        return self.streams.draw(slice(None), self.task.noise, self.dtype)
+        return self.streams.draw(slice(None), self.graphs.noise, self.dtype)
 
     def _inputs(self, actions: Any) -> list[np.ndarray]:
-        """Returns the inputs of a step in their order. Raises ValueError for actions of another
-        shape.
-        """
-        actions = np.asarray(viewed("actions", actions), self.dtype)
-        if actions.shape != self.action_space.shape:
-            wanted = f"wanted {self.action_space.shape}"
-            raise ValueError(f"actions have shape {actions.shape}: {wanted}")
-        state = {f"state_{name}": x for name, x in zip(self.graphs.shapes, self.state, strict=True)}
+        """Returns the inputs of a step in their order."""
+        actions = self._array("actions", actions, (self.graphs.actions,))
+        state = {f"state_{name}": x for name, x in self._state._asdict().items()}
         inputs = {**state, "action": actions, "age": self.age, "random": self.random}
         if "over" in self._names:
             inputs["over"] = self.over.astype(self.dtype)
@@ -170,8 +204,8 @@ class TracedVectorEnv(VectorEnv):
         """Begins the episodes of some environments."""
         begun = self._begin(self.random[rows])
         begun = begun if isinstance(begun, tuple) else (begun,)  # a state of one array
-        self.state = self.graphs.tuple(*map(np.copy, self.state))
-        for array, values in zip(self.state, begun, strict=True):
+        self._state = self.graphs.tuple(*map(np.copy, self._state))
+        for array, values in zip(self._state, begun, strict=True):
             array[rows] = values
         self.age = self.age.copy()
         self.age[rows], self.over[rows] = 0, False
@@ -192,9 +226,40 @@ class TracedVectorEnv(VectorEnv):
             )
         return mask
 
+    def _array(self, name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Returns an array of all environments in the dtype of their functions. Raises ValueError,
+        which names it, for no numbers and other shapes.
+        """
+        array, wanted = np.asarray(viewed(name, x)), (self.num_envs, *shape)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{name} is {shown(x)}: wanted real numbers of shape {wanted}")
+        if array.shape != wanted:
+            raise ValueError(f"{name} has shape {array.shape}: wanted {wanted}")
+        return np.asarray(array, self.dtype)
+
     def _zeros(self, *shape: int) -> np.ndarray:
         return np.zeros((self.num_envs, *shape), self.dtype)
 
     def _out(self, array: np.ndarray) -> Any:
         """Returns an array of the package that was asked for, which shares memory."""
-        return array if self.module is np else self.module.from_dlpack(array)
+        if self.arrays == "numpy":
+            return array
+        return import_module(MODULES[self.arrays]).from_dlpack(array)
+
+
+def _mode(mode: Any) -> Any:
+    """Returns a mode of gymnasium, which its value says too. Raises ValueError."""
+    values = {x.value: x for x in AutoresetMode}
+    if mode not in [*AutoresetMode, *values]:
+        raise ValueError(f"autoreset_mode is {shown(mode)}: {one_of(mode, values)}")
+    return AutoresetMode(mode)
+
+
+def _dtype(dtype: Any) -> Any:
+    """Returns the type of numbers of the functions. Raises ValueError."""
+    try:
+        if np.dtype(dtype) in (np.float32, np.float64):
+            return np.dtype(dtype).type
+    except TypeError:  # no dtype of NumPy
+        pass
+    raise ValueError(f"dtype is {shown(dtype)}: wanted float32 or float64")
