@@ -94,7 +94,7 @@ def test_derivatives_of_a_cost_of_forces(robot, start):
 
     c = robot.constraints([fl.Pin("p0"), fl.Rod("p2", "corner", 0.4)])
     sizes, n = {"q": robot.nq, "v": robot.nv, "tau": robot.nv}, robot.nv
-    wanted = Wanted(sizes, {"wanted": (4,)}, {"force": (4,)}, False, True)
+    wanted = Wanted(sizes, {"wanted": (4,)}, {"force": (4,)}, {}, False, True)
     graphs = cost_graphs(cost, zero, wanted)
     held = ConstraintInputs(c, active=True)
     options = "implicit_damping", None, False, False, costs_key(*graphs), *graphs, held

@@ -174,7 +174,12 @@ def test_graphs_and_float32(pendulum):
     [
         (cost_of_q, {"copy": 2}, TypeError, r"the cost has memory and returns .*'copy': ..."),
         (lambda q, v, tau, a: (q, {"b": a}), {"a": 2}, ValueError, "returns memory b: wanted"),
+        (lambda q, v, tau, a: (q, {}), {"a": 2}, ValueError, "returns memory without names: want"),
         (lambda q, v, tau, a: (q, {"a": a[:1]}), {"a": 2}, ValueError, r"'a' of shape \(1,\)"),
+        (lambda q, v, tau, a: (q, {"a": tau}), {"a": 7}, ValueError, "whole number .* is a shape"),
+        (cost_of_copy, {"copy": True}, ValueError, "memory 'copy' is True: wanted its shape"),
+        (cost_of_copy, {"copy": (2, 0)}, ValueError, r"memory .copy. is \(2, 0\): wanted"),
+        (cost_of_copy, {"copy": -2}, ValueError, "memory 'copy' is -2: wanted its shape"),
         (cost_of_copy, {"copy": np.zeros((5, 2))}, ValueError, r"memory 'copy' has shape \(5, 2\)"),
         (cost_of_copy, {"copy": 2, "q": 2}, ValueError, "called 'q'"),
         (cost_of_copy, [2], TypeError, "memory is .*wanted arrays by name"),
@@ -183,3 +188,21 @@ def test_graphs_and_float32(pendulum):
 def test_what_is_wrong_is_named(pendulum, cost, memory, error, text):
     with pytest.raises(error, match=text):
         fl.ilqr(pendulum, *STILL, cost, memory=memory)
+
+
+def test_shapes_of_numpy_and_no_problems(pendulum):
+    still = fl.ilqr(pendulum, *STILL, turning, stop, memory={"last": 2, "sums": (2, 2)})
+    memory = {"last": np.int64(2), "sums": (np.int32(2), 2)}
+    found = fl.ilqr(pendulum, *STILL, turning, stop, memory=memory)
+    assert_array_equal(found.tau, still.tau)
+    none = fl.ilqr(pendulum, Q0[:0], *STILL[1:2], STILL[2][:0], DT, turning, stop, memory=memory)
+    assert none.status.shape == (0,)
+    assert none.memory["sums"].shape == (0, T + 1, 2, 2)
+
+
+def test_costs_that_take_all_arrays_by_name_get_memory(pendulum):
+    everything = lambda q, v, tau, **arrays: cost_of_copy(q, v, tau, arrays["copy"])
+    end = lambda q, v, **arrays: end_of_copy(q, v, **arrays)
+    wanted = fl.ilqr(pendulum, *STILL, cost_of_copy, end_of_copy, memory={"copy": Q0})
+    found = fl.ilqr(pendulum, *STILL, everything, end, memory={"copy": Q0})
+    assert_array_equal(found.tau, wanted.tau)

@@ -562,3 +562,11 @@ def test_rotors_of_a_multicopter_bring_it_to_its_place():
     assert np.abs(found.q[-1, :3] - goal).max() < 0.05
     run = drone.rollout(drone.neutral(), np.zeros(6), found.tau, 0.02, actuation=actuation)
     np.testing.assert_allclose(run.q, found.q, atol=1e-9)
+
+
+def test_feedback_that_is_not_finite_at_the_first_knot_is_named():
+    """The root of v'v has no derivative at rest, where the first knot begins."""
+    model, still = fl.load("double_pendulum"), (np.zeros(2), np.zeros((8, 2)), 0.01)
+    root = lambda q, v, tau: np.concatenate([q, v, tau, [np.sqrt(v @ v) + tau[0]]])
+    found = fl.ilqr(model, [0.3, -0.2], *still, root)
+    assert str(found.status) == "not finite: derivatives of the cost or the step"

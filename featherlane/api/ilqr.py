@@ -178,11 +178,19 @@ def _check_names(named: Mapping[str, Any]) -> None:
         raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
 
 
-def _is_shape(x: Any) -> bool:
-    """Returns whether memory is described by its shape, a whole number or a tuple of them."""
-    return isinstance(x, int | tuple) and all(
-        isinstance(n, int) and not isinstance(n, bool) for n in (x if isinstance(x, tuple) else [x])
-    )
+def _shape_of_memory(name: str, x: Any) -> tuple[int, ...] | None:
+    """Returns the shape by which memory is described, a whole number or a tuple of them; None for
+    an array of first values. Raises ValueError for sizes below 1.
+    """
+    sizes = x if isinstance(x, tuple) else (x,)
+    if not all(isinstance(n, int | np.integer | np.bool_) for n in sizes):
+        return None
+    if any(isinstance(n, bool | np.bool_) or n < 1 for n in sizes):
+        raise ValueError(
+            f"memory {name!r} is {shown(x)}: wanted its shape, whole numbers from 1 on as 7 or "
+            "(2, 3), or an array of its first values"
+        )
+    return tuple(map(int, sizes))
 
 
 def _columns(
@@ -240,7 +248,8 @@ def _inputs(
     label = {x: f"parameter {x!r}" for x in parameters} | {
         x: f"reference {x!r}" for x in references
     }
-    begun = {x: a for x, a in memory.items() if not _is_shape(a)}
+    described = {x: _shape_of_memory(x, a) for x, a in memory.items()}
+    begun = {x: a for x, a in memory.items() if described[x] is None}
     label |= {x: f"memory {x!r}" for x in begun}
     of_costs = {**parameters, **references, **begun}
     named = {label[x]: a for x, a in of_costs.items()}  # which may be called "dt", too
@@ -268,7 +277,7 @@ def _inputs(
     if limits:
         ranges = ranges.astype(dtype)
         fixed["limits"] = np.stack([np.clip(flat[x], *ranges) for x in limits], 1)[None]
-    shapes_of = {x: np.empty(a).shape for x, a in memory.items() if x not in begun}
+    shapes_of = {x: shape for x, shape in described.items() if shape is not None}
     first = {x: np.zeros((math.prod(lead), *shape), dtype) for x, shape in shapes_of.items()}
     first |= {x: _columns(label[x], arrays[label[x]], lead)[0] for x in begun}
     if guess:
@@ -307,7 +316,7 @@ class _Results:
         self.trajectories = {"q": q, "v": v, "tau": np.moveaxis(inputs.tau, 1, 0).copy()}
         if inputs.memory:
             self.trajectories["memory"] = memory = empty(T + 1, problem.remembered)
-            flat = [x.reshape(B, -1) for x in inputs.memory.values()]
+            flat = [x.reshape(B, math.prod(x.shape[1:])) for x in inputs.memory.values()]
             memory[:, 0] = np.concatenate(flat, -1)
         if (held := problem.constraints) is not None:
             self.trajectories["force"] = empty(T, held.constraints.rows)

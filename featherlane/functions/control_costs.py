@@ -74,8 +74,8 @@ def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
     """
     takes = signature(function)
     everything = any(p.kind is Parameter.VAR_KEYWORD for p in takes.parameters.values())
-    parameters = {x: n for x, n in wanted.parameters.items() if everything or x in takes.parameters}
-    parameters |= {x: n for x, n in wanted.computed.items() if x in takes.parameters}
+    arrays = {**wanted.parameters, **wanted.computed}
+    parameters = {x: n for x, n in arrays.items() if everything or x in takes.parameters}
     try:
         takes.bind(*wanted.state, **parameters)
     except TypeError:

@@ -324,6 +324,14 @@ class Pool:
         self.unit[:n] = np.where((mean > 0.0) & np.isfinite(mean), mean, 1.0)
         self.tried[:n] = (self.tried[:n] | (damping == 0.0)) & (length == 0.0)
 
+    def _blind(self, ended: np.ndarray) -> np.ndarray:
+        """Returns which of the problems that have ended have feedback that is not finite: at the
+        first knot no sum shows that, because its value is that of no other knot.
+        """
+        blind, gains = np.zeros_like(ended), self.law["K"][:, : self.active]
+        blind[ended] = ~np.isfinite(gains[:, ended]).all((0, 2, 3))
+        return blind
+
     def iterate(self) -> tuple[np.ndarray, np.ndarray]:
         """Takes a step of each problem. Returns its status, a number of `WORDS`, and its cost, the
         decrease that was expected of the whole step, the step's length and damping.
@@ -355,9 +363,10 @@ class Pool:
         numbers = self.cost[:n], promised, length, self.damping[:n], self.gap[:n]
         history = np.stack(numbers, -1)
         given_up = (self.damping[:n] > MOST) & (length == 0.0)
-        why = np.where(broken, NO_SLOPE, np.where(solved, STUCK, INDEFINITE))
+        blind = solved & self._blind(given_up | settled)
+        why = np.where(broken | blind, NO_SLOPE, np.where(solved, STUCK, INDEFINITE))
         self._damp(length, quiet, size / (knots * nu))
         self.done[:n] += 1
         status = np.where(self.done[:n] >= self.work.iterations, USED_UP, RUNNING)
         status = np.where(given_up, why, status)
-        return np.where(settled, CONVERGED, status), history
+        return np.where(settled, np.where(blind, NO_SLOPE, CONVERGED), status), history

@@ -126,7 +126,8 @@ def result_and_memory(
     if not pair or not isinstance(result[1], Mapping):
         raise TypeError(f"the {what} has memory and returns {shown(result)}: {wanted}")
     if set(result[1]) != set(memory):
-        raise ValueError(f"the {what} returns memory {', '.join(map(str, result[1]))}: {wanted}")
+        names = ", ".join(map(str, result[1])) or "without names"
+        raise ValueError(f"the {what} returns memory {names}: {wanted}")
     return result
 
 
@@ -134,7 +135,10 @@ def check_memory(what: str, graph: Graph, memory: Shapes) -> None:
     """Raises ValueError for memory that comes back in another shape."""
     for name, shape in memory:
         if (renewed := graph.outputs[f"{name}_next"].shape) != shape:
-            raise ValueError(f"the {what} returns {name!r} of shape {renewed}: wanted {shape}")
+            raise ValueError(
+                f"the {what} returns {name!r} of shape {renewed}: wanted {shape}, as its memory is "
+                "given (a whole number or a tuple of them is a shape, anything else its values)"
+            )
 
 
 def _zeros(shape: Sequence[int]) -> Any:
