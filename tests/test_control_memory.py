@@ -181,8 +181,9 @@ def test_graphs_and_float32(pendulum):
         (cost_of_copy, {"copy": (2, 0)}, ValueError, r"memory .copy. is \(2, 0\): wanted"),
         (cost_of_copy, {"copy": -2}, ValueError, "memory 'copy' is -2: wanted its shape"),
         (cost_of_copy, {"copy": np.zeros((5, 2))}, ValueError, r"memory 'copy' has shape \(5, 2\)"),
-        (cost_of_copy, {"copy": 2, "q": 2}, ValueError, "called 'q'"),
-        (cost_of_copy, [2], TypeError, "memory is .*wanted arrays by name"),
+        (cost_of_copy, {"copy": 2, "q": 2}, ValueError, "called 'q' in memory and in the arg"),
+        (cost_of_copy, [2], TypeError, "memory is .*wanted arrays or their shapes by name"),
+        (lambda q, v, tau, coppy: q, {"copy": 2}, TypeError, "memory is called 'coppy'.*are copy"),
     ],
 )
 def test_what_is_wrong_is_named(pendulum, cost, memory, error, text):
@@ -206,3 +207,28 @@ def test_costs_that_take_all_arrays_by_name_get_memory(pendulum):
     wanted = fl.ilqr(pendulum, *STILL, cost_of_copy, end_of_copy, memory={"copy": Q0})
     found = fl.ilqr(pendulum, *STILL, everything, end, memory={"copy": Q0})
     assert_array_equal(found.tau, wanted.tau)
+
+
+def test_pairs_where_no_memory_is_renewed(pendulum):
+    with pytest.raises(TypeError, match=r"terminal_cost returns .* reads memory only"):
+        fl.ilqr(pendulum, *STILL, cost_of_copy, lambda q, v: (q, {"copy": q}), memory={"copy": 2})
+    with pytest.raises(TypeError, match=r"cost returns .* memory= names none"):
+        fl.ilqr(pendulum, *STILL, lambda q, v, tau: (q, {"copy": q}))
+
+
+def test_names_in_two_places(pendulum):
+    twice = {"memory": {"copy": 2}, "parameters": {"copy": Q0}}
+    with pytest.raises(ValueError, match="'copy' in parameters and in memory: wanted"):
+        fl.ilqr(pendulum, *STILL, cost_of_copy, **twice)
+
+
+def test_memory_of_a_solution_at_all_knots(pendulum):
+    begin = [x[0] for x in STILL[:1]] + [np.zeros(2), np.zeros((T, 2)), DT]
+    cost = lambda q, v, tau, last: (np.concatenate([q, tau - last]), {"last": tau})
+    solution = fl.ilqr(pendulum, *begin, cost, memory={"last": 2})
+    with pytest.raises((TypeError, ValueError)) as error:
+        fl.ilqr(pendulum, *begin, cost, memory=solution.memory)
+    (note,) = error.value.__notes__
+    assert "solution.memory['last'][..., 1, :]" in note
+    again = {"last": solution.memory["last"][..., 1, :]}
+    assert fl.ilqr(pendulum, *begin, cost, memory=again).converged

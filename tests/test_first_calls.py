@@ -16,12 +16,13 @@ from processes import finished, python
 from test_cli import Terminal
 
 import featherlane as fl
+from featherlane.api import ilqr
 from featherlane.backends import progress
 from featherlane.backends.cpu import addresses
 from featherlane.backends.cpu.graphs import kernel
 from featherlane.backends.llvm import jit, pieces, targets, workers
 from featherlane.functions import kernels as variant_kernels
-from featherlane.functions import sequences
+from featherlane.functions import large_control, optimal_control, sequences
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_program
 from featherlane.program import trace
@@ -378,6 +379,25 @@ def test_slow_compilations_are_logged(monkeypatch, caplog):
         assert f"compiling {what}, " in text
         assert f"so far: {doing}" in text
     assert f"compiled {what} in " in text
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_slow_compilations_of_ilqr_are_logged(large, monkeypatch, caplog):
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
+    monkeypatch.setattr(progress, "SLOW", 0.0)
+    if large:
+        monkeypatch.setattr(optimal_control, "LARGE", 0)
+    model, still = fl.load("double_pendulum"), np.zeros(2)
+    cost = lambda q, v, tau: 0.77 * tau  # no other test compiles it
+    ilqr._compiled.cache_clear()
+    large_control.riccati_function.cache_clear()
+    with caplog.at_level(logging.INFO, "featherlane"):
+        fl.ilqr(model, still, still, np.zeros((2, 2)), 0.01, cost)
+    text = "\n".join(caplog.messages)
+    backward = "slopes of ilqr of double_pendulum", "riccati of ilqr, 4 states"
+    for what in backward if large else ["backward of ilqr of double_pendulum"]:
+        assert f"compiled {what} (float64) in " in text
+    ilqr._compiled.cache_clear()
 
 
 @pytest.mark.parametrize("off", [None, "variable", "level", "no prompt", "a file", "dumb"])

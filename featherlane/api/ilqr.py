@@ -170,12 +170,17 @@ def _check_names(named: Mapping[str, Any]) -> None:
     """
     for name, arrays in named.items():
         if not isinstance(arrays, Mapping):
-            raise TypeError(f"{name} is {shown(arrays)}: wanted arrays by name, {{'target': ...}}")
+            wanted = "arrays or their shapes by name, {'last': 7}"
+            wanted = wanted if name == "memory" else "arrays by name, {'target': ...}"
+            raise TypeError(f"{name} is {shown(arrays)}: wanted {wanted}")
         if odd := [x for x in arrays if not isinstance(x, str)]:
             raise TypeError(f"{name} has the name {shown(odd[0])}: wanted a text")
     names = [x for arrays in named.values() for x in arrays]
     if taken := [x for x in names if x in TAKEN or names.count(x) > 1]:
-        raise ValueError(f"a parameter is called {taken[0]!r}: wanted a name of its own")
+        holders = [name for name, arrays in named.items() if taken[0] in arrays]
+        holders += ["the arguments of each cost"] * (taken[0] in TAKEN)
+        reason = f"in {' and in '.join(holders)}: wanted a name of its own"
+        raise ValueError(f"a parameter is called {taken[0]!r} {reason}")
 
 
 def _shape_of_memory(name: str, x: Any) -> tuple[int, ...] | None:
@@ -287,6 +292,16 @@ def _inputs(
     tau = np.ascontiguousarray(np.moveaxis(flat["tau"], 1, 0))
     states = tuple(flat[x] for x in guess)
     return _Inputs(lead, flat["q0"], flat["v0"], tau, states, fixed, shapes, first)
+
+
+def _note_of_warm_start(error: Exception, inputs: _Inputs) -> None:
+    """Adds a sentence to an error of a cost whose memory may be that of all knots of a solution."""
+    for name, first in inputs.memory.items():
+        if first.ndim > 2 and first.shape[1] == len(inputs.tau) + 1:
+            error.add_note(
+                f"memory {name!r} is an array {first.shape[1:]} of one problem, as many rows as "
+                f"knots: a warm start takes solution.memory[{name!r}][..., 1, :]"
+            )
 
 
 def _of_knots(name: str, array: Any, shape: tuple[int, ...], inputs: _Inputs) -> np.ndarray:
@@ -514,7 +529,11 @@ def ilqr(
     shapes = {x: first.shape[1:] for x, first in inputs.memory.items()}
     kind = hessian == "exact", bool(inputs.lead)
     wanted = Wanted(sizes, inputs.shapes, computed, shapes, *kind)
-    costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
+    try:
+        costs = cost_graphs(cost, zero if terminal_cost is None else terminal_cost, wanted)
+    except (TypeError, ValueError) as error:
+        _note_of_warm_start(error, inputs)
+        raise
     options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
     key, gaps = costs_key(*costs), states is not None
     more = held, gaps, of_robot, tuple(shapes.items())

@@ -198,7 +198,8 @@ class Sensitivities(Compiled):
     ) -> np.ndarray:
         """Returns H (..., 3 nv, 3 nv) as in `inverse_dynamics_hessian`, but of weights . FD(q, v,
         tau) with respect to x = (q, v, tau). For differential dynamic programming, pass the
-        gradient of the value function as weights.
+        gradient of the value function as weights. The block by q of robots with free, spherical or
+        planar joints is not symmetric, because motions in their tangent spaces do not commute.
 
         Examples:
             >>> H = arm.forward_dynamics_hessian(q, v, tau, weights=[1.0, 0.0])

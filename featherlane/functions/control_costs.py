@@ -61,11 +61,19 @@ def _graph(name: str, function: Any, wanted: Wanted) -> Graph:
         named = dict(zip(parameters, arrays[len(state) :], strict=True))
         result = function(*arrays[: len(state)], **named)
         if not wanted.memory:
+            _check_single(name, result)
             return {"out": result}
         out, renewed = result_and_memory("cost", "residuals", result, [*wanted.memory])
         return {"out": out, **{f"{x}_next": renewed[x] for x in wanted.memory}}
 
     return _checked(name, simplify(trace(run, {**state, **parameters})), wanted)
+
+
+def _check_single(name: str, result: Any) -> None:
+    """Raises TypeError for a pair of residuals and memory from a cost that renews none."""
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping):
+        reason = "the cost of the end reads memory only" if name != "cost" else "memory= names none"
+        raise TypeError(f"{name} returns residuals and memory: wanted the residuals, {reason}")
 
 
 def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
@@ -87,11 +95,13 @@ def _named(name: str, function: Any, wanted: Wanted) -> Shapes:
     needed = [x for x in by_name if takes.parameters[x].default is Parameter.empty]
     missing = [x for x in needed if x not in parameters]
     if missing and len(positional) >= len(wanted.state):
-        names = ", ".join(wanted.parameters)
+        names = ", ".join(arrays)
         there = f"there are {names}" if names else "there are none"
         if missing[0] == "force":
             there += "; force is that of constraints=, at knots with controls"
-        raise TypeError(f"{first}: no parameter or reference is called {missing[0]!r}; {there}")
+        raise TypeError(
+            f"{first}: no parameter, reference or memory is called {missing[0]!r}; {there}"
+        )
     by_position = ", ".join(wanted.state)
     raise TypeError(f"{first}: wanted ({by_position}) by position, then parameters by their names")
 

@@ -13,6 +13,7 @@ import numpy as np
 from featherlane.backends.cpu.compile import Kernel, compile_program
 from featherlane.backends.cpu.sequence.kernel import compile_plan
 from featherlane.backends.llvm import jit
+from featherlane.backends.progress import compiling
 from featherlane.functions.function import Function, KernelsByDtype
 from featherlane.functions.optimal_control import OF_ROBOT, ControlProblem, gathered
 from featherlane.functions.results import named_results
@@ -79,9 +80,10 @@ def riccati_function(size: RiccatiSizes) -> Function:
         parts.append(("bounded", _bounded, size.bounded_inputs))
 
     def compiled(dtype: np.dtype) -> Kernel:
-        kernels = [_compiled_part(size, *part, dtype) for part in parts]
-        of_lanes = riccati_plan(size, jit.widest(dtype))
-        return compile_plan(of_lanes, kernels, f"riccati {size}", dtype, single=False)
+        with compiling(f"riccati of ilqr, {size.states} states ({dtype})"):
+            kernels = [_compiled_part(size, *part, dtype) for part in parts]
+            of_lanes = riccati_plan(size, jit.widest(dtype))
+            return compile_plan(of_lanes, kernels, f"riccati {size}", dtype, single=False)
 
     collect = named_results(tuple(plan.outputs))
     return Function("riccati", plan.inputs, plan.outputs, KernelsByDtype(compiled), collect)

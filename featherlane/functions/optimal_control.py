@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from featherlane.algorithms.integrators import INTEGRATORS, Integrator
-from featherlane.backends.cpu.compile import compile_program
+from featherlane.backends.cpu.compile import Kernel, compile_program
+from featherlane.backends.progress import compiling
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.constraint_inputs import INPUTS, ConstraintInputs
 from featherlane.functions.function import Function, KernelsByDtype
@@ -206,7 +207,11 @@ class ControlProblem:
         outputs = self._shapes(KERNELS[kernel][2])
         graph = lru_cache(1)(partial(self.graph, kernel))
         key = repr((self.model.fingerprint, *self._identity, kernel))
-        compiled = lambda dtype: compile_program(lambda: Program(graph()), key, dtype)
+
+        def compiled(dtype: np.dtype) -> Kernel:
+            with compiling(f"{kernel} of ilqr of {self.model.name} ({dtype})"):
+                return compile_program(lambda: Program(graph()), key, dtype)
+
         collect = named_results(tuple(outputs))
         kernels = KernelsByDtype(compiled)
         return Function(kernel, self.inputs(kernel), outputs, kernels, collect)
