@@ -310,6 +310,7 @@ GOOD = {"q": np.zeros(2), "v": np.zeros(2), "goal": 0.0}
         (lambda: TracedVectorEnv(Swing(), 3).step("left"), "actions is 'left': wanted real"),
         (lambda: TracedVectorEnv(Swing(), 3, dtype=np.float16), "dtype is <.*float16'>: wanted"),
         (lambda: TracedVectorEnv(Swing(), 3, dtype=int), "dtype is <class 'int'>: wanted float32"),
+        (lambda: TracedVectorEnv(Swing(), 3, dtype=None), "dtype is None: wanted float32"),
         (lambda: TracedVectorEnv(Swing(), 3, dtype="single number"), "dtype is 'single number'"),
         (
             lambda: TracedVectorEnv(Swing(), 3, autoreset_mode="SAME_STEP"),
@@ -328,6 +329,8 @@ GOOD = {"q": np.zeros(2), "v": np.zeros(2), "goal": 0.0}
         (having(state={"_x": 2}), "the state has an array named '_x': wanted"),
         (having(state={"x": -2}), "the state has 'x' of shape -2: wanted"),
         (having(state=3), "state is 3: wanted a dict"),
+        (having(bounds=3), r"bounds is 3: wanted \(least, greatest\)"),
+        (having(bounds=(-1, np.ones(3))), r"bounds is \(-1, .*: wanted .* of shape \(2,\)"),
         (having(longest=0), "longest is 0: wanted"),
         (having(longest=-1), "longest is -1: wanted"),
         (having(longest="ten"), "longest is 'ten': wanted"),

@@ -146,7 +146,11 @@ class TracedVectorEnv(VectorEnv):
 
     def _set_spaces(self) -> None:
         shape = (self.graphs.actions,)
-        low, high = (np.full(shape, bound, self.dtype) for bound in self.task.bounds)
+        try:
+            low, high = (np.full(shape, bound, self.dtype) for bound in self.task.bounds)
+        except (TypeError, ValueError):
+            wanted = f"wanted (least, greatest), each a number or of shape {shape}"
+            raise ValueError(f"bounds is {shown(self.task.bounds)}: {wanted}") from None
         self.single_action_space = spaces.Box(low, high, dtype=self.dtype)
         seen = self._observe.outputs["out"]
         self.single_observation_space = spaces.Box(-np.inf, np.inf, seen, self.dtype)
@@ -258,7 +262,7 @@ def _mode(mode: Any) -> Any:
 def _dtype(dtype: Any) -> Any:
     """Returns the type of numbers of the functions. Raises ValueError."""
     try:
-        if np.dtype(dtype) in (np.float32, np.float64):
+        if dtype is not None and np.dtype(dtype) in (np.float32, np.float64):
             return np.dtype(dtype).type
     except TypeError:  # no dtype of NumPy
         pass
