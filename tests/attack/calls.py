@@ -243,7 +243,7 @@ def call_of(rng, model, made, call):
     function = call.function
     if not made.at:
         options = made._asdict()
-        for name in ("name", "wrenches", "parameters", "at", "tableau", "ground"):
+        for name in ("name", "wrenches", "parameters", "at", "tableau", "ground", "sensors"):
             options.pop(name)
         function = model.function(made.name, made.wrenches, params=made.parameters, **options)
     arrays = [*call.arrays.items()]
