@@ -238,7 +238,10 @@ def call_of(rng, model, made, call):
     takes = [] if method is None else [*signature(method).parameters]
     own = [*TABLE[made.name].inputs]
     of_time = made.name in STEPS  # methods refuse a dt that is not positive
-    if set(own) <= set(takes) and not of_time and (made.at or rng.random() < 0.5):
+    # and negative masses and armatures where they divide by M
+    divided = TABLE[made.name].divides and not {"mass", "armature"}.isdisjoint(made.parameters)
+    refuses = of_time or divided
+    if set(own) <= set(takes) and not refuses and (made.at or rng.random() < 0.5):
         return method, *of_method(rng, made, call, own, takes)
     function = call.function
     if not made.at:
