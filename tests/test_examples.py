@@ -71,7 +71,8 @@ def test_environments_step_as_the_model(gym, iiwa):
     seen, _ = envs.reset(seed=3)
     assert envs.observation_space.contains(seen)
     q, v, goal = envs.state
-    envs.state = q, v, goal = q, v + np.float32(0.3), goal
+    v = v + np.float32(0.3)
+    envs.state = {"q": q, "v": v, "goal": goal}
     actions = np.random.default_rng(0).uniform(-1, 1, (5, 7)).astype(np.float32)
     seen, reward, ended, _, _ = envs.step(actions)
     tau = iiwa.gravity_torque(q) + np.float32(gym["TORQUE"]) * actions

@@ -36,21 +36,21 @@ class StableSteps(NamedTuple):
 
 
 def stable_steps(model: Robot) -> StableSteps | None:
-    """Returns the stable steps about the neutral position; None where M has no inverse."""
+    """Returns the stable steps about the neutral position; None where M has no inverse, and where
+    damping or stiffness are beyond what its modes can be computed of, 1e150 and the like.
+    """
     q = [x for i in model.independent for x in model.types[i].neutral]
     M = np.array(mass_matrix(tree_of(model), q), float)
+    resistance = model.damping + model.friction / model.friction_velocity
     try:
         half = np.linalg.inv(np.linalg.cholesky(M))
+        damped = _stiffest(model, half, resistance, 1.0)
+        sprung = _stiffest(model, half, model.stiffness, 0.5)
     except np.linalg.LinAlgError:
         return None
-    resistance = model.damping + model.friction / model.friction_velocity
     inertia = 1 / np.sum(half * half, 0)
     k = int(np.argmin(inertia))
-    return StableSteps(
-        _stiffest(model, half, resistance, 1.0),
-        _stiffest(model, half, model.stiffness, 0.5),
-        (_joint_of(model, k), float(inertia[k])),
-    )
+    return StableSteps(damped, sprung, (_joint_of(model, k), float(inertia[k])))
 
 
 def _stiffest(model: Robot, half: np.ndarray, D: np.ndarray, power: float) -> Stiff | None:
