@@ -20,6 +20,7 @@ from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.sparse_rows import (
     Row,
     combined,
+    plus_products,
     sparse,
     sparse_dot,
     symmetric_product,
@@ -198,10 +199,7 @@ class ConstrainedSystem(NamedTuple):
             for r, row in zip(self.masked(residual), self.scaled, strict=True)
         ]
         f = [-x for x in self.S.proximal(right)]
-        for row, x in zip(self.Y, f, strict=True):
-            for k, y in row.items():
-                z[k] = z[k] + y * x
-        return self.mass.outward(z), f
+        return self.mass.outward(plus_products(z, self.Y, f)), f
 
 
 def constrained_system(

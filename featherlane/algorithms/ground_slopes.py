@@ -27,7 +27,7 @@ from featherlane.algorithms.ground_steps import approach, contact_geometry, join
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.scene import Scene, joints_with_rows
-from featherlane.algorithms.sparse_rows import Row, dense, sparse_dot
+from featherlane.algorithms.sparse_rows import Row, dense, plus_products, sparse_dot
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
@@ -118,11 +118,8 @@ def contact_kinematics(
     if held is not None:
         errors = residuals(held.groups(tree, step))
         closing += [mask * step.dt * x for mask, x in zip(held.masks, errors, strict=True)]
-    pull: list[Scalar] = [0.0] * tree.nv
-    for row, x in zip(all_rows(tree, step, around), step.p, strict=False):
-        for k, y in row.items():
-            pull[k] = pull[k] + y * x
-    return pull, closing
+    carried = all_rows(tree, step, around)[: len(step.p)]
+    return plus_products([0.0] * tree.nv, carried, step.p), closing
 
 
 def _along(row: Row, v: Scalars) -> Scalar:

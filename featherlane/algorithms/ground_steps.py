@@ -47,7 +47,7 @@ from featherlane.algorithms.scene import (
     law_frictions,
 )
 from featherlane.algorithms.soft.steps import soft_step
-from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.algorithms.sparse_rows import Row, plus_products, sparse_dot
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.contact_law import Coulomb, SoftContacts
 from featherlane.robot.spatial import Symmetric, dot, matvec, transpose
@@ -225,9 +225,9 @@ def _rigid_step(
     blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: S[i][i])
     start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
     p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps)
-    z = _plus_impulses(free.z, free.Y, p)
+    z = plus_products(free.z, free.Y, p)
     if held is not None:
-        z = _plus_impulses(z, held.system.Y, held.impulses(p))
+        z = plus_products(z, held.system.Y, held.impulses(p))
     rate = 1.0 / dt
     a = [rate * x for x in free.factored.outward(z)]
     return SteppedContacts(a, _forces(contacts, p, rate), residual, p)
@@ -276,19 +276,10 @@ def contact_system(
     layout = ContactLayout.of(tree, scene, frictions)
     system = packed_system(layout, each)
     ending = packed_ending(factored, contacts, each, x)
-    return PackedSystem(system, p, _plus_impulses(x, Y, p), ending)
+    return PackedSystem(system, p, plus_products(x, Y, p), ending)
 
 
 STEPS: dict[type, Callable[..., SteppedContacts]] = {Coulomb: _rigid_step, SoftContacts: soft_step}
-
-
-def _plus_impulses(z: Scalars, Y: Sequence[Row], p: Scalars) -> list[Scalar]:
-    """Returns z + Y^T p."""
-    total = list(z)
-    for row, x in zip(Y, p, strict=True):
-        for k, y in row.items():
-            total[k] = total[k] + y * x
-    return total
 
 
 def _forces(contacts: Sequence[ContactPoint], p: Scalars, rate: Scalar) -> list[list[Scalar]]:

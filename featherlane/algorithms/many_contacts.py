@@ -29,7 +29,7 @@ from featherlane.algorithms.coulomb import (
 from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.frames import path
 from featherlane.algorithms.scene import Scene, joints_with_rows, law_frictions
-from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.algorithms.sparse_rows import Row, plus_products, sparse_dot
 from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import Symmetric, Vector, cross, dot, matvec, transpose
@@ -50,12 +50,6 @@ class FactoredRows(NamedTuple):
         """Returns u."""
         entries = dict(enumerate(x))
         return [b + sparse_dot(row, entries) for b, row in zip(self.free, self.Y, strict=True)]
-
-    def add(self, x: list[Scalar], change: Scalars) -> None:
-        """Adds Y^T change to x."""
-        for row, p in zip(self.Y, change, strict=True):
-            for k, y in row.items():
-                x[k] = x[k] + y * p
 
 
 def scaled_rows(factored: MassFactor, rows: Sequence[Row]) -> list[Row]:
@@ -196,7 +190,8 @@ def _sweep(each: Sequence[FactoredRows], p: list[Scalar], x: list[Scalar]) -> No
     for one in each:
         before = [p[i] for i in one.block.rows]
         after = one.block.solved(one.velocities(x), before)
-        one.add(x, [a - b for a, b in zip(after, before, strict=True)])
+        change = [a - b for a, b in zip(after, before, strict=True)]
+        x[:] = plus_products(x, one.Y, change)
         for i, impulse in zip(one.block.rows, after, strict=True):
             p[i] = impulse
 

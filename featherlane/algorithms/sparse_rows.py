@@ -42,6 +42,17 @@ def combined(weights: Row, rows: Sequence[Row]) -> Row:
     return total
 
 
+def plus_products(
+    total: Sequence[Scalar], rows: Sequence[Row], x: Sequence[Scalar]
+) -> list[Scalar]:
+    """Returns total + Y^T x of rows Y."""
+    result = list(total)
+    for row, factor in zip(rows, x, strict=True):
+        for k, y in row.items():
+            result[k] = result[k] + y * factor
+    return result
+
+
 def columns(rows: Sequence[Row], n: int) -> list[Row]:
     """Returns the n columns of a matrix."""
     return [{r: row[k] for r, row in enumerate(rows) if k in row} for k in range(n)]

@@ -29,6 +29,7 @@ from featherlane.scalar import Scalar
 
 if TYPE_CHECKING:
     from featherlane.algorithms.ground_slopes import StepRows, StepState
+    from featherlane.algorithms.scene import Scene
 
 Arrays = dict[str, Any]
 Graphs = Callable[[Variant], Graph]
@@ -49,12 +50,9 @@ class _Equations(NamedTuple):
     def of(model: Robot, variant: Variant, arrays: Arrays, damped: bool) -> _Equations:
         """arrays: with the forces of joints as tau, and servo_damping if servos have it."""
         from featherlane.algorithms.ground_slopes import EqualityRows, StepRows  # few need it
-        from featherlane.algorithms.ground_steps import dry_frictions
 
-        assert variant.ground is not None
         q, v = arrays["q"], arrays["v"]
-        scene = variant.ground.scene(model, **{x: arrays[x] for x in variant.ground.parameters})
-        tree, frictions = dry_frictions(_tree(model, variant, arrays), scene)
+        scene, tree, frictions = _surroundings(model, variant, arrays)
         held = variant.constraints and EqualityRows(**variant.constraints.options({**arrays}))
         options = {}
         if variant.wrenches:
@@ -88,6 +86,15 @@ class _Equations(NamedTuple):
             return step
         held = self.around.held.impulses(self.tree, factored, step, self.left(step)[0])
         return step._replace(p=[*step.p, *held])
+
+
+def _surroundings(model: Robot, variant: Variant, arrays: Arrays) -> tuple[Scene, Tree, Scalars]:
+    """Returns the scene of a step, the smooth tree, and the dry frictions of its joints."""
+    from featherlane.algorithms.ground_steps import dry_frictions  # few need it
+
+    assert variant.ground is not None
+    scene = variant.ground.scene(model, **{x: arrays[x] for x in variant.ground.parameters})
+    return scene, *dry_frictions(_tree(model, variant, arrays), scene)
 
 
 def _tree(model: Robot, variant: Variant, arrays: Arrays) -> Tree:
@@ -150,7 +157,6 @@ def _soft_slopes(
     """Returns the derivatives of an acceleration under soft constraints from those of inverse
     dynamics at this acceleration.
     """
-    from featherlane.algorithms.ground_steps import dry_frictions
     from featherlane.algorithms.soft import slopes as on_soft
     from featherlane.algorithms.soft.steps import SoftState
 
@@ -161,8 +167,7 @@ def _soft_slopes(
     values = {name: arrays[name] for name in names}
 
     def at(named: Arrays) -> tuple[Any, ...]:
-        scene = ground.scene(model, **{x: named[x] for x in ground.parameters})
-        tree, frictions = dry_frictions(_tree(model, variant, named), scene)
+        scene, tree, frictions = _surroundings(model, variant, named)
         options = {} if variant.constraints is None else variant.constraints.options({**named})
         state = SoftState(tree, named["q"], named["v"], named["dt"], scene)
         return (state, named["a"], frictions), options
@@ -172,9 +177,8 @@ def _soft_slopes(
         return {"push": on_soft.constraint_push(*state, **options)}
 
     graph = trace(run, {name: _shape(x) for name, x in values.items()})
-    by_q = call(jacobian(graph, "push", "q"), **values)["dpush_dq"]
+    by_q = _by_q(model, graph, "push", values)
     by_v = call(jacobian(graph, "push", "v"), **values)["dpush_dv"]
-    by_q = [tangent_gradient(model, arrays["q"], row) for row in by_q]
     (state, a, frictions), options = at(values)
     M = mass_matrix(equations.resisting(arrays["dt"]), arrays["q"])
     H = on_soft.stiffened_factor(state, M, a, frictions, **options)
@@ -214,15 +218,15 @@ def _kinematics(model: Robot, variant: Variant, arrays: Arrays, step: StepState)
         return {"pull": pull, "closing": closing}
 
     graph = trace(run, {name: _shape(x) for name, x in values.items()})
-    moved = {
-        name: [
-            tangent_gradient(model, step.q, row)
-            for row in call(jacobian(graph, name, "q"), **values)[f"d{name}_dq"]
-        ]
-        for name in ("pull", "closing")
-    }
+    moved = {name: _by_q(model, graph, name, values) for name in ("pull", "closing")}
     moved["by_v"] = call(jacobian(graph, "closing", "v"), **values)["dclosing_dv"]
     return moved
+
+
+def _by_q(model: Robot, graph: Graph, name: str, values: Arrays) -> Rows:
+    """Returns the derivatives of a result of a graph by q, in the tangent space."""
+    rows = call(jacobian(graph, name, "q"), **values)[f"d{name}_dq"]
+    return [tangent_gradient(model, values["q"], row) for row in rows]
 
 
 def _shape(x: Any) -> tuple[int, ...]:

@@ -40,7 +40,7 @@ class RandomStreams:
         steps = GAMMA * np.arange(1, count + 1, dtype=np.uint64)
         words = _mixed(self.state[rows][:, None] + steps)
         self.state[rows] += steps[-1]
-        return ((words >> np.uint64(64 - bits)).astype(dtype) * dtype(2.0**-bits)).astype(dtype)
+        return (words >> np.uint64(64 - bits)).astype(dtype) * dtype(2.0**-bits)
 
 
 def checked_seeds(seed: Any, count: int) -> list[int | None]:

@@ -22,7 +22,7 @@ from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.soft.potentials import Potential
 from featherlane.algorithms.soft.sparse_factor import sparse_factor
-from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.algorithms.sparse_rows import Row, plus_products, sparse_dot
 from featherlane.robot.spatial import dot
 from featherlane.scalar import Scalar, maximum, minimum, select
 
@@ -95,9 +95,7 @@ def pushed(constraints: Sequence[SoftConstraint], f: Sequence[Scalars], n: int) 
     """Returns J^T f."""
     total: list[Scalar] = [0.0] * n
     for c, forces in zip(constraints, f, strict=True):
-        for row, x in zip(c.rows, forces, strict=True):
-            for k, entry in row.items():
-                total[k] = total[k] + entry * x
+        total = plus_products(total, c.rows, forces)
     return total
 
 
