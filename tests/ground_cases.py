@@ -17,15 +17,35 @@ PER_STATE = ("friction", "restitution", "height", "impulse")
 @cache
 def cases():
     """Options of `model.function` and `model.graph` by name: rows of all kinds with parameters of
-    each state, constraints beside contacts, and soft contacts.
+    each state, constraints beside contacts, and soft contacts with sensors.
     """
     knees = [fl.Coupling(f"{x}_knee", f"{x}_hip", (0.0, -2.0)) for x in ("FL", "RR")]
     held = {"constraints": biped().constraints(knees), "active": True}
     return {
         "rigid": {"law": RIGID, "ground_params": PER_STATE, "params": ("mass",)},
         "held": {"law": fl.Coulomb(sweeps=3), **held},
-        "soft": {"law": fl.SoftContacts(cone="elliptic", steps=2), "ground_params": ("friction",)},
+        "soft": {
+            "law": fl.SoftContacts(cone="elliptic", steps=2),
+            "ground_params": ("friction",),
+            "sensors": sensors(),
+        },
     }
+
+
+@cache
+def sensors():
+    """Readings of an IMU, of a foot, and a reward."""
+    model = biped()
+
+    def readings(step, aim):
+        miss = step.q_next[2] - aim
+        return {
+            "imu": model.imu(step.q, step.v, step.a, "trunk"),
+            "foot": step.force_on("FL_foot"),
+            "cost": miss * miss + 1e-4 * step.tau @ step.tau,
+        }
+
+    return model.sensors(readings, fl.Ground(), {"aim": ()})
 
 
 def options(name):
@@ -39,6 +59,8 @@ def keywords(name, inputs, array=np.asarray):
     result = {x: converted(x) for x in ("params", "ground_params")}
     if "constraints" in case:
         result |= {"constraints": case["constraints"], "active": array(inputs["active"])}
+    if "sensors" in case:
+        result |= {"sensors": case["sensors"], "parameters": {"aim": array(inputs["aim"])}}
     return {"ground": fl.Ground(), "law": case["law"], **result}
 
 
@@ -64,6 +86,7 @@ def arrays(shapes, states, dtype, seed=0):
         "restitution": rng.uniform(0.0, 0.5, states),
         "height": rng.uniform(-0.003, 0.003, states),
         "gain": rng.uniform(5.0, 20.0, states),
+        "aim": rng.uniform(0.3, 0.4, states),
         "mass": model.parameters("mass")["mass"] * rng.uniform(0.8, 1.2, (states, 1)),
     }
     if "active" in shapes:

@@ -183,7 +183,9 @@ def interpreted_on_the_ground(name, steps, dtype):
         now |= {x: each[-1][f"{x}_next"] for x in ("q", "v", "impulse")}
     states = [np.stack([inputs[x], *(y[f"{x}_next"] for y in each)], 1) for x in ("q", "v")]
     forces = [np.stack([y[x] for y in each], 1) for x in ("contact_force", "residual")]
-    return inputs, [*states, *forces, each[-1]["impulse_next"]]
+    names = step.sensors.shapes if step.sensors else ()
+    readings = [np.stack([y[f"{x}_next"] for y in each], 1) for x in names]
+    return inputs, [*states, *forces, each[-1]["impulse_next"], *readings]
 
 
 QUICK_ON_THE_GROUND = [

@@ -45,9 +45,9 @@ def test_rollouts_have_the_bits_of_numpy(framework, name):
     inputs = arrays(shapes, STATES, F32)
 
     def run(model, array):
-        state, gain = (array(inputs["q"]), array(inputs["v"])), {"gain": array(inputs["gain"])}
-        more = keywords(name, inputs, array)
-        return model.rollout_with(policy(), *state, F32(DT), STEPS, parameters=gain, **more)
+        state, more = (array(inputs["q"]), array(inputs["v"])), keywords(name, inputs, array)
+        more["parameters"] = {**more.get("parameters", {}), "gain": array(inputs["gain"])}
+        return model.rollout_with(policy(), *state, F32(DT), STEPS, **more)
 
     expected = run(biped(), np.asarray)
     assert expected.contact_force.any()

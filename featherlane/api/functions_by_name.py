@@ -14,6 +14,7 @@ from featherlane.functions.array_like import Frames, Reference, WrenchFrame
 from featherlane.functions.device_copies import copied
 from featherlane.functions.function import Function
 from featherlane.functions.policy import Policy
+from featherlane.functions.sensors import Sensors
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.functions.variants import check_variant, variant_of_graph
@@ -50,6 +51,7 @@ class FunctionsByName(Configurations):
         ground: Ground | None = None,
         law: Coulomb | None = None,
         ground_params: Iterable[str] = (),
+        sensors: Sensors | None = None,
         width: int | None = None,
         device: str | None = None,
         mapping: str | None = None,
@@ -67,8 +69,9 @@ class FunctionsByName(Configurations):
         every: of functions in discrete time, see `step`, `actuation`, `linearize_step`, `rollout`
         and `policy`. constraints, active, anchors, kp, kd: the constraints, from `constraints`, and
         whether arrays of these names are inputs. ground, law, ground_params: the ground, the law of
-        contact, and the names of the arrays of `ground_params` that are inputs. width: the lanes of
-        a vector, by default as many as the processor has; results do not depend on it.
+        contact, and the names of the arrays of `ground_params` that are inputs. sensors: those of
+        steps and rollouts, from `sensors`, whose parameters are inputs. width: the lanes of a
+        vector, by default as many as the processor has; results do not depend on it.
 
         device: "cuda", or "cuda:1" if there are several, copies NumPy arrays to a GPU and results
         back; arrays that live on a GPU need no device. mapping: how the work is mapped to threads
@@ -114,6 +117,7 @@ class FunctionsByName(Configurations):
             ground=ground,
             law=law,
             ground_params=ground_params,
+            sensors=sensors,
         )
         if backend not in (None, "cpu"):
             return self._on_backend(variant, backend, format, ranges, (width, device, mapping))
@@ -158,6 +162,7 @@ class FunctionsByName(Configurations):
         ground: Ground | None = None,
         law: Coulomb | None = None,
         ground_params: Iterable[str] = (),
+        sensors: Sensors | None = None,
     ) -> Graph:
         """Returns the dataflow graph of a function, as traced from the algorithm; `graph.cost()`
         counts its operations. The arguments are those of `function`.
@@ -189,6 +194,7 @@ class FunctionsByName(Configurations):
             ground=ground,
             law=law,
             ground_params=ground_params,
+            sensors=sensors,
         )
         check_variant(self, variant)
         return dynamics_graph(self, variant)

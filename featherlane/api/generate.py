@@ -312,7 +312,9 @@ def _meanings(model: Model | None, graph: Graph) -> Mapping[str, str]:
     """
     results = graph.outputs.keys() - GROUND_OUTPUTS.keys()
     is_named = model is not None and any(
-        graph.inputs.keys() >= f.inputs.keys() and results == f.outputs.keys()
+        graph.inputs.keys() >= f.inputs.keys()
+        and results >= f.outputs.keys()
+        and (results == f.outputs.keys() or "sensors" in f.takes)
         for f in CALLED.values()
     )
     return MEANINGS if is_named else {}

@@ -13,6 +13,7 @@ from featherlane.field_names import meaning
 from featherlane.functions.arguments import steps_of
 from featherlane.functions.constraint_inputs import constraints_in, with_usual
 from featherlane.functions.ground_inputs import ground_in
+from featherlane.functions.sensors import Sensing, with_sensors
 from featherlane.functions.table import CALLED, Variant
 from featherlane.functions.variants import input_shapes, output_shapes
 from featherlane.robot.model import Robot
@@ -21,6 +22,7 @@ from featherlane.robot.parameters import PARAMETERS
 Shapes = Mapping[str, tuple[int, ...]]
 Inputs = tuple[str, ...]
 TANGENTS, ADJOINTS = "tangents", "adjoints"
+OPTIONS = {*Variant._fields} - {"name", "wrenches", "parameters"}  # arguments have other names
 ONCE = (
     "rollout has first derivatives only: for second ones call step of the wrapped model for each "
     "row of tau, in a loop of Python or in jax.lax.scan"
@@ -100,13 +102,18 @@ def positions_of(name: str) -> list[str]:
 
 
 def bound(
-    name: str, args: Sequence[Any], named: Mapping[str, Any], more: Sequence[Any] = ()
+    name: str,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    more: Sequence[Any] = (),
+    sensing: Sensing = (None, ()),
 ) -> tuple[Variant, tuple[Any, ...]]:
     """The variant that a call asks for, and its arrays in the order of the variant's inputs.
 
     The arguments are those of the model's method: the arrays of `CALLED[name]`, f_ext,
     f_ext_frame, params, frame, reference, wrt and whatever else a Variant has, by position or by
-    name. The steps of a rollout are the rows of tau. more: the arrays of a policy.
+    name. The steps of a rollout are the rows of tau. more: the arrays of a policy; sensing: its
+    sensors, which other functions have among their arguments.
     """
     entry = CALLED[name]
     order = positions_of(name)
@@ -132,7 +139,13 @@ def bound(
         ground, with_it = ground_in(arguments)
         arrays += with_it
         arguments |= {"ground": ground} if ground else {}
-    if unknown := [x for x in arguments if x not in Variant._fields]:
+    if "sensors" in entry.takes:
+        if arguments.keys() & {"sensors", "parameters"}:
+            sensing = with_sensors(*(arguments.pop(x, None) for x in ("sensors", "parameters")))
+        sensors, read = sensing
+        arrays += read
+        arguments |= {"sensors": sensors} if sensors else {}
+    if unknown := [x for x in arguments if x not in OPTIONS]:
         raise TypeError(
             f"{name} got an unknown {unknown[0]!r}{keyword_instead(name, unknown[0], order)}"
         )

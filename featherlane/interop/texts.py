@@ -12,6 +12,7 @@ from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.ground_inputs import GroundInputs
 from featherlane.functions.operations import DerivativeStep, Operation
 from featherlane.functions.policy import Policy
+from featherlane.functions.sensors import Sensors
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import check_variant
 
@@ -27,10 +28,11 @@ READ: dict[str, Callable[[str], Any]] = {  # options of a variant that are not t
     "policy": lambda text: _values[text],
     "constraints": lambda text: _values[text],
     "ground": lambda text: _values[text],
+    "sensors": lambda text: _values[text],
 }
 # For as long as the process lives: a compiled graph holds no more of a model than its text
 _models: dict[str, Any] = {}
-_values: dict[str, Policy | ConstraintInputs | GroundInputs] = {}
+_values: dict[str, Policy | ConstraintInputs | GroundInputs | Sensors] = {}
 
 
 def text_of_model(model: Any) -> str:
@@ -57,7 +59,7 @@ def text_of(model: str, variant: Variant) -> str:
 def _option_text(x: Any) -> str:
     if isinstance(x, Actuation):
         return ",".join(":".join(map(str, _numbers(a))) for a in x.actuators)
-    if isinstance(x, Policy | ConstraintInputs | GroundInputs):
+    if isinstance(x, Policy | ConstraintInputs | GroundInputs | Sensors):
         names = x.constraints.items if isinstance(x, ConstraintInputs) else ()  # not in its repr
         text = _digest(x, names)
         _values.setdefault(text, x)

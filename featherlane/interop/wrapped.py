@@ -34,6 +34,7 @@ from featherlane.functions.results import (
     Step,
     Trajectory,
 )
+from featherlane.functions.sensors import Sensors, split_parameters
 from featherlane.functions.table import BY_NAME, Variant
 from featherlane.functions.variants import actuation_of, results_type
 
@@ -151,14 +152,16 @@ class WrappedModel(Generic[Array]):
         parameters: Mapping[str, Any] | None = None,
         references: Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
+        sensors: Sensors | None = None,
         **options: Any,
     ) -> PolicyTrajectory[Array]:
         """Returns the states and controls of a rollout with a feedback law, as the model's method
         does, with first derivatives with respect to all arrays of the law too.
         """
-        values = checked_policy(policy).in_order(parameters, references, memory)
+        of_policy, sensing = split_parameters(sensors, parameters, checked_policy(policy))
+        values = policy.in_order(of_policy, references, memory)
         options |= {"policy": policy, "steps": counted("steps", steps), "f_ext": f_ext}
-        return _evaluated(self, *bound("rollout_with", (q0, v0, dt), options, values))
+        return _evaluated(self, *bound("rollout_with", (q0, v0, dt), options, values, sensing))
 
     if not TYPE_CHECKING:  # type checkers would take any name for a function
 
