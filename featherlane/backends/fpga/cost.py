@@ -82,7 +82,9 @@ class DesignCost(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        return max(self.shares) <= 100
+        return all(
+            share <= most for share, most in zip(self.shares, self.device.most, strict=False)
+        )
 
     def percentages(self, digits: int) -> str:
         """The shares in words."""

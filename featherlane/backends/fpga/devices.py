@@ -44,6 +44,10 @@ class Delay(NamedTuple):
     after: float = 0.0
     bit: float = 0.0
 
+    def times(self, factor: float) -> Delay:
+        """The delay of a slower chip."""
+        return Delay(self.cycles, factor * self.before, factor * self.after, factor * self.bit)
+
 
 class Device(NamedTuple):
     """A device with one of its delay models, and the clock of designs for it.
@@ -52,7 +56,8 @@ class Device(NamedTuple):
     LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
     chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
     them that its tools read; part: its name in AMD Vivado, None for others' devices. post_adder:
-    bits of the adder behind a multiplier, 0 for none. clock: nanoseconds a cycle.
+    bits of the adder behind a multiplier, 0 for none. clock: nanoseconds a cycle. most: percent of
+    the multipliers, LUTs and flip-flops that a design may take.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Device(NamedTuple):
     part: str | None = None
     post_adder: int = 0
     clock: float = CLOCK
+    most: tuple[float, float, float] = (100.0, 100.0, 100.0)
 
     @property
     def tile(self) -> Tile:
@@ -94,13 +100,18 @@ def names() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in FOLDER.iterdir() if f.name[-5:] == ".toml")
 
 
-def load(name: str, model: str | None = None, clock: float = CLOCK) -> Device:
+def load(
+    name: str, model: str | None = None, clock: float = CLOCK, grade: int | None = None
+) -> Device:
     """Returns a device, by the name of its file, with a delay model, by default its first one, at a
-    clock of so many nanoseconds a cycle. Raises ValueError for an unknown device or model.
+    clock of so many nanoseconds a cycle. grade: that of the chip on a board, whose delays are a
+    factor longer, and which takes the share of a design that routing ends with; None: the grade of
+    the model, and all of the device. Raises ValueError for an unknown device or model.
     """
     if name not in names():
         raise ValueError(f"device is {shown(name)}: {one_of(name, names())}")
-    data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    data = _table(name)
+    slower = 1.0 if grade is None else data["grades"][str(grade)]
     models = data["models"]
     model = next(iter(models)) if model is None else model
     if model not in [*models]:  # what cannot be hashed is no name either
@@ -120,12 +131,19 @@ def load(name: str, model: str | None = None, clock: float = CLOCK) -> Device:
         memories=tuple((places, width, luts) for places, width, luts in bits.pop("memory")),
         inputs=bits.pop("inputs"),
         bits=bits,
-        delays={kind: Delay(**delay) for kind, delay in models[model].items()},
+        delays={kind: Delay(**delay).times(slower) for kind, delay in models[model].items()},
         constraints=data["constraints"],
         part=data.get("part"),
         post_adder=data.get("post_adder", 0),
         clock=clock,
+        most=(100.0, 100.0, 100.0) if grade is None else tuple(data["routable"]),
     )
+
+
+def _table(name: str) -> dict[str, Any]:
+    """The table of a device. One that is `like` another has what it does not say of that one."""
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return _table(data.pop("like")) | data if "like" in data else data
 
 
 # Operators of datapaths

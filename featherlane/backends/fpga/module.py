@@ -143,9 +143,10 @@ class Module:
         ports: Mapping[str, str],
         parameters: Mapping[str, int | str] | None = None,
         enables: Mapping[str, str] | None = None,
+        attribute: str = "",
     ) -> None:
         """A module inside this one."""
-        self.body.append(Instance(module, name, ports, parameters or {}, enables or {}))
+        self.body.append(Instance(module, name, ports, parameters or {}, enables or {}, attribute))
 
     def remark(self, comment: str) -> None:
         """A comment above the next statements."""

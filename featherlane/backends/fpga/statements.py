@@ -67,13 +67,16 @@ class Multiplexer(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """A module inside. enables: ports of a primitive that let its registers take something."""
+    """A module inside. enables: ports of a primitive that let its registers take something;
+    attribute: of the instance, for tools.
+    """
 
     module: str
     name: str
     ports: Mapping[str, str]
     parameters: Mapping[str, int | str]
     enables: Mapping[str, str]
+    attribute: str = ""
 
     def lines(self, enable: str) -> list[str]:
         """The instance as text. enable: a condition of all its registers; empty for none."""
@@ -83,9 +86,10 @@ class Instance(NamedTuple):
             if "clock" in ports:
                 ports = {"clock": ports["clock"], ENABLE: enable, **ports}
         rows = _connected({**ports, **enables})
+        first = [f"(* {self.attribute} *)"] if self.attribute else []
         if self.parameters:
             parameters = _connected(self.parameters)
-            return [f"{self.module} #(", *parameters, f") {self.name} (", *rows, ");"]
+            return [*first, f"{self.module} #(", *parameters, f") {self.name} (", *rows, ");"]
         line = f"{self.module} {self.name} ({rows[0].lstrip()});"
         if len(rows) > 1 or len(line) > COLUMNS - 2:
             return [f"{self.module} {self.name} (", *rows, ");"]

