@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.fpga.board.batch import BoardRun, batch_of
 from featherlane.backends.fpga.board.core import TAG, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import (
@@ -22,7 +23,6 @@ from featherlane.backends.fpga.board.registers import (
 )
 from featherlane.backends.fpga.board.transport import BoardTransport
 from featherlane.errors import DeviceError, clause, instead, shown
-from featherlane.program.passes.guards import LOST
 
 Array = Any
 WAITS = 1000  # reads of the status before a reset is given up
@@ -69,18 +69,6 @@ class BoardFacts(NamedTuple):
             "results": self.results.words.to_json(),
             "registers": {register.name: register.address for register in REGISTERS},
         }
-
-
-class BoardRun(NamedTuple):
-    """The results of a batch on a board. results: numbers (..., *shape) by name; saturated: entries
-    of each input beyond its format; lost: results that mean nothing, because a pivot was lost;
-    counters: by how much those of the board went on, modulo 2^32.
-    """
-
-    results: dict[str, Array]
-    saturated: dict[str, int]
-    lost: int
-    counters: dict[str, int]
 
 
 class BoardDriver:
@@ -175,23 +163,22 @@ class BoardDriver:
         entries that a result has not are NaN. Raises ValueError for inputs that are none and NaN,
         DeviceError, after a reset, for what the board reports and for a DMA that does not end.
         """
-        lead, arrays = self._arrays(inputs)
-        tasks = int(np.prod(lead))
+        batch = batch_of(self.facts.tasks.words, inputs)
         before = self.counters()
         saturated, parts = dict[str, int](), list[dict[str, Array]]()
-        for start in range(0, tasks, self.tasks_per_packet):
-            part = {name: x[start : start + self.tasks_per_packet] for name, x in arrays.items()}
-            found, beyond = self._packet(part, min(self.tasks_per_packet, tasks - start))
-            parts.append(found)
+        for start in range(0, batch.tasks, self.tasks_per_packet):
+            end = min(start + self.tasks_per_packet, batch.tasks)
+            part = {name: x[start:end] for name, x in batch.inputs.items()}
+            results, beyond = self._packet(part, end - start)
+            parts.append(results)
             saturated = {n: saturated.get(n, 0) + beyond.get(n, 0) for n in saturated | beyond}
         counters = {n: (x - before[n]) & 0xFFFFFFFF for n, x in self.counters().items()}
         results = {
-            name: np.concatenate([part[name] for part in parts]).reshape(*lead, *shape)
-            for name, shape in self.facts.results.words.shapes.items()
+            name: np.concatenate([part[name] for part in parts])
+            for name in self.facts.results.words.shapes
             if name in parts[0]
         }
-        lost = int(np.count_nonzero(np.nan_to_num(results[LOST]))) if LOST in results else 0
-        return BoardRun(results, saturated, lost, counters)
+        return batch.run(results, saturated, counters)
 
     def _packet(
         self, inputs: Mapping[str, Array], tasks: int
@@ -227,34 +214,6 @@ class BoardDriver:
         names = set_bits("errors", self.read("errors"))
         meanings = {bit.name: bit.meaning for bit in REGISTER["errors"].bits}
         return "".join(f"; error {name!r}: {meanings[name].rstrip('.')}" for name in names)
-
-    def _arrays(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, Array]]:
-        """The leading dimensions of the inputs, and each as (tasks, *shape)."""
-        shapes = {n: shape for n, shape in self.facts.tasks.words.shapes.items() if n != TAG}
-        if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
-            came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
-            raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
-        arrays = {name: np.asarray(x) for name, x in inputs.items()}
-        leads = []
-        for name, shape in shapes.items():
-            x = arrays[name]
-            if x.dtype.kind not in "fiub" or x.shape[x.ndim - len(shape) :] != shape:
-                wanted = f"numbers of shape (..., {', '.join(map(str, shape))})"
-                raise ValueError(f"{name} has shape {x.shape} of {x.dtype}: wanted {wanted}")
-            if np.isnan(x).any():
-                raise ValueError(f"{name} has a NaN: a circuit has numbers alone")
-            leads.append(x.shape[: x.ndim - len(shape)])
-        try:
-            lead = np.broadcast_shapes(*leads)
-        except ValueError:
-            each = ", ".join(f"{name} {lead}" for name, lead in zip(shapes, leads, strict=True))
-            raise ValueError(f"leading dimensions do not broadcast: {each}") from None
-        if not (tasks := int(np.prod(lead))):
-            raise ValueError(f"inputs has leading dimensions {lead}: wanted a task, or more")
-        return lead, {
-            name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
-            for name, shape in shapes.items()
-        }
 
 
 def _address(register: str) -> int:

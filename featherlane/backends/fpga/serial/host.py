@@ -1,0 +1,272 @@
+"""The host's side of a serial line: tasks in frames to a board, and their results back."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from numbers import Integral
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.fpga.board.batch import BoardRun, batch_of
+from featherlane.backends.fpga.board.core import TAG, Words
+from featherlane.backends.fpga.board.packets import PacketLayout
+from featherlane.backends.fpga.serial import frames
+from featherlane.backends.fpga.serial.self_test import MOST_PASSES, signature_of
+from featherlane.backends.fpga.serial.transport import SerialTransport
+from featherlane.errors import DeviceError, shown
+
+Array = Any
+FACTS_FILE = "serial.json"
+TRIES = 3  # of a query before a board counts as silent
+TEST_WAITS = 200  # reads without an answer before a self-test counts as failed
+
+
+class SerialFacts(NamedTuple):
+    """The facts of a design behind a serial line that a host needs. test: the results that the
+    states of the self-test shall have, words of 32 bits (states, words).
+    """
+
+    name: str
+    hash: int
+    tasks: PacketLayout
+    results: PacketLayout
+    test: Array
+
+    @classmethod
+    def read(cls, path: str | Path) -> SerialFacts:
+        """Reads serial.json, or that of a folder. Raises ValueError for a file that is none."""
+        path = Path(path)
+        path = path / FACTS_FILE if path.is_dir() else path
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{str(path)!r} is no {FACTS_FILE} of a design: {error}") from error
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SerialFacts:
+        """The facts that `to_json` wrote."""
+        tasks, results = (
+            PacketLayout(Words.from_json(data[key]), 0, 8) for key in ("tasks", "results")
+        )
+        test = np.array(data["test"], np.uint32)
+        return cls(data["name"], int(data["hash"], 16), tasks, results, test)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON takes it."""
+        return {
+            "name": self.name,
+            "hash": f"0x{self.hash:016x}",
+            "tasks": self.tasks.words.to_json(),
+            "results": self.results.words.to_json(),
+            "test": self.test.tolist(),
+        }
+
+    @property
+    def payloads(self) -> dict[int, int]:
+        """The bytes of the payload of each kind of answer."""
+        return frames.answers(self.tasks.words.bits, self.results.words.bits)
+
+
+class SelfTest(NamedTuple):
+    """The outcome of a self-test. states: how many ran; cycles: of the clock, from the first state
+    in to the last result out; signature, wanted: of all results, the board's and the right one.
+    """
+
+    states: int
+    cycles: int
+    signature: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+    @property
+    def passed(self) -> bool:
+        """The results of all states were right."""
+        return self.signature == self.wanted
+
+
+class SerialDriver:
+    """A design behind a serial line, as a function of arrays.
+
+    design: its facts, or the folder or file with its serial.json. Raises DeviceError if the board
+    does not answer, or holds another design.
+    """
+
+    def __init__(self, design: SerialFacts | str | Path, transport: SerialTransport) -> None:
+        self.facts = design if isinstance(design, SerialFacts) else SerialFacts.read(design)
+        self.transport = transport
+        self._reader = frames.FrameReader(self.facts.payloads)
+        self._tag = next(
+            (f for f in self.facts.results.words.fields if f.entries[0][0] == TAG), None
+        )
+        transport.quiet()
+        self._check_design()
+
+    def _check_design(self) -> None:
+        """Raises DeviceError unless the answer to a query says that the board has this design."""
+        facts, answer = self.facts, self.query()
+        wanted = {
+            "version": frames.VERSION,
+            "hash": facts.hash,
+            "task_bits": facts.tasks.words.bits,
+            "result_bits": facts.results.words.bits,
+        }
+        for name, value in wanted.items():
+            if answer[name] != value:
+                raise DeviceError(
+                    f"the board is not {facts.name}: its {name} is {answer[name]:#x}, "
+                    f"{FACTS_FILE} says {value:#x}; is another bitstream loaded?"
+                )
+
+    def close(self) -> None:
+        """Gives the line up."""
+        self.transport.close()
+
+    def query(self) -> dict[str, int]:
+        """The answer to a query: `frames.ANSWER` has the fields. Raises DeviceError for none."""
+        for _ in range(TRIES):
+            self.transport.write(frames.frame(frames.QUERY))
+            for frame in self._until_silence(frames.FACTS):
+                if frame.kind == frames.FACTS:
+                    return frames.answer_fields(frame.payload)
+            self._quiet()
+        raise DeviceError(
+            f"the board of {self.facts.name} does not answer: is it powered, its bitstream loaded, "
+            "and is this its port and baud rate?"
+        )
+
+    def _until_silence(self, kind: int) -> Iterable[frames.SerialFrame]:
+        """Frames as they come, until none comes any more. kind: of the one that is waited for."""
+        size = 1 + self.facts.payloads[kind] + frames.CRC_BYTES
+        while received := self.transport.read(size):
+            yield from self._reader.frames(received)
+
+    def _quiet(self) -> None:
+        """Lets the board forget half a frame, and forgets what came."""
+        self.transport.quiet()
+        self._reader.clear()
+
+    # Tasks
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The results by name; as `run`, without what else is known."""
+        return self.run(inputs).results
+
+    def run(self, inputs: Mapping[str, Any]) -> BoardRun:
+        """Runs tasks through the board.
+
+        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. Entries beyond
+        their formats saturate. A task whose frame or result is damaged on its way is sent once
+        more; `counters` has how often that was ("repeated"), results that came damaged
+        ("damaged_results"), and what the board counted. Raises ValueError for inputs that are none
+        and NaN, DeviceError for a board that falls silent, or loses a task twice.
+        """
+        batch = batch_of(self.facts.tasks.words, inputs)
+        before, damaged = self.query(), self._reader.damaged
+        modulus = 256 if self._tag is None else self._tag.most + 1
+        numbers = np.arange(batch.tasks) % modulus
+        tags = {} if self._tag is None else {TAG: numbers}
+        words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)
+        saturated = self.facts.tasks.encode({**batch.inputs, **tags}, words)
+        results = np.zeros((batch.tasks, self.facts.results.size), np.uint8)
+        sent = frames.task_frames(numbers, words)
+        repeated = self._exchange(sent, results, min(before["outstanding"], modulus))
+        counters = _increments(before, self.query())
+        counters |= {"repeated": repeated, "damaged_results": self._reader.damaged - damaged}
+        decoded = self.facts.results.decode(results)
+        return batch.run({n: x for n, x in decoded.items() if n != TAG}, saturated, counters)
+
+    def _exchange(self, sent: Array, results: Array, limit: int) -> int:
+        """Sends frames of tasks, of which `limit` may be on the board, and writes the words of
+        their results; returns how many were sent twice.
+        """
+        queue, waiting, repeated = deque(range(len(sent))), dict[int, int](), set[int]()
+        size = 1 + self.facts.payloads[frames.RESULT] + frames.CRC_BYTES
+        while queue or waiting:
+            self.transport.write(self._next_frames(sent, queue, waiting, limit))
+            if not (received := self.transport.read(size * len(waiting))):
+                lost = [*waiting.values()]
+                self._settle(repeated.intersection(lost), len(sent))
+                repeated.update(lost)
+                queue.extendleft(reversed(lost))
+                waiting.clear()
+            for frame in self._reader.frames(received):
+                task = waiting.pop(self._number(frame), -1)
+                if task >= 0:
+                    results[task] = np.frombuffer(frame.payload[1:], np.uint8)
+        return len(repeated)
+
+    def _next_frames(
+        self, sent: Array, queue: deque[int], waiting: dict[int, int], limit: int
+    ) -> bytes:
+        """The frames of as many tasks as the board has room for; they move from the queue to those
+        that wait, by their numbers.
+        """
+        first = [*islice(queue, limit - len(waiting))]
+        chosen = []
+        for task in first:
+            if (number := int(sent[task, 1])) in waiting:
+                break
+            waiting[number] = queue.popleft()
+            chosen.append(task)
+        return sent[chosen].tobytes()
+
+    def _number(self, frame: frames.SerialFrame) -> int:
+        """The number of the task of a result: its tag, if results may overtake each other. -1 for
+        another frame.
+        """
+        if frame.kind != frames.RESULT:
+            return -1
+        if self._tag is None:
+            return frame.payload[0]
+        word = int.from_bytes(frame.payload[1:], "little")
+        return word >> self._tag.offset & self._tag.most
+
+    def _settle(self, again: Collection[int], tasks: int) -> None:
+        """Waits until no task is on the board. Raises DeviceError for tasks that were lost again,
+        and for a board that keeps one.
+        """
+        for _ in range(TRIES):
+            self._quiet()
+            answer = self.query()
+            if not answer["under_way"]:
+                break
+        else:
+            raise DeviceError(
+                f"{self.facts.name} keeps {answer['under_way']} tasks: reset the board"
+            )
+        if again:
+            counted = ", ".join(f"{answer[name]} {name}" for name in frames.COUNTERS)
+            raise DeviceError(
+                f"{len(again)} of {tasks} tasks were lost twice; frames that the board dropped: "
+                f"{counted}; answers that came damaged: {self._reader.damaged}; is the line noisy, "
+                "or its baud rate off?"
+            )
+
+    # The self-test
+
+    def self_test(self, passes: int = 0) -> SelfTest:
+        """Runs the states in the board's memory 2^passes times at the full rate of the pipeline.
+        Raises ValueError for other numbers than 0 to 20, DeviceError for a board that does not
+        answer.
+        """
+        if not isinstance(passes, Integral) or not 0 <= passes <= MOST_PASSES:
+            wanted = f"wanted a whole number from 0 to {MOST_PASSES}"
+            raise ValueError(f"passes is {shown(passes)}: {wanted}; all states run 2^passes times")
+        self.transport.write(frames.frame(frames.TEST, int(passes)))
+        for _ in range(TEST_WAITS):
+            for frame in self._until_silence(frames.TESTED):
+                if frame.kind == frames.TESTED:
+                    numbers = np.frombuffer(frame.payload, "<u4").tolist()
+                    wanted = signature_of(self.facts.test, int(passes)).tolist()
+                    states = len(self.facts.test) << int(passes)
+                    return SelfTest(states, numbers[0], tuple(numbers[1:]), tuple(wanted))
+        raise DeviceError(f"{self.facts.name} does not answer the self-test: is its reset held?")
+
+
+def _increments(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """By how much the board's counters went on."""
+    return {name: (after[name] - before[name]) % 256 for name in frames.COUNTERS}

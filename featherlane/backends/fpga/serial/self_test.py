@@ -1,0 +1,184 @@
+"""A self-test in the circuit: states from a memory at the pipeline's full rate, a signature of all
+results, and the cycles that they took, so that a slow line can prove a fast chip.
+
+The signature has 32 bits for each 32 bits of a result: a register with several inputs that shifts
+by the polynomial of CRC-32 in each result and takes 32 of its bits in. A result with one wrong bit
+always changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.fpga.board.core import TAG, StreamCore, Words
+from featherlane.backends.fpga.board.packets import layout_of
+from featherlane.backends.fpga.module import Module
+
+Array = Any
+POLYNOMIAL = 0x04C11DB7  # of CRC-32, without x^32
+MOST_PASSES = 20  # as a power of two: a count of states has 32 bits
+
+
+class TestPlan(NamedTuple):
+    """The states of a self-test. tasks: their words as integers, 2^n of them; results: the words
+    that come out; mask: bits of these that have a meaning.
+    """
+
+    tasks: tuple[int, ...]
+    results: tuple[int, ...]
+    mask: int
+
+    @property
+    def place_bits(self) -> int:
+        """Bits of the number of a state."""
+        return (len(self.tasks) - 1).bit_length()
+
+    def wanted(self, result_bits: int) -> Array:
+        """The results in words of 32 bits, uint32 (states, words)."""
+        size = -(-result_bits // 32) * 4
+        data = b"".join(word.to_bytes(size, "little") for word in self.results)
+        return np.frombuffer(data, "<u4").reshape(len(self.results), -1)
+
+
+def plan_of(
+    core: StreamCore, inputs: Mapping[str, Array], results: Mapping[str, Array]
+) -> TestPlan:
+    """The self-test of a module. inputs, results: numbers (states, *shape) by name, of 2^n states;
+    all of one function, if words have a selector.
+    """
+    states = len(next(iter(inputs.values())))
+    tags = {TAG: np.arange(states)}
+    tasks = _words(core.tasks, {**inputs, **tags}, states)
+    mask, selector = 0, core.results.selector
+    for field in core.results.fields:
+        if field.when is None or selector is None or field.when == results[selector].flat[0]:
+            mask |= (1 << field.width) - 1 << field.offset
+    return TestPlan(tasks, _words(core.results, {**results, **tags}, states), mask)
+
+
+def _words(words: Words, values: Mapping[str, Array], states: int) -> tuple[int, ...]:
+    """Words of numbers, as integers."""
+    layout = layout_of(words, "packed", 8)
+    data = np.zeros((states, layout.size), np.uint8)
+    layout.encode(values, data)
+    return tuple(int.from_bytes(row.tobytes(), "little") for row in data)
+
+
+def self_test(name: str, plan: TestPlan, task_bits: int, result_bits: int) -> Module:
+    """The module between a link and the core, which the link's tasks pass while no test runs."""
+    module = Module(name, (
+        "States from a memory at full rate, a signature of their results and the cycles from the "
+        "first state in to the last result out. Without a test the link's tasks pass."
+    ))  # fmt: skip
+    signature_bits = -(-result_bits // 32) * 32
+    module.input("clock", "reset", "start")
+    module.input("passes", bits=5, comment="all states run 2^this times")
+    module.output("running", "done")
+    module.output("cycles", bits=32)
+    module.output("signature", bits=signature_bits)
+    module.input("task_valid")
+    module.input("task_data", bits=task_bits)
+    module.output("in_valid", comment="of the core")
+    module.input("in_ready")
+    module.output("in_data", bits=task_bits)
+    module.input("out_valid")
+    module.input("out_data", bits=result_bits)
+    _add_memory(module, plan, task_bits)
+    _add_counts(module, plan)
+    _add_signature(module, plan, result_bits, signature_bits)
+    return module
+
+
+def _add_memory(module: Module, plan: TestPlan, bits: int) -> None:
+    """The memory, whose word on offer is read again while it waits."""
+    place = plan.place_bits
+    memory = 'ram_style = "block"'
+    module.declare("states", bits=bits, size=len(plan.tasks), attribute=memory)
+    module.declare("state", bits=bits)
+    module.declare("offered", comment="state is on offer")
+    module.declare("next_state", bits=32, comment="counts the states that were read")
+    module.wire("read", None, "running && next_state != total && (!offered || in_ready)")
+    module.assign("in_valid", "running ? offered : task_valid")
+    module.assign("in_data", "running ? state : task_data")
+    module.clocked(f"state <= states[next_state[{place - 1}:0]];", when="read")
+    rows = [f"states[{n}] = {bits}'h{word:x};" for n, word in enumerate(plan.tasks)]
+    module.process("initial", *rows)
+
+
+def _add_counts(module: Module, plan: TestPlan) -> None:
+    """Counts of states, results and cycles."""
+    place = plan.place_bits
+    module.declare("total", "results", bits=32)
+    module.declare("counting", comment="the first state has gone in")
+    module.wire("last_result", None, "running && out_valid && results == total - 1'b1")
+    module.clocked(f"""
+        done <= last_result && !reset;
+        if (reset) running <= 1'b0;
+        else if (start) running <= 1'b1;
+        else if (last_result) running <= 1'b0;
+        if (start) begin
+          total <= 32'd{1 << place} << passes;
+          next_state <= '0;
+          results <= '0;
+          cycles <= '0;
+          offered <= 1'b0;
+          counting <= 1'b0;
+        end else if (running) begin
+          if (read) next_state <= next_state + 1'b1;
+          offered <= read || (offered && !in_ready);
+          counting <= counting || (offered && in_ready);
+          if (counting || (offered && in_ready)) cycles <= cycles + 1'b1;
+          if (out_valid) results <= results + 1'b1;
+        end
+    """)
+
+
+def _add_signature(module: Module, plan: TestPlan, bits: int, room: int) -> None:
+    """The signature, 32 bits of it at a time."""
+    mask = f"out_data & {bits}'h{plan.mask:x}" if plan.mask != (1 << bits) - 1 else "out_data"
+    module.wire("result", room, mask if room == bits else f"{{{room - bits}'d0, {mask}}}")
+    module.constant("POLYNOMIAL", f"32'h{POLYNOMIAL:08x}", bits=32)
+    rows = []
+    for first in range(0, room, 32):
+        lane = f"signature[{first + 30}:{first}], 1'b0"
+        feedback = f"(signature[{first + 31}] ? POLYNOMIAL : '0)"
+        rows.append(
+            f"signature[{first + 31}:{first}] <= {{{lane}}} ^ {feedback} "
+            f"^ result[{first + 31}:{first}];"
+        )
+    body = "\n".join(f"  {row}" for row in rows)
+    module.clocked(
+        f"if (start) signature <= '0;\nelse if (running && out_valid) begin\n{body}\nend"
+    )
+
+
+# The expected signature
+
+
+def signature_of(results: Array, passes: int) -> Array:
+    """The signature of results (states, words) of 32 bits, uint32 (words), after 2^passes rounds.
+
+    One round is an affine map of 32 bits over GF(2), s -> A s + b; it is doubled `passes` times.
+    """
+    state = np.zeros(results.shape[1], np.uint32)
+    columns = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    for row in np.asarray(results, np.uint32):
+        state, columns = _shifted(state) ^ row, _shifted(columns)
+    for _ in range(passes):
+        state = _product(columns, state) ^ state
+        columns = _product(columns, columns)
+    return state
+
+
+def _shifted(x: Array) -> Array:
+    """x times the variable of the polynomial, modulo it."""
+    return (x << np.uint32(1)) ^ np.where(x >> np.uint32(31), np.uint32(POLYNOMIAL), np.uint32(0))
+
+
+def _product(columns: Array, x: Array) -> Array:
+    """A matrix by its columns times vectors."""
+    bits = x[:, None] >> np.arange(32, dtype=np.uint32) & 1
+    return np.bitwise_xor.reduce(np.where(bits, columns, np.uint32(0)), -1)
