@@ -14,6 +14,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from synthesis import ECP5
+
 from featherlane.backends import cache as disk
 from featherlane.backends.fpga.bitstream.tools import (
     NEXTPNR,
@@ -31,7 +33,7 @@ OPTIONS = (
     *("--lpf-allow-unconstrained", "--tmg-ripup"),
 )
 SEEDS, LIMIT = (1, 2, 3, 4), 600.0  # s for one of them; routing of a few placements does not end
-SCRIPT = "read_verilog -sv {files}; synth_ecp5 -top framed -json framed.json"
+SCRIPT = f"{ECP5} write_json framed.json"
 
 
 class Placed(NamedTuple):
@@ -69,7 +71,7 @@ def _report(files: Mapping[str, str], megahertz: float) -> bytes:
         work = Path(name)
         for file, text in files.items():
             (work / file).write_text(text)
-        run_package(YOSYS, ["-q", "-p", SCRIPT.format(files=" ".join(files))], work)
+        run_package(YOSYS, ["-q", "-p", SCRIPT.format(files=" ".join(files), top="framed")], work)
         best = _best(work, megahertz)
     best["seconds"] = time.monotonic() - began
     return json.dumps(best).encode()

@@ -19,7 +19,7 @@ from featherlane.backends import cache as disk
 from featherlane.backends.fpga.bitstream.tools import YOSYS, package_version
 from featherlane.backends.fpga.module import Module, sources
 from featherlane.backends.fpga.resources import Resources
-from featherlane.backends.fpga.units import post_adder
+from featherlane.backends.fpga.units import multipliers, post_adder
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modules import classes, modules_of
@@ -36,6 +36,9 @@ PRODUCTS = (
     "read_verilog -sv {files}; synth_xilinx -family xcup -top {top} -run begin:coarse; "
     "tee -q -o statistics.json stat -json"
 )
+# Without the last check of synth_ecp5: it does not find multipliers that are instances
+ECP5 = "read_verilog -sv {files}; synth_ecp5 -top {top} -run begin:check; blackbox =A:whitebox; "
+CELLS = f"{ECP5} tee -q -o statistics.json stat -json"
 LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RAM64M": 4,
                   "RAM32M16": 8, "RAM64M8": 8, "RAM256X1D": 8, "RAM512X1S": 8}  # fmt: skip
 
@@ -64,6 +67,11 @@ def synthesised(sources: Mapping[str, str], top: str) -> Resources:
     Raises CompileError if Yosys is missing or does not take the sources.
     """
     return resources_of(_statistics(SCRIPT, sources, top)["design"]["num_cells_by_type"])
+
+
+def cells_on_ecp5(sources: Mapping[str, str], top: str) -> dict[str, int]:
+    """The cells of a module on an ECP5, by type. Errors as of `synthesised`."""
+    return dict(_statistics(CELLS, sources, top)["design"]["num_cells_by_type"])
 
 
 def multipliers_of_parts(sources: Mapping[str, str], top: str) -> dict[str, int]:
@@ -108,6 +116,8 @@ def modules_of_unit(design: Design, module: str) -> dict[str, Module]:
     inside = [*(m.name for m in units.multipliers), *(unit.name for unit in units.functions)]
     if any(m.adds for m in units.multipliers):
         inside.append(post_adder.NAME)
+    cells = {multipliers.cell_registers(m, design.tile) for m in units.multipliers}
+    inside += [registers.module for registers in cells if registers]
     names = dict.fromkeys([module, *(f"{design.name}_{unit}" for unit in inside)])
     return {name: design.modules[name] for name in names}
 

@@ -19,10 +19,11 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.bitstream.tools import NEXTPNR, tool_version
 from featherlane.backends.fpga.cost import cost
+from featherlane.backends.fpga.module import named
 from featherlane.backends.fpga.report import module_tiles
-from featherlane.backends.fpga.units import multipliers
+from featherlane.backends.fpga.units import multiplier_cell, multipliers
 from featherlane.backends.fpga.units.functions import multipliers_of
-from featherlane.backends.fpga.units.multipliers import DSP48E2, MULT18X18D, Multiplier, tiles
+from featherlane.backends.fpga.units.multipliers import DSP48E2, Multiplier, tiles
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
@@ -149,11 +150,12 @@ def test_resources_are_sums_of_cells():
 @full
 @pytest.mark.parametrize(("width", "cycles"), [(18, 3), (27, 4), (32, 4)])
 def test_multipliers_reach_125_megahertz_on_an_ecp5(width, cycles):
-    m = Multiplier(width, width, 2 * width, cycles)
-    name = f"d_{m.name}"
-    found = placement.placed({name: multipliers.module("d_", m, MULT18X18D)}, name)
+    m, tile = Multiplier(width, width, 2 * width, cycles), devices.load("ecp5_85k").tile
+    cell = multiplier_cell.module("d_", multipliers.cell_registers(m, tile))
+    unit = multipliers.module("d_", m, tile)
+    found = placement.placed(named(unit, cell), unit.name)
     assert found.megahertz >= 125
-    assert found.cells["MULT18X18D"] == tiles(m, MULT18X18D)
+    assert found.cells["MULT18X18D"] == tiles(m, tile)
 
 
 @needs_yosys

@@ -21,15 +21,15 @@ from featherlane.backends.fpga.netlist import WIRE, Netlist
 from featherlane.backends.fpga.part import OperandChoice
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.shared import ProductUnit
-from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.units import functions, post_adder
 from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
 from featherlane.backends.fpga.units.multipliers import (
     Multiplier,
     Tile,
-    cut,
-    kept_bits,
-    part_of,
+    cell_registers,
+    levels,
+    piece_products,
     stages,
     tiles,
 )
@@ -243,20 +243,7 @@ class _Term(NamedTuple):
 
 def _terms(m: Multiplier, tile: Tile) -> list[_Term]:
     """The products of the pieces of both operands."""
-    pieces_a, pieces_b = cut(m, tile)
-    terms = []
-    for p in pieces_a:
-        for q in pieces_b:
-            width = q.width
-            if m.constant is not None:
-                part = part_of(m.constant, q)
-                if part == 0:
-                    continue
-                width = signed_width(part)
-            first = p.first + q.first
-            if (kept := kept_bits(m, p, q, width)) > 0:
-                terms.append(_Term(first, first + kept))
-    return terms
+    return [_Term(p.offset, p.offset + p.kept) for p in piece_products(m, tile)]
 
 
 def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resources, int]:
@@ -267,31 +254,51 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     if m.adds:
         return _chained(unit, device), 0
     terms = _terms(m, device.tile)
-    pieces_a, pieces_b = cut(m, device.tile)
-    levels = max((len(pieces_a) * len(pieces_b) - 1).bit_length(), 1)
-    before, behind, sums = stages(m.cycles, levels)
+    before, behind, sums = stages(m.cycles, levels(m, device.tile))
     # The bit below the result is that of half; a sum of several terms keeps the bits of all.
     low = max(unit.low - 1, 0) if len(terms) == 1 else 0
+    last = sums[-1] * (m.result - unit.low)
+    if registers := cell_registers(m, device.tile):
+        ffs, inside = _beside_cells(m, device.tile, before, behind, registers), 0
+    else:
+        ffs = _operand_registers(unit, before, held)
+        ffs += (products := behind * sum(term.within(low, m.result) for term in terms))
+        operands = before * (m.a + (m.b if m.constant is None else 0))
+        inside = operands + products + (last if len(sums) == len(terms) == 1 else 0)
+    luts = 0.0
+    for registers_of_sum in sums[:-1]:
+        terms, added = _paired(terms, m.result)
+        luts += added
+        ffs += registers_of_sum * sum(term.within(low, m.result) for term in terms)
+    if len(terms) > 1:
+        rate = PRODUCTS_AND_HALF if len(sums) == 1 else SUMS_AND_HALF
+        luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
+    luts += unit.moving
+    return Resources(tiles(m, device.tile), luts, ffs + last), inside
+
+
+def _operand_registers(unit: ProductUnit, before: int, held: set[str]) -> int:
+    """The flip-flops of operands, of which some registers are there already."""
     ffs = 0
-    for name, port in zip(unit.operands, (m.a, m.b), strict=False):
+    for name, port in zip(unit.operands, (unit.multiplier.a, unit.multiplier.b), strict=False):
         ffs += port * max(before - (name in held), 0)
         if before:
             held.add(name)
-    operands = before * (m.a + (m.b if m.constant is None else 0))
-    products = behind * sum(term.within(low, m.result) for term in terms)
-    ffs += products
-    luts = 0.0
-    for level in range(levels - 1):
-        terms, added = _paired(terms, m.result)
-        luts += added
-        ffs += sums[level] * sum(term.within(low, m.result) for term in terms)
-    if len(terms) > 1:
-        rate = PRODUCTS_AND_HALF if levels == 1 else SUMS_AND_HALF
-        luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
-    luts += unit.moving
-    last = sums[-1] * (m.result - unit.low)
-    inside = operands + products + (last if levels == 1 and len(terms) == 1 else 0)
-    return Resources(tiles(m, device.tile), luts, ffs + last), inside
+    return ffs
+
+
+def _beside_cells(
+    m: Multiplier, tile: Tile, before: int, behind: int, inside: CellRegisters
+) -> int:  # fmt: skip
+    """The flip-flops of a multiplier's products that are not inside its cells."""
+    ffs = 0
+    for piece in piece_products(m, tile):
+        if piece.takes_tile(tile):
+            ffs += (behind - inside.behind) * piece.kept
+        else:
+            ffs += before * (piece.a.bits + (piece.b.bits if piece.part is None else 0))
+            ffs += behind * piece.kept
+    return ffs
 
 
 def _chained(unit: ProductUnit, device: Device) -> Resources:

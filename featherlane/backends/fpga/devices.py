@@ -75,6 +75,7 @@ class Device(NamedTuple):
     constraints: str
     part: str | None = None
     post_adder: int = 0
+    registered: bool = False
     clock: float = CLOCK
     most: tuple[float, float, float] = (100.0, 100.0, 100.0)
 
@@ -84,7 +85,8 @@ class Device(NamedTuple):
         is used where the model says how long that takes.
         """
         bits = self.post_adder if "post_add" in self.delays else 0
-        return Tile(*self.multipliers[0].widths, post_adder=bits)
+        widths = self.multipliers[0].widths
+        return Tile(*widths, post_adder=bits, registered=self.registered)
 
     def multiplier(self, a: int, b: int) -> MultiplierKind:
         """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
@@ -135,6 +137,7 @@ def load(
         constraints=data["constraints"],
         part=data.get("part"),
         post_adder=data.get("post_adder", 0),
+        registered=data.get("registered", False),
         clock=clock,
         most=(100.0, 100.0, 100.0) if grade is None else tuple(data["routable"]),
     )

@@ -20,7 +20,7 @@ from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import OperandChoice, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
 from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier
-from featherlane.backends.fpga.units import functions, multipliers, post_adder
+from featherlane.backends.fpga.units import functions, multiplier_cell, multipliers, post_adder
 from featherlane.backends.fpga.units.functions import FunctionUnit
 from featherlane.backends.fpga.units.multipliers import DSP48E2, Multiplier, Tile
 from featherlane.errors import CompileError, shown
@@ -159,6 +159,8 @@ def _unit_modules(prefix: str, units: Collection[ModuleUnits], tile: Tile) -> It
         yield module(prefix, m, tile)
     if any(m.adds for m in kinds):
         yield post_adder.dsp(prefix)
+    for registers in sorted({r for m in kinds if (r := multipliers.cell_registers(m, tile))}):
+        yield multiplier_cell.module(prefix, registers)
     for unit in sorted({unit for each in units for unit in each.functions}, key=str):
         yield functions.module(prefix, unit, tile)
 

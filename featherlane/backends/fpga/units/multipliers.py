@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed_width
+from featherlane.backends.fpga.units import multiplier_cell
+from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
 from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 
 class Tile(NamedTuple):
     """The operands of a signed multiplier of the device, in bits. least: a product of fewer bits is
     made of other logic. post_adder: the bits of the adder behind it, if products are instances that
-    add (`post_adder`); else 0, and synthesis finds multipliers in expressions.
+    add (`post_adder`). registered: whether products with registers are instances that have these
+    inside (`multiplier_cell`). Else synthesis finds multipliers in expressions.
     """
 
     a: int
     b: int
     least: int = 9
     post_adder: int = 0
+    registered: bool = False
 
 
 DSP48E2 = Tile(27, 18)
@@ -89,19 +94,42 @@ def is_wires(x: int) -> bool:
     return x & (x - 1) == 0
 
 
+class PieceProduct(NamedTuple):
+    """The product of a piece of each operand. indices: those of the pieces; part: the second piece
+    where it is a constant's; kept: the bits of the product that the result has.
+    """
+
+    indices: tuple[int, int]
+    a: Piece
+    b: Piece
+    part: int | None
+    kept: int
+
+    @property
+    def offset(self) -> int:
+        """The place of its first bit in the result."""
+        return self.a.first + self.b.first
+
+    def takes_tile(self, tile: Tile) -> bool:
+        """Whether it is computed by a multiplier of the device."""
+        return self.kept >= tile.least and (self.part is None or not is_wires(abs(self.part)))
+
+
+def piece_products(m: Multiplier, tile: Tile) -> Iterator[PieceProduct]:
+    """Yields the products of pieces that are not 0 and of which the result has some bits."""
+    pieces_a, pieces_b = cut(m, tile)
+    for n, p in enumerate(pieces_a):
+        for k, q in enumerate(pieces_b):
+            part = None if m.constant is None else part_of(m.constant, q)
+            width = q.width if part is None else signed_width(part)
+            kept = kept_bits(m, p, q, width)
+            if kept > 0 and part != 0:
+                yield PieceProduct((n, k), p, q, part, kept)
+
+
 def tiles(m: Multiplier, tile: Tile = DSP48E2) -> int:
     """The device's multipliers that a multiplier takes."""
-    pieces_a, pieces_b = cut(m, tile)
-    count = 0
-    for q in pieces_b:
-        width = q.width
-        if m.constant is not None:
-            part = part_of(m.constant, q)
-            if is_wires(abs(part)):
-                continue
-            width = signed_width(part)
-        count += sum(kept_bits(m, p, q, width) >= tile.least for p in pieces_a)
-    return count
+    return sum(product.takes_tile(tile) for product in piece_products(m, tile))
 
 
 def kept_bits(m: Multiplier, p: Piece, q: Piece, width: int) -> int:
@@ -111,12 +139,18 @@ def kept_bits(m: Multiplier, p: Piece, q: Piece, width: int) -> int:
     return min(p.width + width, m.result - p.first - q.first)
 
 
-def stages(cycles: int, levels: int) -> tuple[int, int, list[int]]:
-    """Registers before the products, behind them, and behind each level of sums; the last level
-    adds half. First comes the result's, then the operands', the products', the sums' in their
-    order; what is left over stands behind the products.
+def levels(m: Multiplier, tile: Tile) -> int:
+    """The levels of sums behind the products of pieces, one at least: half is added there."""
+    pieces_a, pieces_b = cut(m, tile)
+    return max((len(pieces_a) * len(pieces_b) - 1).bit_length(), 1)
+
+
+def stages(cycles: int, sums: int) -> tuple[int, int, list[int]]:
+    """Registers before the products, behind them, and behind each of so many levels of sums; the
+    last level adds half. First comes the result's, then the operands', the products', the sums' in
+    their order; what is left over stands behind the products.
     """
-    behind = [0] * levels
+    behind = [0] * sums
     before, products, left = 0, 0, cycles
     if left:
         behind[-1], left = 1, left - 1
@@ -124,7 +158,7 @@ def stages(cycles: int, levels: int) -> tuple[int, int, list[int]]:
         before, left = 1, left - 1
     if left:
         products, left = 1, left - 1
-    for n in range(levels - 1):
+    for n in range(sums - 1):
         if left:
             behind[n], left = 1, left - 1
     return before, products + left, behind
@@ -146,13 +180,13 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
     a = unit.input("a", m.a)
     b = unit.input("b", m.b) if m.constant is None else m.constant
     half = unit.input("half", m.result, always=True)
-    pieces_a, pieces_b = cut(m, tile)
-    levels = max((len(pieces_a) * len(pieces_b) - 1).bit_length(), 1)
-    before, behind, sums = stages(m.cycles, levels)
+    before, behind, sums = stages(m.cycles, levels(m, tile))
     unit.cut(before)
-    terms = _products(unit, "product", m, a, b, tile)
+    registers = cell_registers(m, tile)
+    cell = partial(multiplier_cell.instance, unit, prefix, registers) if registers else None
+    terms = _products(unit, "product", m, a, b, tile, cell)
     unit.cut(behind)
-    for level in range(levels - 1):
+    for level in range(len(sums) - 1):
         terms = _pairs(unit, terms, f"sum_{level}")
         unit.cut(sums[level])
     text = " + ".join([*(_placed(unit, term, 0) for term in terms), unit.read(half)])
@@ -160,6 +194,13 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
     unit.cut(sums[-1])
     unit.output("result", m.result, total)
     return unit.module()
+
+
+def cell_registers(m: Multiplier, tile: Tile) -> CellRegisters | None:
+    """The registers inside the instances of a multiplier; None if it consists of expressions."""
+    before, behind, _ = stages(m.cycles, levels(m, tile))
+    registers = CellRegisters.of(before, behind)
+    return registers if tile.registered and any(registers) and tiles(m, tile) else None
 
 
 def product(
@@ -182,34 +223,38 @@ def product(
 
 
 def _products(
-    unit: StagedUnit, name: str, m: Multiplier, a: Staged, b: Staged | int, tile: Tile
+    unit: StagedUnit,
+    name: str,
+    m: Multiplier,
+    a: Staged,
+    b: Staged | int,
+    tile: Tile,
+    cell: Callable[[str, int, str, str], Staged] | None = None,
 ) -> list[_Term]:
-    pieces_a, pieces_b = cut(m, tile)
+    """The products of pieces. cell: gives one by an instance, which has the registers in front of
+    products inside, so that it takes the operands themselves.
+    """
     terms = []
-    for n, p in enumerate(pieces_a):
-        for k, q in enumerate(pieces_b):
-            left = Signal(unit.read(a), m.a)
-            right = Signal(unit.read(b), m.b) if isinstance(b, Staged) else b
-            terms.append(_product(unit, f"{name}_{n}_{k}", m, left, right, p, q))
-    return [term for term in terms if term is not None]
+    for piece in piece_products(m, tile):
+        title = f"{name}_{piece.indices[0]}_{piece.indices[1]}"
+        if cell and piece.takes_tile(tile):
+            value = cell(title, piece.kept, *_factors(m, piece, a, b, lambda x: x.signal.name))
+        else:
+            left, right = _factors(m, piece, a, b, unit.read)
+            value = unit.wire(title, piece.kept, f"{left} * {right}")
+        terms.append(_Term(value, piece.offset))
+    return terms
 
 
-def _product(
-    unit: StagedUnit, name: str, m: Multiplier, a: Signal, b: Signal | int, p: Piece, q: Piece
-) -> _Term | None:
-    """The product of two pieces; None where the constant's is 0, or the result has none of it."""
-    left, width = piece_of(a, p), q.width
-    if isinstance(b, Signal):
-        right = piece_of(b, q)
-    else:
-        part = part_of(b, q)
-        if part == 0:
-            return None
-        width = signed_width(part)
-        right = literal(part, width)
-    if (kept := kept_bits(m, p, q, width)) <= 0:
-        return None
-    return _Term(unit.wire(name, kept, f"{left} * {right}"), p.first + q.first)
+def _factors(
+    m: Multiplier, piece: PieceProduct, a: Staged, b: Staged | int, read: Callable[[Staged], str]
+) -> tuple[str, str]:
+    """The pieces of both operands. read: gives the name of a value."""
+    left = piece_of(Signal(read(a), m.a), piece.a)
+    if isinstance(b, Staged):
+        return left, piece_of(Signal(read(b), m.b), piece.b)
+    assert piece.part is not None, "the second operand is a constant"
+    return left, literal(piece.part, signed_width(piece.part))
 
 
 def piece_of(of: Signal, p: Piece) -> str:
