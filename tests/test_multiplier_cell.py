@@ -132,8 +132,10 @@ def test_products_in_cells_are_those_of_expressions(tmp_path):
 
 def test_registers_lie_in_cells_first():
     inside = {n: multipliers.cell_registers(Multiplier(18, 18, 24, n), TILE) for n in range(6)}
-    assert inside[0] is None and inside[1] is None  # the only register is that of the result
-    assert inside[2] == (1, 0, 0) and inside[3] == (1, 0, 1)
+    assert inside[0] is None
+    assert inside[1] is None
+    assert inside[2] == (1, 0, 0)
+    assert inside[3] == (1, 0, 1)
     assert inside[4] == inside[5] == (1, 1, 1)
     assert multipliers.cell_registers(Multiplier(18, 18, 24, 3), PLAIN) is None
     assert multipliers.cell_registers(Multiplier(5, 3, 8, 3), TILE) is None  # no multiplier
