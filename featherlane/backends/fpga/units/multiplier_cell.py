@@ -60,10 +60,10 @@ def instance(
 
 
 def module(prefix: str, registers: CellRegisters) -> Module:
-    """The module of a multiplier: the device's own in synthesis, else what it computes."""
+    """The module of a multiplier: the device's primitive in synthesis, else its arithmetic."""
     comment = (
         f"A {NAME}: p = a b, with {registers.operands} register of the operands and "
-        f"{registers.behind} of the product. Synthesis takes the device's own one, any simulation "
+        f"{registers.behind} of the product. Synthesis takes the primitive, any simulation "
         "what it computes."
     )
     cell = Module(prefix + registers.module, comment)
@@ -76,7 +76,7 @@ def module(prefix: str, registers: CellRegisters) -> Module:
 
 
 def _primitive(registers: CellRegisters) -> Instance:
-    """The device's own multiplier; what is not used of it is 0."""
+    """The device's primitive; what is not used of it is 0."""
     operands, partial, product = ('"CLK0"' if there else '"NONE"' for there in registers)
     parameters: dict[str, int | str] = {
         "REG_INPUTA_CLK": operands, "REG_INPUTB_CLK": operands, "REG_PIPELINE_CLK": partial,
@@ -89,7 +89,7 @@ def _primitive(registers: CellRegisters) -> Instance:
         **{f"C{n}": "1'b0" for n in range(OPERAND)},
         **{f"P{n}": f"p[{n}]" for n in range(PRODUCT)},
     }  # fmt: skip
-    return Instance(NAME, "own", ports, parameters, {"CE0": "1'b1"})
+    return Instance(NAME, "cell", ports, parameters, {"CE0": "1'b1"})
 
 
 def _add_model(cell: Module, registers: CellRegisters) -> None:
