@@ -89,7 +89,7 @@ def _primitive(registers: CellRegisters) -> Instance:
         **{f"C{n}": "1'b0" for n in range(OPERAND)},
         **{f"P{n}": f"p[{n}]" for n in range(PRODUCT)},
     }  # fmt: skip
-    return Instance(NAME, "cell", ports, parameters, {"CE0": "1'b1"})
+    return Instance(NAME, "multiplier", ports, parameters, {"CE0": "1'b1"})
 
 
 def _add_model(cell: Module, registers: CellRegisters) -> None:
