@@ -6,6 +6,8 @@ from ground_robots import DT, STANCE, ball, biped, standing
 from numpy.testing import assert_allclose
 
 import featherlane as fl
+from featherlane.functions.differentiated import function_of
+from featherlane.functions.operations import Operation, bound
 
 GROUND = fl.Ground(friction=0.8)
 H = 1e-6
@@ -47,6 +49,41 @@ def test_linear_steps_with_constraints_are_those_of_differences(level):
     assert linear.A.shape == (len(q), 2 * n, 2 * n)
     assert np.median(errors) < 1e-7
     assert (np.array(errors) < 1e-4).mean() > 0.9
+
+
+def test_derivatives_by_all_inputs_are_those_of_differences():
+    """Of all results of a solved step, as frameworks ask for them, joints with rows among them."""
+    model, law = biped(), fl.Coulomb(limits=True, friction_loss=True, sweeps=100)
+    (q, v), rng, n = standing(40, seed=4, model=model), np.random.default_rng(0), 40
+    by = {"friction": rng.uniform(0.1, 0.8, n), "height": rng.uniform(-3e-3, 3e-3, n)}
+    params = {"mass": model.parameters("mass")["mass"] * rng.uniform(0.8, 1.2, (n, 1))}
+    state = q, v, rng.normal(size=v.shape), np.full(n, DT)
+    options = {"ground": fl.Ground(), "law": law, "ground_params": by, "params": params}
+    op = Operation(model, bound("step", state, options)[0])
+    inputs = dict(zip(op.inputs, bound("step", state, options)[1], strict=True))
+    names = ("v", "tau", "dt", "friction", "height", "mass")
+    size = {"dt": 1e-3, "height": 1e-3}
+    moves = {x: size.get(x, 0.1) * rng.normal(size=inputs[x].shape) for x in names}
+    step, along = function_of(op), function_of(op.tangents(names))
+    solved = step(*inputs.values()).residual < 1e-12
+    assert solved.sum() > 30
+    total = 0
+    for x in names:
+        only = {y: (x == y) * d for y, d in moves.items()}
+        ends = [step(*[y + s * only.get(z, 0) for z, y in inputs.items()]) for s in (H, -H)]
+        exact = along(*inputs.values(), *only.values())
+        total = [a + b for a, b in zip(exact, total, strict=True)] if total else exact
+        for field, there, back, change in zip(op.outputs, *ends, exact, strict=True):
+            if field == "residual":
+                continue
+            difference = ((there - back) / (2 * H)).reshape(n, -1)[solved]
+            errors = np.abs(change.reshape(n, -1)[solved] - difference).max(1)
+            assert np.median(errors) < 1e-5 * np.abs(difference).max()
+            assert (errors < 1e-3 * np.abs(difference).max()).mean() > 0.75
+    weights = {x: rng.normal(size=(n, *shape)) for x, shape in op.outputs.items()}
+    gradients = function_of(op.adjoints(names))(*inputs.values(), *weights.values())
+    dots = lambda a, b: sum((x * y).reshape(n, -1).sum(1) for x, y in zip(a, b, strict=True))
+    assert_allclose(dots(gradients, moves.values()), dots(total, weights.values()), rtol=1e-9)
 
 
 def trajectory(law, steps, **options):

@@ -21,7 +21,7 @@ from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.constrained import residuals
 from featherlane.algorithms.constrained_steps import level_of_step
 from featherlane.algorithms.constraints import RowGroup, flat, groups_of, item_masks
-from featherlane.algorithms.delassus import RHO, STILL, constrained_system
+from featherlane.algorithms.delassus import RHO, STILL, constrained_system, delassus
 from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
@@ -127,12 +127,13 @@ def _along(row: Row, v: Scalars) -> Scalar:
 
 
 class Conditions(NamedTuple):
-    """The blocks of Lu and Lp of a contact or joint, and what R adds to the diagonal of Lp, so that
-    redundant contacts have an answer.
+    """The blocks of Lu and Lp of a contact or joint, its derivatives by `grips`, and what R adds to
+    the diagonal of Lp, so that redundant contacts have an answer.
     """
 
     Lu: Rows
     Lp: Rows
+    by_grip: list[Scalar]
     R: list[Scalar]
 
 
@@ -155,8 +156,9 @@ def contact_conditions(u: Scalars, p: Scalars, mu: Scalar, small: Scalar) -> Con
         [of_state(0.0, 0.0, mu * x), loose, 0.0],
         [of_state(0.0, 0.0, mu * y), 0.0, loose],
     ]
+    by_grip = [0.0, of_state(0.0, 0.0, p[0] * x), of_state(0.0, 0.0, p[0] * y)]
     stuck = of_state(0.0, small, 0.0)
-    return Conditions(Lu, Lp, [of_state(0.0, small, small), stuck, stuck])
+    return Conditions(Lu, Lp, by_grip, [of_state(0.0, small, small), stuck, stuck])
 
 
 def joint_conditions(
@@ -170,7 +172,8 @@ def joint_conditions(
         end = free + B * held
         stopped = select(end < bounds[0], 1.0, select(end > bounds[1], 1.0, 0.0))
         sticks = maximum(sticks, stopped)
-    return Conditions([[sticks]], [[1.0 - sticks]], [0.0])
+    slips = 1.0 - sticks
+    return Conditions([[sticks]], [[slips]], [select(p > 0.0, -slips, slips)], [0.0])
 
 
 def all_conditions(
@@ -193,23 +196,37 @@ def all_conditions(
         conditions.append(joint_conditions(end[k], step.p[n], S[n][n], friction, bounds))
     first = sum(len(one.Lu) for one in conditions)
     for n, mask in enumerate(around.held.masks if around.held else (), first):
-        conditions.append(Conditions([[mask]], [[1.0 - mask]], [S[n][n] * RHO + STILL]))
+        conditions.append(Conditions([[mask]], [[1.0 - mask]], [0.0], [S[n][n] * RHO + STILL]))
     return conditions
 
 
+def grips(tree: Tree, q: Scalars, dt: Scalar, around: StepRows) -> list[Scalar]:
+    """Returns what bounds the impulse along each row: the coefficient of friction along tangents,
+    the largest impulse of dry friction in joints, and else 0.
+    """
+    scene, frictions, held = around.scene, around.frictions, around.held
+    contacts, _ = contact_geometry(tree, q, scene, frictions)
+    mu = [x for contact in contacts for x in (0.0, *[scene.sliding(contact)] * 2)]
+    dry = [frictions[k] * dt for k in joints_with_rows(scene, frictions)]
+    return [*mu, *dry, *[0.0] * (held.constraints.rows if held else 0)]
+
+
 class RowResponse(NamedTuple):
-    """G = Lu S + Lp + R of all rows, Lu, and R, of Q = (Lu S + Lp)^-1 Lu after a proximal
-    iteration: Q = G^-1 (Lu + R G^-1 Lu).
+    """G = Lu S + Lp + R of all rows, Lu, the derivatives by `grips`, and R: impulses answer changes
+    after a proximal iteration, (Lu S + Lp)^-1 = G^-1 (1 + R G^-1).
     """
 
     G: Rows
     Lu: Rows
+    by_grip: list[Scalar]
     R: list[Scalar]
 
     @staticmethod
     def of(conditions: Sequence[Conditions], S: Rows) -> RowResponse:
+        """Returns the response of rows with the Delassus matrix S."""
         size, first = len(S), 0
         R = [x for one in conditions for x in one.R]
+        by_grip = [x for one in conditions for x in one.by_grip]
         G: Rows = []
         Lu: Rows = []
         for one in conditions:
@@ -222,7 +239,7 @@ class RowResponse(NamedTuple):
                 Lu.append([*[0.0] * first, *by_u, *[0.0] * (size - first - n)])
             first += n
         G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
-        return RowResponse(G, Lu, R)
+        return RowResponse(G, Lu, by_grip, R)
 
     def matrix(self) -> Rows:
         """Returns Q."""
@@ -232,13 +249,12 @@ class RowResponse(NamedTuple):
         ]
         return solved(self.G, more)
 
-    def transposed(self, x: Scalars) -> list[Scalar]:
-        """Returns Q^T x = Lu^T (g + G^-T R g) with g = G^-T x."""
-        G = [list(column) for column in zip(*self.G, strict=True)]
-        g = [y for (y,) in solved(G, [[y] for y in x])]
-        again = solved(G, [[r * y] for r, y in zip(self.R, g, strict=True)])
-        total = [y + z for y, (z,) in zip(g, again, strict=True)]
-        return [dot(column, total) for column in zip(*self.Lu, strict=True)]
+    def solve(self, right: Scalars, transposed: bool = False) -> list[Scalar]:
+        """Returns (Lu S + Lp)^-1 right, or the product with its transpose."""
+        G = [list(column) for column in zip(*self.G, strict=True)] if transposed else self.G
+        first = [x for (x,) in solved(G, [[x] for x in right])]
+        more = [r * x for r, x in zip(self.R, first, strict=True)]
+        return [x + y for x, (y,) in zip(first, solved(G, [[x] for x in more]), strict=True)]
 
 
 def solved(G: Rows, right: Rows) -> Rows:
@@ -274,28 +290,30 @@ class GroundResponse(NamedTuple):
 
 
 class GroundSystem(NamedTuple):
-    """The rows J of a step, K = J M^-1, and what answers changes of their velocities."""
+    """The rows J of a step, and what answers changes of their velocities."""
 
     factored: MassFactor
-    J: Rows
-    K: Rows
+    J: list[Row]
+    S: Rows
     response: RowResponse
 
     @staticmethod
     def of(
         tree: Tree, factored: MassFactor, step: StepState, around: StepRows, closing: Scalars
     ) -> GroundSystem:
+        """Returns the system of a step that was solved."""
         rows = all_rows(tree, step, around)
-        J = [dense(row, tree.nv) for row in rows]
-        K = [factored.outward(dense(factored.row_inward(row), tree.nv)) for row in rows]
-        S = [[dot(k, j) for j in J] for k in K]
+        lower, _ = delassus(factored, [factored.row_inward(row) for row in rows])
+        n = range(len(rows))
+        S = [[lower[max(i, j)][min(i, j)] for j in n] for i in n]
         conditions = all_conditions(tree, step, around, closing, S)
-        return GroundSystem(factored, J, K, RowResponse.of(conditions, S))
+        return GroundSystem(factored, rows, S, RowResponse.of(conditions, S))
 
     def answer(self) -> GroundResponse:
         """Returns P and K^T Q."""
         Q = self.response.matrix()
-        columns = [*zip(*self.K, strict=True)]  # of K, for each entry of v
+        K = [self.factored.solve(dense(row, len(self.factored.Dinv))) for row in self.J]
+        columns = [*zip(*K, strict=True)]  # of K, for each entry of v
         KQ = [[dot(column, q) for q in zip(*Q, strict=True)] for column in columns]
         P = [
             [m - dot(b, c) for m, c in zip(row, columns, strict=True)]
@@ -303,11 +321,31 @@ class GroundSystem(NamedTuple):
         ]
         return GroundResponse(P, KQ)
 
-    def transposed(self, x: Scalars) -> tuple[list[Scalar], list[Scalar]]:
-        """Returns P^T x and Q^T K x."""
-        moved = self.factored.outward(self.factored.inward(x))
-        along = self.response.transposed([dot(row, moved) for row in self.J])
-        total = list(moved)
-        for row, y in zip(self.K, along, strict=True):
-            total = [t - y * k for t, k in zip(total, row, strict=True)]
-        return total, along
+    def moved(self, changes: RowChanges) -> tuple[list[Scalar], list[Scalar]]:
+        """Returns dt da and dp."""
+        held = self.factored.solve(changes.forces)
+        still = [_along(row, held) - y for row, y in zip(self.J, changes.closing, strict=True)]
+        by_u = [dot(row, still) for row in self.response.Lu]
+        by_grip = zip(self.response.by_grip, changes.grips, strict=True)
+        dp = self.response.solve([x - y * g for x, (y, g) in zip(by_u, by_grip, strict=True)])
+        return self.factored.solve(plus_products([-x for x in changes.forces], self.J, dp)), dp
+
+    def weighed(self, by_motion: Scalars, by_impulse: Scalars) -> RowChanges:
+        """Returns the gradients by changes from those by dt da and dp: the transpose of `moved`."""
+        motion, Lu = self.factored.solve(by_motion), self.response.Lu
+        right = [_along(row, motion) + g for row, g in zip(self.J, by_impulse, strict=True)]
+        weights = self.response.solve(right, transposed=True)
+        of_u = [dot(column, weights) for column in zip(*Lu, strict=True)]
+        forces = self.factored.solve(plus_products([-x for x in by_motion], self.J, of_u))
+        grips = [-w * x for w, x in zip(weights, self.response.by_grip, strict=True)]
+        return RowChanges(forces, [-x for x in of_u], grips)
+
+
+class RowChanges(NamedTuple):
+    """Changes of a step's equations at a fixed acceleration and fixed impulses: of dt (ID - tau) -
+    J^T p, of the closing velocities, and of `grips`; or gradients by these.
+    """
+
+    forces: list[Scalar]
+    closing: list[Scalar]
+    grips: list[Scalar]

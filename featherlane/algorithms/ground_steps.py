@@ -230,7 +230,7 @@ def _rigid_step(
         z = plus_products(z, held.system.Y, held.impulses(p))
     rate = 1.0 / dt
     a = [rate * x for x in free.factored.outward(z)]
-    return SteppedContacts(a, _forces(contacts, p, rate), residual, p)
+    return SteppedContacts(a, contact_forces(contacts, p, rate), residual, p)
 
 
 class PackedSystem(NamedTuple):
@@ -282,7 +282,9 @@ def contact_system(
 STEPS: dict[type, Callable[..., SteppedContacts]] = {Coulomb: _rigid_step, SoftContacts: soft_step}
 
 
-def _forces(contacts: Sequence[ContactPoint], p: Scalars, rate: Scalar) -> list[list[Scalar]]:
+def contact_forces(
+    contacts: Sequence[ContactPoint], p: Scalars, rate: Scalar
+) -> list[list[Scalar]]:
     """Returns the forces in the axes of the world."""
     each = (p[3 * n : 3 * n + 3] for n in range(len(contacts)))
     return [

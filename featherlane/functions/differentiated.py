@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from featherlane.functions.gpu import OnGPU, Source, source_of
 from featherlane.functions.kernels import variant_kernel
 from featherlane.functions.operations import TANGENTS, Operation
 from featherlane.functions.rollout_derivatives import Sum, derivative_plan
+from featherlane.functions.steps import has_rigid_contacts, solved_step
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.functions.variants import variant_key
 from featherlane.program.derivatives.products import adjoints, tangents
@@ -83,8 +85,8 @@ def graph_of(op: Operation) -> Graph:
         return dynamics_graph(op.model, op.variant)
     mode, wrt = op.steps[-1]
     special = DERIVATIVES.get(op.variant.name) if len(op.steps) == 1 else None
-    if special is not None:
-        return special(op)
+    if special is not None and (graph := special(op)) is not None:
+        return graph
     derive = tangents if mode == TANGENTS else adjoints
     return derive(graph_of(op.before), wrt, op.prefix)
 
@@ -125,5 +127,31 @@ def _solved(op: Operation) -> Graph:
     return trace(along if mode == TANGENTS else weighted, op.inputs)
 
 
-DERIVATIVES: dict[str, Callable[[Operation], Graph]] = {"forward_dynamics": _solved}
+def _of_contacts(op: Operation) -> Graph | None:
+    """A derivative of a step with rigid contacts, by the equations that it solves. None for others.
+
+    Residuals, and the impulses at which sweeps begin, have none.
+    """
+    if not has_rigid_contacts(op.variant):
+        return None
+    (mode, wrt), prefix = op.steps[0], op.prefix
+    graphs = partial(dynamics_graph, op.model)
+
+    def run(*inputs: Any) -> dict[str, Any]:
+        values = dict(zip(op.inputs, inputs, strict=True))
+        step = solved_step(op.model, op.variant, values, graphs)
+        if mode == TANGENTS:
+            moved = step.along({x: values[prefix + x] for x in wrt})
+        else:
+            weights = {x: values[prefix + x] for x in op.before.outputs}
+            moved = step.backwards(weights, wrt)
+        return {x: moved[x.removeprefix(prefix)] for x in op.outputs}
+
+    return trace(run, op.inputs)
+
+
+DERIVATIVES: dict[str, Callable[[Operation], Graph | None]] = {
+    "forward_dynamics": _solved,
+    "step": _of_contacts,
+}
 """First derivatives that are cheaper than differentiating the function's graph."""

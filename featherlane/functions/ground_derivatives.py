@@ -15,14 +15,13 @@ from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.implicit_damping import ImplicitTerms
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
-from featherlane.algorithms.tangent import coordinate_gradient, tangent_gradient
+from featherlane.algorithms.tangent import tangent_gradient
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import wrenches_on
-from featherlane.program.derivatives.graphs import jacobian, pullback
+from featherlane.program.derivatives.graphs import jacobian
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
-from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import build_tree, tree_of
 from featherlane.scalar import Scalar
@@ -35,7 +34,7 @@ Arrays = dict[str, Any]
 Graphs = Callable[[Variant], Graph]
 
 
-class _Equations(NamedTuple):
+class GroundEquations(NamedTuple):
     """The equations of a step on the ground with these arrays: its surroundings, the smooth tree,
     the forces of joints, and terms of implicit damping, if it has any.
     """
@@ -47,7 +46,7 @@ class _Equations(NamedTuple):
     terms: ImplicitTerms | None
 
     @staticmethod
-    def of(model: Robot, variant: Variant, arrays: Arrays, damped: bool) -> _Equations:
+    def of(model: Robot, variant: Variant, arrays: Arrays, damped: bool) -> GroundEquations:
         """arrays: with the forces of joints as tau, and servo_damping if servos have it."""
         from featherlane.algorithms.ground_slopes import EqualityRows, StepRows  # few need it
 
@@ -58,7 +57,9 @@ class _Equations(NamedTuple):
         if variant.wrenches:
             options = wrenches_on(model, tree, variant, q, arrays["f_ext"])
         terms = ImplicitTerms.at(tree, q, v, arrays.get("servo_damping", ())) if damped else None
-        return _Equations(tree, StepRows(scene, frictions, held), arrays["tau"], options, terms)
+        return GroundEquations(
+            tree, StepRows(scene, frictions, held), arrays["tau"], options, terms
+        )
 
     def factor(self, q: Scalars, dt: Scalar) -> MassFactor:
         """Returns the factor of M, and of implicit damping if there is any."""
@@ -113,7 +114,7 @@ def ground_step_and_derivatives(
     step = graphs(variant._replace(name=variant.name.removesuffix("_and_derivatives")))
     results = call(step, **{name: arrays[name] for name in step.inputs})
     a, q, v, dt = results["a"], arrays["q"], arrays["v"], arrays["dt"]
-    equations = _Equations.of(model, variant, arrays, "damped" in variant.name)
+    equations = GroundEquations.of(model, variant, arrays, "damped" in variant.name)
     X_q, X_v = inverse_dynamics_derivatives(equations.tree, q, v, a, **equations.options)
     shifts = equations.terms.shifts(v, a, dt) if equations.terms else ()
     for X, diagonal in zip((X_q, X_v), shifts, strict=False):
@@ -126,7 +127,7 @@ def ground_step_and_derivatives(
 
 
 def _rigid_slopes(
-    model: Robot, variant: Variant, arrays: Arrays, equations: _Equations, X_q: Rows, X_v: Rows
+    model: Robot, variant: Variant, arrays: Arrays, equations: GroundEquations, X_q: Rows, X_v: Rows
 ) -> Arrays:
     """Returns the derivatives of an acceleration under rigid contacts from those of inverse
     dynamics at this acceleration.
@@ -152,7 +153,7 @@ def _rigid_slopes(
 
 
 def _soft_slopes(
-    model: Robot, variant: Variant, arrays: Arrays, equations: _Equations, X_q: Rows, X_v: Rows
+    model: Robot, variant: Variant, arrays: Arrays, equations: GroundEquations, X_q: Rows, X_v: Rows
 ) -> Arrays:
     """Returns the derivatives of an acceleration under soft constraints from those of inverse
     dynamics at this acceleration.
@@ -176,7 +177,7 @@ def _soft_slopes(
         state, options = at(dict(zip(values, inputs, strict=True)))
         return {"push": on_soft.constraint_push(*state, **options)}
 
-    graph = trace(run, {name: _shape(x) for name, x in values.items()})
+    graph = trace(run, {name: shape_of(x) for name, x in values.items()})
     by_q = _by_q(model, graph, "push", values)
     by_v = call(jacobian(graph, "push", "v"), **values)["dpush_dv"]
     (state, a, frictions), options = at(values)
@@ -213,11 +214,11 @@ def _kinematics(model: Robot, variant: Variant, arrays: Arrays, step: StepState)
     def run(*inputs: Any) -> Arrays:
         named = dict(zip(values, inputs, strict=True))
         state = StepState(*(named[x] for x in StepState._fields))
-        equations = _Equations.of(model, variant, named, damped=False)
+        equations = GroundEquations.of(model, variant, named, damped=False)
         pull, closing = contact_kinematics(equations.tree, state, equations.around)
         return {"pull": pull, "closing": closing}
 
-    graph = trace(run, {name: _shape(x) for name, x in values.items()})
+    graph = trace(run, {name: shape_of(x) for name, x in values.items()})
     moved = {name: _by_q(model, graph, name, values) for name in ("pull", "closing")}
     moved["by_v"] = call(jacobian(graph, "closing", "v"), **values)["dclosing_dv"]
     return moved
@@ -229,93 +230,17 @@ def _by_q(model: Robot, graph: Graph, name: str, values: Arrays) -> Rows:
     return [tangent_gradient(model, values["q"], row) for row in rows]
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def shape_of(x: Any) -> tuple[int, ...]:
     """Returns the shape of nested lists of scalars."""
-    return (len(x), *_shape(x[0])) if isinstance(x, list | tuple) else ()
+    return (len(x), *shape_of(x[0])) if isinstance(x, list | tuple) else ()
 
 
-# Backwards
-
-
-def ground_step_gradients(
-    model: Robot, variant: Variant, arrays: Arrays, damped: bool, end: Callable[..., Arrays]
-) -> Arrays:
-    """Returns gradients by the beginning and the controls of a step from those by its end, by the
-    adjoint of the equations that it solves.
-
-    arrays: also the acceleration a and the impulses impulse_next of the step; end: from q, v, a and
-    dt to q_next and v_next.
+def contact_forces(model: Robot, variant: Variant, arrays: Arrays) -> list[list[Scalar]]:
+    """Returns the forces of contacts, in the axes of the world, from q and the impulses of a step
+    under rigid contacts.
     """
-    from featherlane.algorithms.ground_slopes import GroundSystem, StepState
+    from featherlane.algorithms import ground_steps  # few need it
 
-    q, v, a, dt = (arrays[name] for name in ("q", "v", "a", "dt"))
-    by_q, by_v, by_a = _of_end(model, arrays, end)
-    equations = _Equations.of(model, variant, _with_forces(model, variant, arrays), damped)
-    factored = equations.factor(q, dt)
-    step = equations.with_held(StepState(q, v, a, arrays["impulse_next"], dt), factored)
-    _, closing = equations.left(step)
-    system = GroundSystem.of(equations.tree, factored, step, equations.around, closing)
-    of_forces, of_rows = system.transposed(by_a)
-    gradients = _of_equations(model, variant, arrays, damped, step, of_forces, of_rows)
-    minus = -1.0 / dt
-    gq, gv, gtau = ([minus * x for x in gradients[name]] for name in ("q", "v", "tau"))
-    gq = tangent_gradient(model, q, [x + y for x, y in zip(by_q, gq, strict=True)])
-    return {"gq": gq, "gv": [x + y for x, y in zip(by_v, gv, strict=True)], "gtau": gtau}
-
-
-def _of_end(model: Robot, arrays: Arrays, end: Callable[..., Arrays]) -> tuple[list[Scalars], ...]:
-    """Returns the gradients by q, v and a of a function of the end."""
-    values = {name: arrays[name] for name in ("q", "v", "a", "dt")}
-    n, m = model.nq, model.nv
-
-    def run(x: Any, dt: Any) -> Arrays:
-        results = end(x[:n], x[n : n + m], x[n + m :], dt)
-        return {"y": [*results["q_next"], *results["v_next"]]}
-
-    graph = trace(run, {"x": (n + 2 * m,), "dt": ()})
-    x = [*values["q"], *values["v"], *values["a"]]
-    q_next = call(graph, x=x, dt=values["dt"])["y"][:n]
-    weights = [*coordinate_gradient(model, q_next, arrays["gq_next"]), *arrays["gv_next"]]
-    gradient = call(pullback(graph, "y", "x"), x=x, dt=values["dt"], y_weight=weights)["x_weight"]
-    return gradient[:n], gradient[n : n + m], gradient[n + m :]
-
-
-def _with_forces(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
-    """Returns arrays with the forces of joints in place of controls, and the damping of servos."""
-    actuation, state = variant.actuation, (arrays["q"], arrays["v"])
-    if actuation is None:
-        return arrays
-    u = arrays["tau"]
-    if not actuation.has_servos:
-        return {**arrays, "tau": actuation.forces(model.nv, u)}
-    damping = actuation.servo_damping(model.nv, u, *state)
-    return {**arrays, "tau": actuation.forces(model.nv, u, *state), "servo_damping": damping}
-
-
-def _of_equations(
-    model: Robot,
-    variant: Variant,
-    arrays: Arrays,
-    damped: bool,
-    step: StepState,
-    of_forces: Scalars,
-    of_rows: Scalars,
-) -> Arrays:
-    """Returns the gradients of of_forces r + of_rows closing by q, v and controls, at fixed a and
-    impulses.
-    """
-    from featherlane.algorithms.ground_slopes import StepState
-
-    values = {**_inputs(variant, arrays, step), "of_forces": of_forces, "of_rows": of_rows}
-
-    def run(*inputs: Any) -> Arrays:
-        named = dict(zip(values, inputs, strict=True))
-        equations = _Equations.of(model, variant, _with_forces(model, variant, named), damped)
-        r, closing = equations.left(StepState(*(named[x] for x in StepState._fields)))
-        return {"sum": dot(named["of_forces"], r) + dot(named["of_rows"], closing)}
-
-    graph = trace(run, {name: _shape(x) for name, x in values.items()})
-    return {
-        name: call(pullback(graph, "sum", name), **values, sum_weight=1.0)[f"{name}_weight"]
-        for name in ("q", "v", "tau")
-    }
+    scene, tree, frictions = _surroundings(model, variant, arrays)
+    contacts, _ = ground_steps.contact_geometry(tree, arrays["q"], scene, frictions)
+    return ground_steps.contact_forces(contacts, arrays["impulse_next"], 1.0 / arrays["dt"])

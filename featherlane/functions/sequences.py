@@ -12,7 +12,6 @@ from featherlane.functions.matrix_sensitivities import MatrixSensitivities
 from featherlane.functions.steps import (
     COMPOSED,
     Call,
-    backward_step,
     calls_of,
     control_law,
     one_step,
@@ -312,7 +311,7 @@ def _rollout_gradient(model: Robot, variant: Variant) -> Planned:
     """Plans the gradient of a rollout, from the last step to the first one: gradients by the state
     after a step become those by the state before it, to which those of the trajectory are added.
     """
-    step, last = one_step(variant, backward_step(variant)), variant.steps
+    step, last = one_step(variant, "step_vjp"), variant.steps
     backwards = ArrayRow("k", -1, last - 1)
     gradients = {name: Use(f"{name}_next") for name in ("gq", "gv")}
     arrays = {name: Use(name, backwards) for name in ("q", "v", "tau", "gtau")}

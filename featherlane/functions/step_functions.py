@@ -246,7 +246,6 @@ EVALUATED: Sizes = {"controls": ("u",), "count_next": ()}
 STEP_FUNCTIONS["control_law"] = DynamicsFunction(
     {**STATE, **DT, "count": ()}, EVALUATED, (), ("actuation",)
 )
-STEP_FUNCTIONS["adjoint_step"] = CALLED["step_vjp"]
 STEP_FUNCTIONS["policy_step"] = DynamicsFunction(
     {**STATE, **DT, "count": ()}, {**NEXT, **EVALUATED}, (), IN_TIME
 )

@@ -19,11 +19,9 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.ground_derivatives import (
-    ground_step_and_derivatives,
-    ground_step_gradients,
-)
+from featherlane.functions.ground_derivatives import contact_forces, ground_step_and_derivatives
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
+from featherlane.functions.ground_products import SOLUTION, SolvedStep
 from featherlane.functions.step_functions import SENSE, derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.functions.variants import output_sizes
@@ -32,7 +30,6 @@ from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
 from featherlane.robot.spatial import dot
-from featherlane.scalar import Scalar
 
 Arrays = dict[str, Any]  # inputs by name, as nested lists of traced scalars
 Graphs = Callable[[Variant], Graph]  # the graph of another function of the model
@@ -239,10 +236,16 @@ def composed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> 
     return {name: values[name] for name in output_sizes(variant)}
 
 
-def _every_array(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
-    """Returns the arrays of all calls of a step."""
+def _every_array(
+    model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs, solution: Arrays | None = None
+) -> Arrays:
+    """Returns the arrays of all calls of a step. solution: of rigid contacts, if it is known."""
     values = dict(arrays)
     for function, reads, writes in calls_of(model, variant):
+        if solution is not None and "contact_force" in writes:
+            force = contact_forces(model, variant, {**values, **solution})
+            values |= {**solution, "contact_force": force, "residual": 0.0}
+            continue
         inputs = {name: values[array] for name, array in reads.items()}
         results = call(graphs(function), **inputs)
         values |= {array: results[name] for name, array in writes.items()}
@@ -301,7 +304,27 @@ def _in_one(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> t
     return graph, {"x": x, **{name: arrays[name] for name in others}}
 
 
-def _is_implicit(variant: Variant) -> bool:
+def has_rigid_contacts(variant: Variant) -> bool:
+    """Tells whether a step solves for rigid contacts: derivatives are those of its equations."""
+    return variant.ground is not None and not variant.ground.is_soft
+
+
+def solved_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> SolvedStep:
+    """Returns a step with rigid contacts and its solution, of which derivatives are taken."""
+    step = variant._replace(name="step")
+    inputs = {x: arrays[x] for x in graphs(step).inputs}
+    values = _every_array(model, step, inputs, graphs)
+
+    def end(named: Arrays) -> Arrays:
+        solution = {x: named.pop(x) for x in SOLUTION}
+        values = _every_array(model, step, named, graphs, solution)
+        return {name: values[name] for name in output_sizes(step)}
+
+    damped = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR].damped
+    return SolvedStep(model, step, inputs, {x: values[x] for x in SOLUTION}, damped, end)
+
+
+def _is_soft(variant: Variant) -> bool:
     """Tells whether derivatives along directions are products with those of `linearize_step`: under
     soft contacts these are of the solution, for less than one of the steps that lead to it.
     """
@@ -318,10 +341,12 @@ def _linear_step(variant: Variant, arrays: Arrays, graphs: Graphs) -> list[list[
 def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
     dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
-    if _is_implicit(variant):
+    if _is_soft(variant):
         slopes = _linear_step(variant, arrays, graphs)
         change = [dot(row, [*dq, *dv, *du]) for row in slopes]
         return {"dq_next": change[: model.nv], "dv_next": change[model.nv :]}
+    if has_rigid_contacts(variant):
+        return _along_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     rate = [*configuration_rate(model, arrays["q"], dq), *dv, *du]
     change = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
@@ -332,12 +357,14 @@ def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arr
 
 def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by a step's beginning and controls from those by its end."""
-    if _is_implicit(variant):
+    if _is_soft(variant):
         slopes = _linear_step(variant, arrays, graphs)
         weights = [*arrays["gq_next"], *arrays["gv_next"]]
         gradient = [dot(column, weights) for column in zip(*slopes, strict=True)]
         nv = model.nv
         return {"gq": gradient[:nv], "gv": gradient[nv : 2 * nv], "gtau": gradient[2 * nv :]}
+    if has_rigid_contacts(variant):
+        return _backwards_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     end = call(graph, **inputs)["y"][: model.nq]
     weights = [*coordinate_gradient(model, end, arrays["gq_next"]), *arrays["gv_next"]]
@@ -347,21 +374,24 @@ def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) ->
     return {"gq": gq, "gv": gradient[model.nq : n], "gtau": gradient[n:]}
 
 
-def adjoint(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
-    """Returns the gradients of `backwards` on the ground, by the equations that a step solves and
-    not through the sweeps that solve them.
-    """
-    step = variant._replace(name="step")
-    (end,) = (one for one in calls_of(model, step) if one.variant.name == "advance")
-    values, graph = _every_array(model, step, arrays, graphs), graphs(end.variant)
+def _along_on_ground(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the changes of `along` under rigid contacts."""
+    solved = solved_step(model, variant, arrays, graphs)
+    directions = {name: arrays[f"d{name}"] for name in ("v", "tau")}
+    directions["q"] = configuration_rate(model, arrays["q"], arrays["dq"])
+    change = solved.along(directions)
+    dq_next = tangent_of_rate(model, solved.ends["q_next"], change["q_next"])
+    return {"dq_next": dq_next, "dv_next": change["v_next"]}
 
-    def run(q: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> Arrays:
-        named = {"q": q, "v": v, "a": a, "dt": dt}
-        return call(graph, **{name: named[array] for name, array in end.inputs.items()})
 
-    damped = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR].damped
-    solution = {name: values[name] for name in ("a", "impulse_next")}
-    return ground_step_gradients(model, variant, {**arrays, **solution}, damped, run)
+def _backwards_on_ground(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the gradients of `backwards` under rigid contacts."""
+    solved = solved_step(model, variant, arrays, graphs)
+    by_q = coordinate_gradient(model, solved.ends["q_next"], arrays["gq_next"])
+    weights = {"q_next": by_q, "v_next": arrays["gv_next"]}
+    gradients = solved.backwards(weights, ("q", "v", "tau"))
+    gq = tangent_gradient(model, arrays["q"], gradients["q"])
+    return {"gq": gq, "gv": gradients["v"], "gtau": gradients["tau"]}
 
 
 # Many steps
@@ -487,15 +517,6 @@ def sensed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Ar
     return {f"{name}_next": x for name, x in results.items()}
 
 
-ADJOINT = "adjoint_step"
-
-
-def backward_step(variant: Variant) -> str:
-    """Returns the function that takes gradients from the end of each step to its beginning."""
-    rigid = variant.ground is not None and not variant.ground.is_soft
-    return ADJOINT if rigid else "step_vjp"
-
-
 def _solved_impulses(
     model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs
 ) -> list[Arrays]:
@@ -512,7 +533,7 @@ def _solved_impulses(
 
 def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by the beginning and the controls of a rollout, on traced scalars."""
-    step, rows = graphs(one_step(variant, backward_step(variant))), list[Any]()
+    step, rows = graphs(one_step(variant, "step_vjp")), list[Any]()
     starts = _solved_impulses(model, variant, arrays, graphs)
     ends = {name: arrays[name][variant.steps] for name in ("gq", "gv")}
     for k in reversed(range(variant.steps)):
@@ -537,7 +558,6 @@ DERIVE_STEPS = {
     "step_forces_and_derivatives": force_slopes,
     "step_jvp": along,
     "step_vjp": backwards,
-    ADJOINT: adjoint,
     "control_law": law_controls,
     "policy_step": policy_step,
     SENSE: sensed,
