@@ -105,7 +105,7 @@ class SolvedStep:
 
     @cached_property
     def _equations(self) -> Graph:
-        """What the inputs move at a fixed solution, see `ground_slopes.RowChanges`."""
+        """The equations that inputs move at a fixed solution, see `ground_slopes.RowChanges`."""
         from featherlane.algorithms.ground_slopes import RowChanges, grips
 
         def run(named: Arrays) -> Arrays:
