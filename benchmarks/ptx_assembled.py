@@ -66,12 +66,14 @@ def cases(
 
 
 def on_the_ground(robots: Sequence[Robot], dtypes: Sequence[str]) -> Iterator[Case]:
-    """Steps, and rollouts of 20 steps, of robots with feet, with both laws of contact."""
+    """Steps, and rollouts of 20 steps, of robots whose feet have spheres, with both laws."""
     laws = {"Coulomb": fl.Coulomb(), "SoftContacts": fl.SoftContacts()}
     functions = {"step": {}, "rollout": {"steps": 20}}
     for robot, (law, each), name, dtype in product(robots, laws.items(), functions, dtypes):
         model = fl.load(str(robot.urdf), root=robot.root)
-        function = model.function(name, ground=fl.Ground(), law=each, **functions[name])
+        feet = [shape.name for shape in model.collision_shapes if shape.kind == "sphere"]
+        ground = fl.Ground(shapes=tuple(feet))
+        function = model.function(name, ground=ground, law=each, **functions[name])
         assert function.gpu is not None
         for made in alone(function.gpu.kernels("lanes", name, np.dtype(dtype))):
             title = f"{name}, {law}"

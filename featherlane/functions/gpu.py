@@ -106,7 +106,12 @@ def kernels_of(source: Source, name: str, dtype: np.dtype) -> GpuKernels:
 
 
 def _lowered(composite: Composite, dtype: np.dtype) -> Composite:
+    """A plan whose programs are lowered, with loops where they repeat themselves."""
+    from featherlane.backends.cuda.rolled import rolled
+
     inside = lambda piece: (
-        _lowered(piece, dtype) if isinstance(piece, Composite) else lower(piece, "cuda", dtype)
+        _lowered(piece, dtype)
+        if isinstance(piece, Composite)
+        else rolled(lower(piece, "cuda in order", dtype), dtype)
     )
     return composite._replace(pieces=[*map(inside, composite.pieces)])

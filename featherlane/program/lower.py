@@ -39,6 +39,11 @@ def _arithmetic(program: Program, dtype: Any) -> Program:
     return program.map(lambda graph: by_columns(fuse(expand(graph, np.dtype(dtype)))))
 
 
+def _in_order(program: Program, dtype: Any) -> Program:
+    """Lowers arithmetic as `_arithmetic` does, in the order in which it was traced."""
+    return program.map(lambda graph: fuse(expand(graph, np.dtype(dtype))))
+
+
 def _unfused(program: Program, dtype: Any) -> Program:
     """Lowers arithmetic for processors without fused multiply-adds and transcendental functions."""
     lowered = lambda graph: by_columns(unfuse(expand(graph, np.dtype(dtype), fused=False)))
@@ -61,6 +66,10 @@ TARGETS = {
     "cpu": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cpu.graphs"),
     "c": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.c"),
     "cuda": Target(COLUMNS, (_whole(recompute), _arithmetic), EXPANDED, "backends.cuda.stages"),
+    # Programs in which loops are looked for, before their nodes have the order of "cuda"
+    "cuda in order": Target(
+        COLUMNS, (_whole(recompute), _in_order), EXPANDED, "backends.cuda.rolled"
+    ),
     # One function for the work of each joint: what a hardware pipeline is cut from
     "joints": Target(FLAT, (_whole(joints),), frozenset(), "program.analysis.modules"),
     # Each function of these programs goes through the passes of "cpu" or "cuda" by itself
