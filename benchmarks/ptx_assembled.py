@@ -66,14 +66,12 @@ def cases(
 
 
 def on_the_ground(robots: Sequence[Robot], dtypes: Sequence[str]) -> Iterator[Case]:
-    """Steps, and rollouts of 20 steps, of robots whose feet have spheres, with both laws."""
+    """Steps, and rollouts of 20 steps, of bundled robots, whose feet are spheres, with both laws."""
     laws = {"Coulomb": fl.Coulomb(), "SoftContacts": fl.SoftContacts()}
     functions = {"step": {}, "rollout": {"steps": 20}}
     for robot, (law, each), name, dtype in product(robots, laws.items(), functions, dtypes):
-        model = fl.load(str(robot.urdf), root=robot.root)
-        feet = [shape.name for shape in model.collision_shapes if shape.kind == "sphere"]
-        ground = fl.Ground(shapes=tuple(feet))
-        function = model.function(name, ground=ground, law=each, **functions[name])
+        model = fl.load(robot.name, root=robot.root)
+        function = model.function(name, ground=fl.Ground(), law=each, **functions[name])
         assert function.gpu is not None
         for made in alone(function.gpu.kernels("lanes", name, np.dtype(dtype))):
             title = f"{name}, {law}"

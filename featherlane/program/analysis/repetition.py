@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -75,14 +76,12 @@ def _periods(graph: Graph) -> list[int]:
 
 def _of_period(graph: Graph, period: int) -> Repetition | None:
     start, length = _longest(_again(graph, period))
-    second = start + period  # its carried operands all lie in a whole iteration
-    operands = [_operands(graph, k, second, period) for k in range(second, second + period)]
-    count = length // period
-    if count < 2 or any(not x for x in operands):
+    second, count = start + period, length // period  # all that `second` reads is in an iteration
+    if count < 2:
         return None
-    nodes = [range(k, k + period) for k in range(second, second + count * period, period)]
-    while nodes and not _is_iteration(graph, nodes[-1], operands, period):
-        nodes.pop()
+    operands = [_operands(graph, k, second, period) for k in range(second, second + period)]
+    stretches = (range(k, k + period) for k in range(second, second + count * period, period))
+    nodes = [*takewhile(lambda x: _is_iteration(graph, x, operands, period), stretches)]
     if len(nodes) < 2:
         return None
     return _extended([dict(enumerate(x)) for x in nodes], operands, graph, period)
