@@ -66,7 +66,7 @@ def cases(
 
 
 def on_the_ground(robots: Sequence[Robot], dtypes: Sequence[str]) -> Iterator[Case]:
-    """Steps, and rollouts of 20 steps, of bundled robots, whose feet are spheres, with both laws."""
+    """Steps and rollouts of 20 steps, of bundled robots, whose feet are spheres, with both laws."""
     laws = {"Coulomb": fl.Coulomb(), "SoftContacts": fl.SoftContacts()}
     functions = {"step": {}, "rollout": {"steps": 20}}
     for robot, (law, each), name, dtype in product(robots, laws.items(), functions, dtypes):
