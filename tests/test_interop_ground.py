@@ -87,9 +87,50 @@ def test_gradients_of_steps_in_a_row(framework, name):
     gq, gv = np.zeros_like(given["v"]), 2 * states[-1][1]
     for k in reversed(range(STEPS)):
         gradients = gq, gv
-        more = keywords(name, given)
+        more = of_contacts(name, given)
         gq, gv, gtau = model.step_vjp(*states[k], controls[k], F32(DT), *gradients, **more)
         assert np.abs(gtau - by_tau[k]).max() < 1e-3 * np.abs(gtau).max()
     assert np.abs(gv - by_v).max() < 1e-3 * np.abs(gv).max()
     assert np.isfinite(by_mu).all()
     assert by_mu.any()
+
+
+@frameworks
+@pytest.mark.parametrize("name", repeated(["soft", "rigid", "held"]))
+def test_gradients_of_rollouts(framework, name):
+    """Of states and rewards, beside `rollout_gradient`; JAX differentiates inside jit."""
+    of, model = Framework(framework), biped()
+    shapes = model.graph("rollout", **options(name), steps=STEPS).inputs
+    given, rng = arrays(shapes, STATES, F32), np.random.default_rng(1)
+    tau, weights = 0.1 * given["tau"], rng.normal(size=(STATES, STEPS + 1, model.nv)).astype(F32)
+
+    def moved(model, array, q, v, tau, aim):
+        more = keywords(name, given, array)
+        if "parameters" in more:
+            more["parameters"] = {"aim": aim}
+        return model.rollout(q, v, tau, F32(DT), **more)
+
+    def loss(v, tau, aim):
+        run = moved(of.wrapped, of.array, of.array(given["q"]), v, tau, aim)
+        effort = 1e-4 * (tau * tau).sum()
+        rewards = run.cost.sum() - effort if name == "soft" else 0.0 * aim.sum()
+        return (of.array(weights) * run.v).sum() + rewards
+
+    aim = given.get("aim", np.zeros(STATES, F32))
+    by_v, by_tau, by_aim = map(np.asarray, of.gradients(loss, given["v"], tau, aim))
+    run = moved(model, np.asarray, given["q"], given["v"], tau, aim)
+    gq = np.zeros_like(run.v)
+    if name == "soft":
+        miss = run.q[:, 1:, 2] - aim[:, None]
+        up = model.frame_placement(run.q[:, 1:], "trunk")[..., 2, :3]  # dz by motions of the trunk
+        gq[:, 1:, :3] = 2 * miss[..., None] * up
+        assert np.abs(by_aim + 2 * miss.sum(1)).max() < 1e-4 * np.abs(by_aim).max()
+    exact = model.rollout_gradient(run, tau, F32(DT), gq, weights, **of_contacts(name, given))
+    assert np.abs(exact.v - by_v).max() < 1e-3 * np.abs(by_v).max()
+    assert np.abs(exact.tau - by_tau).max() < 1e-3 * np.abs(by_tau).max()
+
+
+def of_contacts(name, given):
+    """Returns the options of a call without sensors."""
+    more = keywords(name, given)
+    return {x: more[x] for x in more if x not in ("sensors", "parameters")}

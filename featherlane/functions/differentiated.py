@@ -15,7 +15,7 @@ from featherlane.functions.gpu import OnGPU, Source, source_of
 from featherlane.functions.kernels import variant_kernel
 from featherlane.functions.operations import TANGENTS, Operation
 from featherlane.functions.rollout_derivatives import Sum, derivative_plan
-from featherlane.functions.steps import has_rigid_contacts, solved_step
+from featherlane.functions.steps import solved_step
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.functions.variants import variant_key
 from featherlane.program.derivatives.products import adjoints, tangents
@@ -128,11 +128,11 @@ def _solved(op: Operation) -> Graph:
 
 
 def _of_contacts(op: Operation) -> Graph | None:
-    """A derivative of a step with rigid contacts, by the equations that it solves. None for others.
+    """A derivative of a step on the ground, by the equations that it solves. None for others.
 
     Residuals, and the impulses at which sweeps begin, have none.
     """
-    if not has_rigid_contacts(op.variant):
+    if op.variant.ground is None:
         return None
     (mode, wrt), prefix = op.steps[0], op.prefix
     graphs = partial(dynamics_graph, op.model)

@@ -75,11 +75,16 @@ class GroundEquations(NamedTuple):
         from featherlane.algorithms.ground_slopes import contact_kinematics
 
         q, v, a, _, dt = step
+        pull, closing = contact_kinematics(self.tree, step, self.around)
+        missing = self.missing_force(q, v, a, dt)
+        return [dt * x - y for x, y in zip(missing, pull, strict=True)], closing
+
+    def missing_force(self, q: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> list[Scalar]:
+        """Returns the forces of joints that an acceleration takes beside tau."""
         force = rnea(self.tree, q, v, a, **self.options)
         if self.terms is not None:
             force = [x + y for x, y in zip(force, self.terms.force(v, a, dt), strict=True)]
-        pull, closing = contact_kinematics(self.tree, step, self.around)
-        return [dt * (x - y) - z for x, y, z in zip(force, self.tau, pull, strict=True)], closing
+        return [x - y for x, y in zip(force, self.tau, strict=True)]
 
     def with_held(self, step: StepState, factored: MassFactor) -> StepState:
         """Returns a step with the impulses of constraints behind the others."""
@@ -233,14 +238,3 @@ def _by_q(model: Robot, graph: Graph, name: str, values: Arrays) -> Rows:
 def shape_of(x: Any) -> tuple[int, ...]:
     """Returns the shape of nested lists of scalars."""
     return (len(x), *shape_of(x[0])) if isinstance(x, list | tuple) else ()
-
-
-def contact_forces(model: Robot, variant: Variant, arrays: Arrays) -> list[list[Scalar]]:
-    """Returns the forces of contacts, in the axes of the world, from q and the impulses of a step
-    under rigid contacts.
-    """
-    from featherlane.algorithms import ground_steps  # few need it
-
-    scene, tree, frictions = _surroundings(model, variant, arrays)
-    contacts, _ = ground_steps.contact_geometry(tree, arrays["q"], scene, frictions)
-    return ground_steps.contact_forces(contacts, arrays["impulse_next"], 1.0 / arrays["dt"])

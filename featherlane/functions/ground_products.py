@@ -7,6 +7,7 @@ answer, and inputs, a and p together move the end of the step.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,54 +23,71 @@ if TYPE_CHECKING:
     from featherlane.algorithms.ground_slopes import GroundSystem, StepState
 
 Arrays = dict[str, Any]
-SOLUTION = ("a", "impulse_next")
 PREFIX = "change of "
 
 
-class SolvedStep:
-    """A step on the ground with its solution. inputs: arrays by name; solution: a and the impulses
-    of contacts and joints; end: from the inputs and a solution to the outputs of the step.
+class SolvedStep(ABC):
+    """A step on the ground with its solution. inputs: arrays by name; solution: arrays by `names`;
+    end: from the inputs, the solution and what contacts give to the outputs of the step.
     """
+
+    names: tuple[str, ...]  # of what the equations are solved for
 
     def __init__(
         self,
         model: Robot,
         variant: Variant,
         inputs: Arrays,
-        solution: Arrays,
+        values: Arrays,
         damped: bool,
         end: Callable[[Arrays], Arrays],
     ) -> None:
         self.model, self.variant, self.damped = model, variant, damped
-        self.inputs, self.solution, self._run_end = inputs, solution, end
+        self.inputs, self._run_end = inputs, end
+        self.solution = {x: values[x] for x in self.names}
+
+    @abstractmethod
+    def contacts(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
+        """Returns the forces and impulses of contacts."""
+
+    @abstractmethod
+    def changes(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
+        """Returns what inputs change in the equations at a fixed solution."""
+
+    @abstractmethod
+    def answer(self, changes: Arrays) -> Arrays:
+        """Returns how the solution answers changes of the equations."""
+
+    @abstractmethod
+    def weigh(self, gradients: Arrays) -> Arrays:
+        """Returns gradients by changes of the equations from those by the solution: the transpose
+        of `answer`.
+        """
+
+    @property
+    def solved(self) -> Arrays:
+        """The solution as the equations read it."""
+        return self.solution
 
     def along(self, directions: Mapping[str, Any]) -> Arrays:
         """Returns the changes of the outputs from directions of some inputs, by their names."""
-        from featherlane.algorithms.ground_slopes import RowChanges
-
-        values, moving = {**self.inputs, **self._solved}, [*directions]
+        values, moving = {**self.inputs, **self.solved}, [*directions]
         along = {PREFIX + x: d for x, d in directions.items()}
         moved = call(tangents(self._equations, moving, PREFIX), **values, **along)
-        change = RowChanges(*(moved[PREFIX + x] for x in RowChanges._fields))
-        motion, impulse = self._system.moved(change)
-        rate, count = 1.0 / self.inputs["dt"], len(self.solution["impulse_next"])
-        along[f"{PREFIX}a"] = [rate * x for x in motion]
-        along[f"{PREFIX}impulse_next"] = impulse[:count]
-        end = tangents(self._end, [*moving, *SOLUTION], PREFIX)
+        answer = self.answer({x: moved[PREFIX + x] for x in self._equations.outputs})
+        along |= {PREFIX + x: d for x, d in answer.items()}
+        end = tangents(self._end, [*moving, *self.names], PREFIX)
         changes = call(end, **self.inputs, **self.solution, **along)
         return {x: changes[PREFIX + x] for x in self._end.outputs}
 
     def backwards(self, weights: Mapping[str, Any], wrt: Sequence[str]) -> Arrays:
         """Returns the gradients by some inputs of the outputs times weights."""
         weighted = {PREFIX + x: w for x, w in weights.items()}
-        end = adjoints(self._end_of([*weights]), [*wrt, *SOLUTION], PREFIX)
+        end = adjoints(self._end_of([*weights]), [*wrt, *self.names], PREFIX)
         direct = call(end, **self.inputs, **self.solution, **weighted)
-        rate, impulse = 1.0 / self.inputs["dt"], direct[f"{PREFIX}impulse_next"]
-        held = len(self._solved["impulse_next"]) - len(impulse)
-        motion = [rate * x for x in direct[f"{PREFIX}a"]]
-        of_rows = self._system.weighed(motion, [*impulse, *[0.0] * held])._asdict()
+        of_changes = self.weigh({x: direct[PREFIX + x] for x in self.names})
         through = adjoints(self._equations, wrt, PREFIX)
-        values = {**self.inputs, **self._solved, **{PREFIX + x: w for x, w in of_rows.items()}}
+        values = {**self.inputs, **self.solved, **{PREFIX + x: w for x, w in of_changes.items()}}
         indirect = call(through, **values)
         return {x: _sum(direct[PREFIX + x], indirect[PREFIX + x]) for x in wrt}
 
@@ -79,47 +97,25 @@ class SolvedStep:
         return call(self._end, **self.inputs, **self.solution)
 
     @cached_property
-    def _solved(self) -> Arrays:
-        """a, and the impulses with those of constraints behind the others."""
-        return {"a": self.solution["a"], "impulse_next": self._step_at_rest.p}
+    def at_solution(self) -> GroundEquations:
+        """The equations with the inputs."""
+        return self._equations_of(self.inputs)
 
-    @cached_property
-    def _at_solution(self) -> GroundEquations:
-        return GroundEquations.of(self.model, self.variant, self._forced(self.inputs), self.damped)
-
-    @cached_property
-    def _step_at_rest(self) -> StepState:
-        state = _state({**self.inputs, **self.solution})
-        factored = self._at_solution.factor(state.q, state.dt)
-        return self._at_solution.with_held(state, factored)
-
-    @cached_property
-    def _system(self) -> GroundSystem:
-        """The rows of the step at the solution."""
-        from featherlane.algorithms.ground_slopes import GroundSystem
-
-        equations, state = self._at_solution, self._step_at_rest
-        factored = equations.factor(state.q, state.dt)
-        _, closing = equations.left(state)
-        return GroundSystem.of(equations.tree, factored, state, equations.around, closing)
+    def _equations_of(self, arrays: Arrays) -> GroundEquations:
+        return GroundEquations.of(self.model, self.variant, self._forced(arrays), self.damped)
 
     @cached_property
     def _equations(self) -> Graph:
-        """The equations that inputs move at a fixed solution, see `ground_slopes.RowChanges`."""
-        from featherlane.algorithms.ground_slopes import RowChanges, grips
-
-        def run(named: Arrays) -> Arrays:
-            forced = self._forced(named)
-            equations = GroundEquations.of(self.model, self.variant, forced, self.damped)
-            state = _state(named)
-            bounds = grips(equations.tree, state.q, state.dt, equations.around)
-            return RowChanges(*equations.left(state), bounds)._asdict()
-
-        return _traced(run, {**self.inputs, **self._solved})
+        run = lambda named: self.changes(self._equations_of(named), named)
+        return _traced(run, {**self.inputs, **self.solved})
 
     @cached_property
     def _end(self) -> Graph:
-        return _traced(self._run_end, {**self.inputs, **self.solution})
+        def run(named: Arrays) -> Arrays:
+            contacts = self.contacts(self._equations_of(named), named)
+            return self._run_end({**named, **contacts, "residual": 0.0})
+
+        return _traced(run, {**self.inputs, **self.solution})
 
     def _end_of(self, names: Sequence[str]) -> Graph:
         """Returns the graph of some outputs."""
@@ -139,10 +135,67 @@ class SolvedStep:
         return {**arrays, "tau": actuation.forces(nv, u, *state), "servo_damping": damping}
 
 
+class RigidStep(SolvedStep):
+    """A step with rigid contacts at its solution, of the acceleration a and impulses, see
+    `ground_slopes.RowChanges`.
+    """
+
+    names = ("a", "impulse_next")
+
+    def contacts(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
+        from featherlane.algorithms.ground_steps import contact_forces, contact_geometry
+
+        scene, frictions, _ = equations.around
+        points, _ = contact_geometry(equations.tree, arrays["q"], scene, frictions)
+        forces = contact_forces(points, arrays["impulse_next"], 1.0 / arrays["dt"])
+        return {"contact_force": forces}
+
+    def changes(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
+        from featherlane.algorithms.ground_slopes import RowChanges, grips
+
+        state = _state(arrays)
+        bounds = grips(equations.tree, state.q, state.dt, equations.around)
+        return RowChanges(*equations.left(state), bounds)._asdict()
+
+    def answer(self, changes: Arrays) -> Arrays:
+        from featherlane.algorithms.ground_slopes import RowChanges
+
+        motion, impulse = self._system.moved(RowChanges(**changes))
+        rate, count = 1.0 / self.inputs["dt"], len(self.solution["impulse_next"])
+        return {"a": [rate * x for x in motion], "impulse_next": impulse[:count]}
+
+    def weigh(self, gradients: Arrays) -> Arrays:
+        rate, impulse = 1.0 / self.inputs["dt"], gradients["impulse_next"]
+        held = len(self.solved["impulse_next"]) - len(impulse)
+        motion = [rate * x for x in gradients["a"]]
+        return self._system.weighed(motion, [*impulse, *[0.0] * held])._asdict()
+
+    @property
+    def solved(self) -> Arrays:
+        """a, and the impulses with those of constraints behind the others."""
+        return {"a": self.solution["a"], "impulse_next": self._step_at_rest.p}
+
+    @cached_property
+    def _step_at_rest(self) -> StepState:
+        state = _state({**self.inputs, **self.solution})
+        factored = self.at_solution.factor(state.q, state.dt)
+        return self.at_solution.with_held(state, factored)
+
+    @cached_property
+    def _system(self) -> GroundSystem:
+        """The rows of the step at the solution."""
+        from featherlane.algorithms.ground_slopes import GroundSystem
+
+        equations, state = self.at_solution, self._step_at_rest
+        factored = equations.factor(state.q, state.dt)
+        _, closing = equations.left(state)
+        return GroundSystem.of(equations.tree, factored, state, equations.around, closing)
+
+
 def _state(arrays: Arrays) -> StepState:
     from featherlane.algorithms.ground_slopes import StepState
 
-    return StepState(*(arrays[x] for x in ("q", "v", *SOLUTION, "dt")))
+    return StepState(*(arrays[x] for x in ("q", "v", *RigidStep.names, "dt")))
 
 
 def _traced(run: Callable[[Arrays], Arrays], values: Arrays) -> Graph:

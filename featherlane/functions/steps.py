@@ -19,9 +19,10 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.ground_derivatives import contact_forces, ground_step_and_derivatives
+from featherlane.functions.ground_derivatives import ground_step_and_derivatives
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
-from featherlane.functions.ground_products import SOLUTION, SolvedStep
+from featherlane.functions.ground_products import RigidStep, SolvedStep
+from featherlane.functions.soft_products import SoftStep
 from featherlane.functions.step_functions import SENSE, derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.functions.variants import output_sizes
@@ -236,15 +237,11 @@ def composed(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> 
     return {name: values[name] for name in output_sizes(variant)}
 
 
-def _every_array(
-    model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs, solution: Arrays | None = None
-) -> Arrays:
-    """Returns the arrays of all calls of a step. solution: of rigid contacts, if it is known."""
+def _every_array(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns the arrays of all calls of a step, but for calls whose results are known."""
     values = dict(arrays)
     for function, reads, writes in calls_of(model, variant):
-        if solution is not None and "contact_force" in writes:
-            force = contact_forces(model, variant, {**values, **solution})
-            values |= {**solution, "contact_force": force, "residual": 0.0}
+        if values.keys() >= {*writes.values()}:
             continue
         inputs = {name: values[array] for name, array in reads.items()}
         results = call(graphs(function), **inputs)
@@ -304,48 +301,25 @@ def _in_one(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> t
     return graph, {"x": x, **{name: arrays[name] for name in others}}
 
 
-def has_rigid_contacts(variant: Variant) -> bool:
-    """Tells whether a step solves for rigid contacts: derivatives are those of its equations."""
-    return variant.ground is not None and not variant.ground.is_soft
-
-
 def solved_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> SolvedStep:
-    """Returns a step with rigid contacts and its solution, of which derivatives are taken."""
+    """Returns a step on the ground at its solution, of which derivatives are taken."""
     step = variant._replace(name="step")
     inputs = {x: arrays[x] for x in graphs(step).inputs}
     values = _every_array(model, step, inputs, graphs)
 
-    def end(named: Arrays) -> Arrays:
-        solution = {x: named.pop(x) for x in SOLUTION}
-        values = _every_array(model, step, named, graphs, solution)
+    def end(solved: Arrays) -> Arrays:
+        values = _every_array(model, step, solved, graphs)
         return {name: values[name] for name in output_sizes(step)}
 
     damped = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR].damped
-    return SolvedStep(model, step, inputs, {x: values[x] for x in SOLUTION}, damped, end)
-
-
-def _is_soft(variant: Variant) -> bool:
-    """Tells whether derivatives along directions are products with those of `linearize_step`: under
-    soft contacts these are of the solution, for less than one of the steps that lead to it.
-    """
-    return variant.ground is not None and variant.ground.is_soft
-
-
-def _linear_step(variant: Variant, arrays: Arrays, graphs: Graphs) -> list[list[Any]]:
-    """Returns the rows of [A, B]."""
-    graph = graphs(variant._replace(name="linearize_step"))
-    results = call(graph, **{name: arrays[name] for name in graph.inputs})
-    return [[*a, *b] for a, b in zip(results["A"], results["B"], strict=True)]
+    kind = SoftStep if variant.ground and variant.ground.is_soft else RigidStep
+    return kind(model, step, inputs, values, damped, end)
 
 
 def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
     dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
-    if _is_soft(variant):
-        slopes = _linear_step(variant, arrays, graphs)
-        change = [dot(row, [*dq, *dv, *du]) for row in slopes]
-        return {"dq_next": change[: model.nv], "dv_next": change[model.nv :]}
-    if has_rigid_contacts(variant):
+    if variant.ground is not None:
         return _along_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     rate = [*configuration_rate(model, arrays["q"], dq), *dv, *du]
@@ -357,13 +331,7 @@ def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arr
 
 def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by a step's beginning and controls from those by its end."""
-    if _is_soft(variant):
-        slopes = _linear_step(variant, arrays, graphs)
-        weights = [*arrays["gq_next"], *arrays["gv_next"]]
-        gradient = [dot(column, weights) for column in zip(*slopes, strict=True)]
-        nv = model.nv
-        return {"gq": gradient[:nv], "gv": gradient[nv : 2 * nv], "gtau": gradient[2 * nv :]}
-    if has_rigid_contacts(variant):
+    if variant.ground is not None:
         return _backwards_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     end = call(graph, **inputs)["y"][: model.nq]
@@ -375,7 +343,7 @@ def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) ->
 
 
 def _along_on_ground(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
-    """Returns the changes of `along` under rigid contacts."""
+    """Returns the changes of `along` on the ground."""
     solved = solved_step(model, variant, arrays, graphs)
     directions = {name: arrays[f"d{name}"] for name in ("v", "tau")}
     directions["q"] = configuration_rate(model, arrays["q"], arrays["dq"])
@@ -385,7 +353,7 @@ def _along_on_ground(model: Robot, variant: Variant, arrays: Arrays, graphs: Gra
 
 
 def _backwards_on_ground(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
-    """Returns the gradients of `backwards` under rigid contacts."""
+    """Returns the gradients of `backwards` on the ground."""
     solved = solved_step(model, variant, arrays, graphs)
     by_q = coordinate_gradient(model, solved.ends["q_next"], arrays["gq_next"])
     weights = {"q_next": by_q, "v_next": arrays["gv_next"]}

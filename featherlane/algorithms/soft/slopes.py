@@ -16,16 +16,30 @@ from featherlane.algorithms.mean_accelerations import turning_rates
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.soft.newton import pushed, reached, stiffened
 from featherlane.algorithms.soft.sparse_factor import SparseFactor, sparse_factor
-from featherlane.algorithms.soft.steps import SoftState, soft_rows
+from featherlane.algorithms.soft.steps import SoftRows, SoftState, soft_rows
 from featherlane.algorithms.sparse_rows import sparse
+from featherlane.scalar import Scalar
 
 
 def constraint_push(state: SoftState, a: Scalars, frictions: Scalars, **held: Any) -> list[Any]:
     """Returns J^T f of the constraints of a step with the acceleration a."""
-    rows = soft_rows(state, frictions, **held).all
-    y = reached(rows, [*map(add, a, turning_rates(state.tree, state.v))])
-    forces = [c.potential.forces(x) for c, x in zip(rows, y, strict=True)]
-    return pushed(rows, forces, len(a))
+    rows = soft_rows(state, frictions, **held)
+    return pushed(rows.all, _forces(rows, state, a), len(a))
+
+
+def contact_results(
+    state: SoftState, a: Scalars, frictions: Scalars, **held: Any
+) -> tuple[list[list[Scalar]], list[Scalar]]:
+    """Returns the forces of contacts in the axes of the world, and the impulses of contacts and
+    joints, of a step with the acceleration a.
+    """
+    rows = soft_rows(state, frictions, **held)
+    return rows.results(_forces(rows, state, a), state.dt)
+
+
+def _forces(rows: SoftRows, state: SoftState, a: Scalars) -> list[list[Scalar]]:
+    y = reached(rows.all, [*map(add, a, turning_rates(state.tree, state.v))])
+    return [c.potential.forces(x) for c, x in zip(rows.all, y, strict=True)]
 
 
 def stiffened_factor(

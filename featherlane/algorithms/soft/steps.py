@@ -68,11 +68,7 @@ def soft_step(
     solution = soft_forward_dynamics(
         tree, q, v, tau, rows.all, scene.law.steps, f_ext, rows.start(state)
     )
-    forces = [c.forces(f) for c, f in zip(rows.contacts, solution.forces, strict=False)]
-    count = len(forces)
-    others = solution.forces[count : count + len(rows.joints)]
-    impulse = [dt * x for each in (*forces, *others) for x in each]
-    in_world = [_in_world(point, f) for point, f in zip(rows.points, forces, strict=True)]
+    in_world, impulse = rows.results(solution.forces, dt)
     return SteppedContacts(solution.a, in_world, solution.residual, impulse)
 
 
@@ -89,6 +85,18 @@ class SoftRows(NamedTuple):
     @property
     def all(self) -> list[SoftConstraint]:
         return [*(x.constraint for x in self.contacts), *self.joints, *self.equalities]
+
+    def results(
+        self, forces: Sequence[Scalars], dt: Scalar
+    ) -> tuple[list[list[Scalar]], list[Scalar]]:
+        """Returns the forces of contacts in the axes of the world, and the impulses of contacts and
+        joints, of the forces along all rows.
+        """
+        along = [c.forces(f) for c, f in zip(self.contacts, forces, strict=False)]
+        count = len(along)
+        others = forces[count : count + len(self.joints)]
+        impulse = [dt * x for each in (*along, *others) for x in each]
+        return [_in_world(point, f) for point, f in zip(self.points, along, strict=True)], impulse
 
     def start(self, state: SoftState) -> list[list[Scalar]] | None:
         """Returns the forces at which Newton's method begins, from the impulses of the step before:
