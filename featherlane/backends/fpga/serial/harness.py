@@ -114,15 +114,17 @@ unsigned long line_cycles(void *handle) { return ((Line *)handle)->cycles; }
 }
 """
 
-RESET = """device->reset = 1;
+RESET = """device->@RESET@ = 1;
     for (int n = 0; n < 8; n++) cycle();
-    device->reset = 0;
+    device->@RESET@ = 0;
     cycles = 0;"""
 
 
-def harness(clock: str = "clock", rx: str = "rx", tx: str = "tx", reset: bool = True) -> str:
-    """The C++ of the loop, for the ports of a top module. reset: it has a port `reset`, which is 1
-    for eight cycles.
+def harness(
+    clock: str = "clock", rx: str = "rx", tx: str = "tx", reset: str | None = "reset"
+) -> str:
+    """The C++ of the loop, for the ports of a top module. reset: the port that is 1 for the first
+    eight cycles, None if there is none.
     """
-    text = HARNESS.replace("@CLOCK@", clock).replace("@RX@", rx).replace("@TX@", tx)
-    return text.replace("@RESET@", RESET if reset else "")
+    text = HARNESS.replace("@RESET@", RESET.replace("@RESET@", reset) if reset else "")
+    return text.replace("@CLOCK@", clock).replace("@RX@", rx).replace("@TX@", tx)

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from featherlane.backends.fpga.serial.harness import harness
+from featherlane.backends.fpga.serial.link import ONE
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.simulation.simulate import compiled
+
+INSIDE = 10_000  # cycles of a pipeline: more than any has
 
 
 class SimulatedLine:
@@ -21,6 +24,7 @@ class SimulatedLine:
         self._library = _declared(library)
         self._line = self._library.line_open(sixteenths)
         self.sixteenths, self.pause, self.patience = sixteenths, pause, patience
+        self._is_new = True  # nothing was sent, so that nothing can be left of it
 
     def __del__(self) -> None:
         self.close()
@@ -31,10 +35,12 @@ class SimulatedLine:
         return int(self._library.line_cycles(self._line))
 
     def write(self, data: bytes) -> None:
+        self._is_new = False
         self._library.line_send(self._line, data, len(data))
 
     def level(self, high: bool, bits: float) -> None:
         """Holds the line at a level, behind what was written, for so many bits of it."""
+        self._is_new = False
         self._library.line_level(self._line, int(high), round(bits * self.sixteenths))
 
     def read(self, count: int) -> bytes:
@@ -43,6 +49,8 @@ class SimulatedLine:
         return received.raw[:size]
 
     def quiet(self) -> None:
+        if self._is_new:
+            return
         self._library.line_run(self._line, 2 << self.pause)
         while self.read(256):
             pass
@@ -53,18 +61,19 @@ class SimulatedLine:
             self._line = None
 
 
-def simulated_line(serial: SerialCore, patience: int | None = None) -> SimulatedLine:
-    """The pins of a design before synthesis. Raises CompileError if Verilator is missing.
-
-    patience: by default eight times the cycles of the longest frame, and of the pipeline.
-    """
+def simulated_line(serial: SerialCore) -> SimulatedLine:
+    """The pins of a design before synthesis. Raises CompileError if Verilator is missing."""
     library = compiled(serial.name, serial.sources, harness())
     plan = serial.plan
-    longest = 10 * plan.sixteenths * (3 + max(plan.payloads.values())) // 16
-    inside = serial.core.interval * serial.core.under_way
-    return SimulatedLine(
-        library, plan.sixteenths, plan.pause, patience or 8 * (longest + inside) + (2 << plan.pause)
-    )
+    patience = patience_of(plan.answers, plan.sixteenths)
+    return SimulatedLine(library, plan.sixteenths, plan.pause, patience)
+
+
+def patience_of(payloads: Mapping[int, int], sixteenths: int) -> int:
+    """The cycles without a byte after which no answer is expected: those of two answers, besides
+    those in the pipeline. payloads: the bytes of each kind of answer.
+    """
+    return INSIDE + 2 * 10 * (3 + max(payloads.values())) * sixteenths // ONE
 
 
 def _declared(library: Any) -> Any:

@@ -29,9 +29,10 @@ from featherlane.errors import CompileError
 Array = Any
 PACKAGES = {"verilator": "verilator", "g++": "g++", "iverilog": "iverilog", "vvp": "iverilog"}
 SMALL = 1 << 20  # bytes of C++ that are compiled at once: the headers alone take seconds
+# Without the tree of bit operations: Verilator 5.006 loses a bit of a ^ b ^ !a
 FLAGS = [
     "--cc", "--prefix", "Vdesign", "-Mdir", "made", "-Wno-fatal", "-Wno-lint", "-Wno-style", "-O3",
-    "--x-assign", "fast", "--x-initial", "fast", "--noassert",
+    "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-fno-const-bit-op-tree",
 ]  # of Verilator  # fmt: skip
 OPTIONS = ["-std=c++17", "-fPIC", "-DVL_TIME_CONTEXT", "-w"]  # of the compiler, for all files
 FAST = ["-O1", "-shared", "-pthread"]  # for what runs in each cycle

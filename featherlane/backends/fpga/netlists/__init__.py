@@ -1,0 +1,3 @@
+"""Netlists of a device's cells, after synthesis or after routing, as SystemVerilog that any
+simulator takes.
+"""

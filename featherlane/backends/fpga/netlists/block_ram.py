@@ -1,0 +1,93 @@
+"""The model of the ECP5's block RAM: 1,024 x 18 bits with two ports of 9 or 18 bits."""
+
+from __future__ import annotations
+
+from featherlane.backends.fpga.netlists.cells import (
+    ONE,
+    ZERO,
+    Statements,
+    assigned,
+    edge,
+    unknown,
+    vector,
+)
+from featherlane.backends.fpga.netlists.read import DeviceCell, expression, inverted
+
+WORDS, WIDTH, BYTE = 1024, 18, 9
+
+
+def block_ram(cell: DeviceCell) -> Statements:
+    """A memory with its ports, each in a process of its own."""
+    nets = (bits[0] for port, bits in cell.ports.items() if port.startswith("DO") and bits)
+    name = f"memory_{expression(next(nets))}"
+    words = [word for n in range(64) for word in _words(cell.number(f"INITVAL_{n:02X}"))]
+    rows = [f"  {name}[{n}] = {WIDTH}'h{word:x};" for n, word in enumerate(words)]
+    head = f"logic [{WIDTH - 1}:0] {name} [0:{WORDS - 1}];"
+    return [head, "initial begin", *rows, "end", *_port(cell, name, "A"), *_port(cell, name, "B")]
+
+
+def _words(value: int) -> list[int]:
+    """The 16 words of a parameter of initial values: 18 bits of 20 each."""
+    return [value >> 20 * n & (1 << WIDTH) - 1 for n in range(16)]
+
+
+def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
+    """A port, if it is in use."""
+    clock, write = cell.pin(f"CLK{port}"), cell.pin(f"WE{port}")
+    outputs = [n for n in range(WIDTH) if not cell.is_open(f"DO{port}{n}")]
+    if clock in (ZERO, ONE) or (not outputs and write == ZERO):
+        return []
+    width = cell.number(f"DATA_WIDTH_{port}", WIDTH)
+    if width not in (BYTE, WIDTH):
+        raise unknown(cell, f"words of {width} bits")
+    if cell.pin(f"RST{port}") != ZERO:
+        raise unknown(cell, "a reset")
+    address, latest = cell.bits(f"AD{port}", 14), f"{memory}_{port}"
+    place = f"{memory}[{vector(address[4:])}]"
+    lines = _written(cell, port, width, place, address) if write != ZERO else []
+    lines.append(_read(cell, port, width, place, address[3], latest))
+    process = f"always_ff @({edge(clock)}) if"
+    lines = [f"logic [{WIDTH - 1}:0] {latest} = '0;", f"{process} ({_enable(cell, port)}) begin",
+             *(f"  {line}" for line in lines), "end"]  # fmt: skip
+    if cell.parameters.get(f"REGMODE_{port}", "NOREG") != "NOREG":
+        lines.append(f"logic [{WIDTH - 1}:0] {latest}_2 = '0;")
+        lines.append(f"{process} ({cell.pin(f'OCE{port}')}) {latest}_2 <= {latest};")
+        latest = f"{latest}_2"
+    return lines + [s for n in outputs for s in assigned(cell, f"DO{port}{n}", f"{latest}[{n}]")]
+
+
+def _enable(cell: DeviceCell, port: str) -> str:
+    """The condition in which a port reads or writes: its clock enable, and its number of three
+    bits at CS.
+    """
+    selected = cell.number(f"CSDECODE_{port}")
+    chosen = [
+        pin if selected >> n & 1 else inverted(pin)
+        for n, pin in enumerate(cell.bits(f"CS{port}", 3))
+    ]
+    return " && ".join(x for x in (cell.pin(f"CE{port}"), *chosen) if x != ONE) or ONE
+
+
+def _written(cell: DeviceCell, port: str, width: int, place: str, address: list[str]) -> Statements:
+    """The statements that write: with 18 bits the two lowest bits of the address enable bytes,
+    with 9 bits the one above them chooses one.
+    """
+    if cell.parameters.get(f"WRITEMODE_{port}", "NORMAL") == "WRITETHROUGH":
+        raise unknown(cell, "a port that reads what it writes")
+    write, data = cell.pin(f"WE{port}"), cell.bits(f"DI{port}", WIDTH)
+    halves = (inverted(address[3]), address[3]) if width == BYTE else (address[0], address[1])
+    lines = []
+    for half, enable in enumerate(halves):
+        first = BYTE * half
+        value = vector(data[:BYTE] if width == BYTE else data[first : first + BYTE])
+        lines.append(f"if ({write} && {enable}) {place}[{first + 8}:{first}] <= {value};")
+    return lines
+
+
+def _read(cell: DeviceCell, port: str, width: int, place: str, half: str, latest: str) -> str:
+    """The statement that reads, before a write; in the mode NORMAL a write reads nothing."""
+    byte = f"{{{BYTE}'d0, {half} ? {place}[17:9] : {place}[8:0]}}"
+    value = place if width == WIDTH else byte
+    normal = cell.parameters.get(f"WRITEMODE_{port}", "NORMAL") == "NORMAL"
+    condition = f"if ({inverted(cell.pin(f'WE{port}'))}) " if normal else ""
+    return f"{condition}{latest} <= {value};"
