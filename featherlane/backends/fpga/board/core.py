@@ -75,7 +75,7 @@ class Words(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Words:
-        """The words that `to_json` told."""
+        """The words that `to_json` wrote."""
         fields = tuple(
             WordField(tuple((name, n) for name, n in entries), *rest)
             for entries, *rest in data["fields"]

@@ -49,7 +49,7 @@ class BoardFacts(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BoardFacts:
-        """The facts that `to_json` told."""
+        """The facts that `to_json` wrote."""
         layouts = [
             PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"])
             for key in ("tasks", "results")
@@ -185,26 +185,26 @@ class BoardDriver:
     ) -> tuple[dict[str, Array], dict[str, int]]:
         """The results of one packet, and the entries that saturated."""
         sizes = self.facts.tasks.size, self.facts.results.size
-        tasks_in, found = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
+        tasks_in, buffer = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
         if self._tag is not None:
             tags = np.arange(tasks) & self._tag.most
             inputs = {**inputs, TAG: tags}
         saturated = self.facts.tasks.encode(inputs, tasks_in.reshape(tasks, sizes[0]))
         self.write("packet_tasks", tasks)
         try:
-            received = self.transport.transfer(tasks_in, found)
+            received = self.transport.transfer(tasks_in, buffer)
         except (TimeoutError, OSError) as error:
             errors = self._errors()
             self.reset()
             raise DeviceError(f"{clause(error)}{errors}; the board was reset") from error
         errors = self._errors()
-        if received != found.size or errors:
+        if received != buffer.size or errors:
             self.reset()
             raise DeviceError(
-                f"{received} bytes of results came of {tasks} tasks, wanted {found.size}{errors}; "
+                f"{received} bytes of results came of {tasks} tasks, wanted {buffer.size}{errors}; "
                 "the board was reset"
             )
-        results = self.facts.results.decode(found.reshape(tasks, sizes[1]))
+        results = self.facts.results.decode(buffer.reshape(tasks, sizes[1]))
         if self._tag is not None:
             results = _in_order(results, tags)
         return results, saturated

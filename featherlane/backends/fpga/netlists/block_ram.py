@@ -17,7 +17,7 @@ WORDS, WIDTH, BYTE = 1024, 18, 9
 
 
 def block_ram(cell: DeviceCell) -> Statements:
-    """A memory with its ports, each in a process of its own."""
+    """A memory with its ports, each in its process."""
     nets = (bits[0] for port, bits in cell.ports.items() if port.startswith("DO") and bits)
     name = f"memory_{expression(next(nets))}"
     words = [word for n in range(64) for word in _words(cell.number(f"INITVAL_{n:02X}"))]

@@ -26,7 +26,7 @@ class DeviceCell(NamedTuple):
 
     def bits(self, port: str, width: int | None = None) -> list[str]:
         """The expressions of a port's bits, from the lowest one on. width: of a port whose bits are
-        ports of their own, as A0, A1 and so on.
+        ports themselves, as A0, A1 and so on.
         """
         if width is None:
             return [expression(bit) for bit in self.ports[port]]

@@ -16,7 +16,7 @@ MODULE = "netlist"  # what a simulated netlist is called
 
 class LinePins(NamedTuple):
     """The ports of a top module: the clock and the line. reset: the name of a reset, None if the
-    design makes one of its own.
+    design makes its reset itself.
     """
 
     clock: str = "clock"
