@@ -38,6 +38,7 @@ from featherlane.functions.control_pool import (
     Work,
     gap_sizes,
 )
+from featherlane.functions.ground_inputs import with_ground
 from featherlane.functions.large_control import backward_of
 from featherlane.functions.optimal_control import (
     OF_ROBOT,
@@ -50,6 +51,8 @@ from featherlane.functions.table import DEFAULT_INTEGRATOR
 from featherlane.functions.variants import actuation_of, in_order
 from featherlane.program.graph import Graph
 from featherlane.robot.constraints import Constraints
+from featherlane.robot.contact_law import ContactLaw
+from featherlane.robot.ground import Ground
 from featherlane.robot.parameters import parameter_value
 
 COLUMNS = 32  # of the history at first
@@ -448,6 +451,8 @@ def ilqr(
     constraints: Constraints | None = None,
     active: ArrayLike | None = None,
     anchors: ArrayLike | None = None,
+    ground: Ground | None = None,
+    law: ContactLaw | None = None,
     hessian: Hessian = "gauss_newton",
     iterations: int = 100,
     tolerance: float | None = None,
@@ -485,6 +490,9 @@ def ilqr(
       hold at each knot, 1 or 0; by default all. anchors (..., T, n, 7): where they hold. A cost
       with an argument called force gets the forces of constraints (rows,) in the step from its
       knot, 0 where they are not active.
+    - ground, law: as in `Model.step`, without constraints beside them. Derivatives say nothing of
+      contacts that a larger change would close, and `fl.Coulomb(erp=1.0)` has no kink at rest
+      (docs/ground.md); a first guess that stands is better than one that falls.
     - hessian: "gauss_newton" for costs that return an array of residuals r, whose cost is |r|^2 / 2
       with the Hessian J^T J; "exact" for costs that return a number or residuals, with the exact
       Hessian, damped where it is indefinite.
@@ -516,6 +524,11 @@ def ilqr(
     actuation = actuation_of(model, actuation)
     held, arrays_held = with_constraints(constraints, active, anchors)
     of_step: dict[str, Any] = held._asdict() if held else {}
+    on_ground, _ = with_ground(ground, law)
+    if on_ground is not None:
+        if held is not None:
+            raise ValueError("constraints are given beside a ground: wanted one of them in ilqr")
+        of_step = {"ground": ground, "law": law}
     of_robot, changed = in_order(params), params or {}
     model.function("step", integrator=integrator, actuation=actuation, params=of_robot, **of_step)
     check_not_negative(model, "step", changed)
@@ -537,7 +550,7 @@ def ilqr(
     options = integrator, actuation, "limits" in inputs.fixed, hessian == "exact"
     key, gaps = costs_key(*costs), states is not None
     more = held, gaps, of_robot, tuple(shapes.items())
-    problem = ControlProblem(model, *options, key, costs[0], costs[1], *more)
+    problem = ControlProblem(model, *options, key, costs[0], costs[1], *more, ground=on_ground)
     least = _tolerance(tolerance, inputs.tau.dtype)
     work = Work(_compiled(problem), inputs.fixed, int(iterations), least, count)
     most = LARGE_SLOTS if problem.large else SLOTS

@@ -67,6 +67,8 @@ def backward_of(problem: ControlProblem) -> tuple[Any, ...]:
     options["params"] = problem.params
     if (held := problem.constraints) is not None:
         options |= held._asdict()
+    if problem.ground is not None:
+        options |= {"ground": problem.ground.ground, "law": problem.ground.law}
     linear = problem.model.function("linearize_step", **options)  # type: ignore[attr-defined]
     return PiecewiseSlopes(problem, linear, problem.function("expansion")), riccati
 

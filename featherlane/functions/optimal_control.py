@@ -26,6 +26,7 @@ from featherlane.backends.progress import compiling
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.constraint_inputs import INPUTS, ConstraintInputs
 from featherlane.functions.function import Function, KernelsByDtype
+from featherlane.functions.ground_inputs import GroundInputs
 from featherlane.functions.hessian_runs import dense_runs, hessian_runs
 from featherlane.functions.policy import Shapes
 from featherlane.functions.results import named_results
@@ -104,12 +105,14 @@ class ControlProblem:
     gaps: bool = False  # whether trajectories may have them
     params: tuple[str, ...] = ()  # parameters of the robot that each problem has
     memory: Shapes = ()  # of arrays that the cost of a knot renews
+    ground: GroundInputs | None = None
 
     @property
     def _identity(self) -> tuple[Any, ...]:
-        held = self.constraints
+        held, ground = self.constraints, self.ground
         kind = self.limited, self.exact, self.gaps, self.large
-        return self.integrator, self.actuation, *kind, self.key, held, self.params, self.memory
+        of_step = self.integrator, self.actuation, held, ground and (ground, ground.key(self.model))
+        return *of_step, *kind, self.key, self.params, self.memory
 
     @property
     def controls(self) -> int:
@@ -232,6 +235,7 @@ class ControlProblem:
         if "step" in name:
             variant = variant._replace(integrator=self.integrator, actuation=self.actuation)
             variant = variant._replace(constraints=self.constraints, parameters=self.params)
+            variant = variant._replace(ground=self.ground)
         return call_graph(dynamics_graph(self.model, variant), inputs)
 
     # Costs
