@@ -27,8 +27,9 @@ from typing import NamedTuple
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.delassus import RHO, STILL
 from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.restitution import Rebound, shortened
 from featherlane.robot.spatial import Symmetric, dot, matvec
-from featherlane.scalar import Scalar, is_zero, maximum, minimum, repeat, select, sqrt
+from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
 
 LEAST = 1e-24  # (N s)^2: of the square of a length that is divided by
 SMALLEST_SLOPE = 0.1  # of B_nn: friction that would turn over or wedge the body counts so far
@@ -183,15 +184,34 @@ def part_without_gain(work: Scalar, square: Scalar) -> Scalar:
     return select(share < 0.5, share, 1.0)
 
 
-def swept(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar], Scalar]:
+def swept(
+    system: ContactSystem, p: Scalars, sweeps: int, rebound: Rebound | None = None
+) -> tuple[list[Scalar], Scalar]:
     """Returns the impulses after so many sweeps, `without_gain`, and the residual, m/s or rad/s:
-    the largest change of a velocity by the impulse along it in the last sweep.
+    the largest change of a velocity by the impulse along it in the last sweep. rebound: of
+    contacts with restitution, which are swept without it and with it.
     """
+    after, residual = _repeated(system, p, sweeps)
+    settled = without_gain(system, after)
+    if rebound is None:
+        return settled, residual
+    lowered = [b - rise for b, rise in zip(system.b, rebound.rise, strict=True)]
+    returned, other = _repeated(system._replace(b=lowered), p, sweeps)
+    change = [x - y for x, y in zip(returned, settled, strict=True)]
+    rows = range(len(change))
+    S_p, S_change = ([system.change(i, x) for i in rows] for x in (settled, change))
+    products = dot(settled, S_p), dot(change, S_p), dot(change, S_change)
+    share = rebound.share(settled, change, products)
+    return shortened(returned, change, share), maximum(residual, other)
+
+
+def _repeated(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar], Scalar]:
+    """Returns the impulses after so many sweeps, and the residual."""
     after, before = list(p), list(p)
     for _ in range(sweeps):
         before = after
-        (after,) = repeat(_sweep, system, [before])  # type: ignore[arg-type]
-    return without_gain(system, after), residual_of(system.blocks, after, before)
+        after = _sweep(system, before)
+    return after, residual_of(system.blocks, after, before)
 
 
 def residual_of(blocks: Sequence[Block], after: Scalars, before: Scalars) -> Scalar:

@@ -23,7 +23,7 @@ from featherlane.algorithms.constrained_steps import level_of_step
 from featherlane.algorithms.constraints import RowGroup, flat, groups_of, item_masks
 from featherlane.algorithms.delassus import RHO, STILL, constrained_system, delassus
 from featherlane.algorithms.factor import MassFactor
-from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds
+from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds, rise
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.scene import Scene, joints_with_rows
@@ -109,8 +109,9 @@ def contact_kinematics(
     contacts, rows = contact_geometry(tree, step.q, scene, around.frictions)
     closing = [_along(row, end) for row in rows]
     for n, contact in enumerate(contacts):
-        before = _along(rows[3 * n], step.v)
-        closing[3 * n] = closing[3 * n] - approach(contact, scene, before, step.dt)
+        least, before = approach(contact, scene, step.dt), _along(rows[3 * n], step.v)
+        more = rise(contact, scene, least, before, step.dt)
+        closing[3 * n] = closing[3 * n] - (least + more)
     for n, k in enumerate(joints_with_rows(scene, around.frictions), 3 * len(contacts)):
         if (bounds := joint_bounds(scene, k, step.q, step.dt)) is not None:
             # The row that reads this is that of the bound that the impulse pushes away from

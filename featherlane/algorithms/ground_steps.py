@@ -30,6 +30,7 @@ from featherlane.algorithms.implicit_damping import with_implicit_damping
 from featherlane.algorithms.many_contacts import (
     ContactLayout,
     FactoredRows,
+    are_long,
     block_of_S,
     ground_end,
     ground_sweeps,
@@ -39,6 +40,7 @@ from featherlane.algorithms.many_contacts import (
 )
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows, mass_matrix
+from featherlane.algorithms.restitution import Rebound
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.scene import (
     Scene,
@@ -52,7 +54,7 @@ from featherlane.robot.constraints import Constraints
 from featherlane.robot.contact_law import Coulomb, SoftContacts
 from featherlane.robot.spatial import Symmetric, dot, matvec, transpose
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
+from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
 
 
 class FreeMotion(NamedTuple):
@@ -135,19 +137,35 @@ def contact_geometry(
     return contacts, rows + [{k: 1.0} for k in joints_with_rows(scene, frictions)]
 
 
-def approach(contact: ContactPoint, scene: Scene, before: Scalar, dt: Scalar) -> Scalar:
-    """Returns the least normal velocity of a contact at the end of a step. before: the one that it
-    has at the beginning.
-    """
+def approach(contact: ContactPoint, scene: Scene, dt: Scalar) -> Scalar:
+    """Returns the least normal velocity of a contact at the end of a step, without restitution."""
     law, rate = scene.law, 1.0 / dt
     recovery = minimum(contact.gap * (-law.erp * rate), law.recovery_speed)
-    least = select(contact.gap < 0.0, recovery, contact.gap * -rate)
-    restitution = law.restitution if scene.restitution is None else scene.restitution
-    if is_zero(restitution):
-        return least
-    rebound = before * -restitution
-    returned = select(rebound > 0.0, maximum(least, rebound), least)
-    return select(contact.gap + dt * before < 0.0, returned, least)
+    return select(contact.gap < 0.0, recovery, contact.gap * -rate)
+
+
+def rise(contact: ContactPoint, scene: Scene, least: Scalar, before: Scalar, dt: Scalar) -> Scalar:
+    """Returns how much restitution raises the least normal velocity. before: the normal velocity at
+    the beginning of the step.
+    """
+    if not scene.rebounds:
+        return 0.0
+    rebound = before * -scene.coefficient_of_restitution
+    more = select(rebound > 0.0, maximum(rebound - least, 0.0), 0.0)
+    return select(contact.gap + dt * before < 0.0, more, 0.0)
+
+
+def _rebound(
+    contacts: Sequence[ContactPoint], scene: Scene, before: Scalars, end: Scalars, dt: Scalar
+) -> Rebound:
+    """Returns the restitution of a step. before, end: velocities along the rows, without
+    impulses.
+    """
+    raised: list[Scalar] = [0.0] * len(end)
+    for n, contact in enumerate(contacts):
+        least = approach(contact, scene, dt)
+        raised[3 * n] = rise(contact, scene, least, before[3 * n], dt)
+    return Rebound(raised, [*map(add, before, end)])
 
 
 def _blocks(
@@ -204,13 +222,14 @@ def _rigid_step(
     """Returns the step of a robot whose joints have these dry frictions beside those of the tree's
     smooth law.
     """
-    if constraints is None and ContactLayout.of(tree, scene, frictions).is_long(scene.law):
-        system, p, x, ending = contact_system(tree, q, v, tau, dt, scene, frictions, f_ext)
+    solutions = 2 if scene.rebounds else 1
+    contacts, rows = geometry = contact_geometry(tree, q, scene, frictions)
+    if constraints is None and are_long(solutions * scene.law.sweeps, len(rows)):
+        system, p, x, ending = _packed(tree, q, v, tau, dt, scene, frictions, geometry, f_ext)
         p, x, residual = ground_sweeps(tree, system, p, x, scene)
         a, forces, p = ground_end(tree, ending, p, x, dt, scene)
         return SteppedContacts(a, forces, residual, p)
     still = [0.0] * tree.nv
-    contacts, rows = contact_geometry(tree, q, scene, frictions)
     push = [dt * x for x in map(sub, tau, rnea(tree, q, v, still, f_ext))]
     free, held = FreeMotion.of(tree, q, v, dt, push, rows), None
     S, end = free.S, list(free.after)
@@ -219,12 +238,13 @@ def _rigid_step(
         constrained = constrained_system(free.factored, groups, item_masks(constraints, active))
         held = Held.of(constrained, [dt * x for x in residuals(groups)], free)
         S, end = held.reduced(free)
+    rebound = _rebound(contacts, scene, free.before, end, dt) if scene.rebounds else None
     for n, contact in enumerate(contacts):
-        end[3 * n] = end[3 * n] - approach(contact, scene, free.before[3 * n], dt)
+        end[3 * n] = end[3 * n] - approach(contact, scene, dt)
     of_S = lambda first: Symmetric.of(lambda i, j: S[first + j][first + i])
     blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: S[i][i])
     start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
-    p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps)
+    p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps, rebound)
     z = plus_products(free.z, free.Y, p)
     if held is not None:
         z = plus_products(z, held.system.Y, held.impulses(p))
@@ -255,28 +275,53 @@ def contact_system(
     f_ext: Wrenches | None = None,
 ) -> PackedSystem:
     """Returns the system of a step with many contacts; arguments as of `_rigid_step`."""
-    contacts, rows = contact_geometry(tree, q, scene, frictions)
+    geometry = contact_geometry(tree, q, scene, frictions)
+    return _packed(tree, q, v, tau, dt, scene, frictions, geometry, f_ext)
+
+
+def _packed(
+    tree: Tree,
+    q: Scalars,
+    v: Scalars,
+    tau: Scalars,
+    dt: Scalar,
+    scene: Scene,
+    frictions: Scalars,
+    geometry: tuple[Sequence[ContactPoint], Sequence[Row]],
+    f_ext: Wrenches | None,
+) -> PackedSystem:
+    """Returns the system of a step with the contact points and rows of `contact_geometry`."""
+    contacts, rows = geometry
     factored = factor(tree, mass_matrix(tree, q))
-    Y = scaled_rows(factored, rows)
+    Y, still = scaled_rows(factored, rows), [0.0] * tree.nv
     same = _numbered(in_axes_of_beginning(tree, v, v, dt))
     free = [sparse_dot(row, same) for row in rows]
+    pushed = factored.inward([dt * y for y in map(sub, tau, rnea(tree, q, v, still, f_ext))])
+    x = [y * sqrt(d) for y, d in zip(pushed, factored.Dinv, strict=True)]
+    rebound = None
+    if scene.rebounds:
+        before = [sparse_dot(row, _numbered(v)) for row in rows]
+        end = [y + sparse_dot(row, _numbered(x)) for y, row in zip(free, Y, strict=True)]
+        rebound = _rebound(contacts, scene, before, end, dt)
     for n, contact in enumerate(contacts):
-        before = sparse_dot(rows[3 * n], _numbered(v))
-        free[3 * n] = free[3 * n] - approach(contact, scene, before, dt)
+        free[3 * n] = free[3 * n] - approach(contact, scene, dt)
     of_S = lambda first: block_of_S(Y[first : first + 3])
     blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: sparse_dot(Y[i], Y[i]))
+    raised = rebound.rise if rebound else [0.0] * len(rows)
     each = [
-        FactoredRows([Y[i] for i in block.rows], [free[i] for i in block.rows], block)
+        FactoredRows(
+            [Y[i] for i in block.rows], [free[i] for i in block.rows], block, raised[block.rows[0]]
+        )
         for block in blocks
     ]
-    bias = rnea(tree, q, v, [0.0] * tree.nv, f_ext)
-    z = factored.inward([dt * x for x in map(sub, tau, bias)])
-    x = [y * sqrt(d) for y, d in zip(z, factored.Dinv, strict=True)]
     p = [0.0] * len(rows) if scene.impulse is None else list(scene.impulse)
     layout = ContactLayout.of(tree, scene, frictions)
     system = packed_system(layout, each)
     ending = packed_ending(factored, contacts, each, x)
-    return PackedSystem(system, p, plus_products(x, Y, p), ending)
+    begin = plus_products(x, Y, p)
+    if rebound is not None:
+        return PackedSystem(system, p + p, begin + begin, rebound.twice_mean + ending)
+    return PackedSystem(system, p, begin, ending)
 
 
 STEPS: dict[type, Callable[..., SteppedContacts]] = {Coulomb: _rigid_step, SoftContacts: soft_step}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from operator import add, sub
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars
@@ -28,23 +29,31 @@ from featherlane.algorithms.coulomb import (
 )
 from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.frames import path
+from featherlane.algorithms.restitution import Rebound, shortened
 from featherlane.algorithms.scene import Scene, joints_with_rows, law_frictions
 from featherlane.algorithms.sparse_rows import Row, plus_products, sparse_dot
-from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import Symmetric, Vector, cross, dot, matvec, transpose
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, select, sqrt
+from featherlane.scalar import Scalar, maximum, select, sqrt
 
 LONG = 40_000  # operations of all sweeps with S, from which on there is no S
 
 
 class FactoredRows(NamedTuple):
-    """The rows of Y of a contact or joint, its velocities J v, and its block."""
+    """The rows of Y of a contact or joint, its velocities J v, its block, and how much restitution
+    raises its least velocity.
+    """
 
     Y: list[Row]
     free: list[Scalar]
     block: Block
+    rise: Scalar = 0.0
+
+    @property
+    def raised(self) -> FactoredRows:
+        """The same with restitution."""
+        return self._replace(free=[self.free[0] - self.rise, *self.free[1:]])
 
     def velocities(self, x: Scalars) -> list[Scalar]:
         """Returns u."""
@@ -69,13 +78,15 @@ def block_of_S(Y: Sequence[Row]) -> Symmetric:
 
 
 class ContactLayout(NamedTuple):
-    """The entries of v in which the rows of Y of each contact, and of each joint, are not 0; and
-    whether these joints have limits.
+    """The entries of v in which the rows of Y of each contact, and of each joint, are not 0;
+    whether these joints have limits; and whether contacts rebound, so that sweeps go without
+    restitution and with it.
     """
 
     contacts: list[list[int]]
     joints: list[list[int]]
     has_limits: list[bool]
+    rebounds: bool
 
     @staticmethod
     def of(tree: Tree, scene: Scene, frictions: Scalars) -> ContactLayout:
@@ -88,17 +99,19 @@ class ContactLayout(NamedTuple):
             ],
             [_with_ancestors(tree, [k]) for k in joints],
             [k in limited for k in joints],
+            scene.rebounds,
         )
 
     @property
     def system_size(self) -> int:
         """The scalars of `packed_system`."""
-        contacts = sum(3 * len(entries) + 17 for entries in self.contacts)
+        each = 18 if self.rebounds else 17
+        contacts = sum(3 * len(entries) + each for entries in self.contacts)
         return contacts + sum(len(entries) + 6 for entries in self.joints)
 
     def ending_size(self, tree: Tree) -> int:
         """The scalars of `packed_ending`."""
-        rows = 6 * len(self.contacts) + self.rows + 2 * len(self.joints)
+        rows = 6 * len(self.contacts) + self.solutions * self.rows + 2 * len(self.joints)
         return rows + tree.nv + sum(map(len, tree.ancestors))
 
     @property
@@ -106,15 +119,26 @@ class ContactLayout(NamedTuple):
         """The number of rows, and of impulses."""
         return 3 * len(self.contacts) + len(self.joints)
 
-    def is_long(self, law: Coulomb) -> bool:
-        """Tells whether all sweeps with S would be code that takes 3 s or more to compile."""
-        return 2 * law.sweeps * self.rows**2 > LONG
+    def is_long(self, sweeps: int) -> bool:
+        """Tells whether so many sweeps are a loop, see `are_long`."""
+        return are_long(self.solutions * sweeps, self.rows)
+
+    @property
+    def solutions(self) -> int:
+        """The number of solutions: without restitution, and with it if there is any."""
+        return 2 if self.rebounds else 1
 
     @property
     def operations(self) -> int:
         """The operations of a sweep, about."""
         contacts = sum(12 * len(entries) + 75 for entries in self.contacts)
-        return contacts + sum(4 * len(entries) + 10 for entries in self.joints)
+        joints = sum(4 * len(entries) + 10 for entries in self.joints)
+        return self.solutions * (contacts + joints)
+
+
+def are_long(sweeps: int, rows: int) -> bool:
+    """Tells whether all sweeps with S would be code that takes 3 s or more to compile."""
+    return 2 * sweeps * rows**2 > LONG
 
 
 def _moving(tree: Tree, body: int, other: int) -> list[int]:
@@ -133,6 +157,8 @@ def packed_system(layout: ContactLayout, each: Sequence[FactoredRows]) -> list[S
     for entries, rows in zip([*layout.contacts, *layout.joints], each, strict=True):
         packed += [row.get(k, 0.0) for row in rows.Y for k in entries]
         packed += [*rows.free, *_packed_block(rows.block)]
+    if layout.rebounds:
+        packed += [rows.rise for rows in each[: len(layout.contacts)]]
     return packed
 
 
@@ -158,7 +184,8 @@ def unpacked_system(layout: ContactLayout, packed: Scalars) -> list[FactoredRows
         free, friction, B, inverse, low, high = take(6)
         bounds = (low, high) if limited else None
         each.append(FactoredRows(Y, [free], JointBlock((first + n,), B, inverse, friction, bounds)))
-    return each
+    rises = [*scalars] + [0.0] * len(each)
+    return [rows._replace(rise=rise) for rows, rise in zip(each, rises, strict=False)]
 
 
 def _rows(entries: Sequence[int], n: int, scalars: Iterator[Scalar]) -> list[Row]:
@@ -211,9 +238,18 @@ def swept_without_matrix(
 def ground_sweeps(
     tree: Tree, system: Scalars, p: Scalars, x: Scalars, scene: Scene
 ) -> tuple[list[Scalar], list[Scalar], Scalar]:
-    """Returns p, x and the residual after the sweeps of the law."""
-    layout = ContactLayout.of(tree, scene, law_frictions(tree, scene))
-    return swept_without_matrix(unpacked_system(layout, system), p, x, scene.law.sweeps)
+    """Returns p, x and the residual after the sweeps of the law. With restitution, p and x without
+    it come first, then those with it.
+    """
+    layout, sweeps = ContactLayout.of(tree, scene, law_frictions(tree, scene)), scene.law.sweeps
+    each = unpacked_system(layout, system)
+    if not layout.rebounds:
+        return swept_without_matrix(each, p, x, sweeps)
+    raised, rows, n = [one.raised for one in each], layout.rows, tree.nv
+    settled = swept_without_matrix(each, p[:rows], x[:n], sweeps)
+    returned = swept_without_matrix(raised, p[rows:], x[n:], sweeps)
+    residual = maximum(settled[2], returned[2])
+    return settled[0] + returned[0], settled[1] + returned[1], residual
 
 
 def ground_end(
@@ -222,20 +258,38 @@ def ground_end(
     """Returns the acceleration of a step, the forces of contacts in the axes of the world, and the
     impulses, see `coulomb.without_gain`.
     """
-    scalars, rate = iter(ending), 1.0 / dt
+    scalars, rate, n = iter(ending), 1.0 / dt, tree.nv
     take = lambda n: [*islice(scalars, n)]
     contacts = len(scene.neutral_contacts(tree))
+    returned = p[len(p) // 2 :], x[n:]
+    if scene.rebounds:
+        p, x = p[: len(p) // 2], x[:n]
+        rebound = Rebound([], take(len(p)))
     axes, free = [(take(3), take(3)) for _ in range(contacts)], take(len(p))
     for i in range(3 * contacts, len(p)):
         upward, downward = take(2)
         free[i] = free[i] - select(p[i] > 0.0, upward, downward)
-    begin = take(tree.nv)
+    begin = take(n)
     change = [a - b for a, b in zip(x, begin, strict=True)]  # Y^T p
     part = part_without_gain(dot(p, free) + dot(change, begin), dot(change, change))
-    p, x = [part * y for y in p], [a + part * b for a, b in zip(begin, change, strict=True)]
+    p, change = [part * y for y in p], [part * y for y in change]
+    if scene.rebounds:
+        p, change = _rebounding(rebound, p, change, returned[0], [*map(sub, returned[1], begin)])
+    x = [*map(add, begin, change)]
     forces = []
     for n, (normal, along) in enumerate(axes):
         frame = Vector(normal), Vector(along), cross(normal, along)
         forces.append([rate * f for f in matvec(transpose(frame), p[3 * n : 3 * n + 3])])
     L = [dict(zip(line, islice(scalars, len(line)), strict=True)) for _, *line in tree.ancestors]
     return [rate * a for a in MassFactor(L, list(scalars), tree).outward(x)], forces, p
+
+
+def _rebounding(
+    rebound: Rebound, p: Scalars, change: Scalars, returned: Scalars, returned_change: Scalars
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Returns p and Y^T p with as much restitution as adds no energy, see `restitution.py`. change,
+    returned_change: Y^T p of the impulses without restitution and of Newton's.
+    """
+    dp, dx = ([*map(sub, a, b)] for a, b in ((returned, p), (returned_change, change)))
+    share = rebound.share(p, dp, (dot(change, change), dot(dx, change), dot(dx, dx)))
+    return shortened(returned, dp, share), shortened(returned_change, dx, share)

@@ -9,6 +9,7 @@ from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.contact_points import ContactPoint, contact_points
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights
+from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.ground import HeightField
 from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 from featherlane.robot.shape_pairs import ShapePair
@@ -44,6 +45,16 @@ class Scene(NamedTuple):
     impulse: Scalars | None = None
     weights: InverseWeights = NO_WEIGHTS
     softness: Sequence[RowSoftness] = ()
+
+    @property
+    def rebounds(self) -> bool:
+        """Whether contacts have a restitution, or may have one."""
+        return isinstance(self.law, Coulomb) and not is_zero(self.coefficient_of_restitution)
+
+    @property
+    def coefficient_of_restitution(self) -> Scalar:
+        """The share of the speed of an impact with which bodies part, of all contacts."""
+        return self.law.restitution if self.restitution is None else self.restitution
 
     def sliding(self, contact: ContactPoint) -> Scalar:
         """Returns the coefficient of sliding friction of a contact."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf, isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -115,7 +116,7 @@ class GroundInputs(NamedTuple):
 
             tree, frictions = tree_of(model), model.friction.tolist()
             has_rows = [1.0 if self.law.friction_loss and f else 0.0 for f in frictions]
-            known[key] = ContactLayout.of(tree, self.scene(model), has_rows)
+            known[key] = ContactLayout.of(tree, key.scene(model), has_rows)
             if (count := len(known[key].contacts)) > MANY[type(self.law)]:
                 warnings.warn(_many(model, self.ground, count), RuntimeWarning, stacklevel=2)
             if not self.is_soft and (pairs := [*filter(_turns, _pairs(model, self.ground))]):
@@ -129,8 +130,11 @@ class GroundInputs(NamedTuple):
             warnings.warn(_many(model, self.ground, count, name), RuntimeWarning, stacklevel=2)
 
     def without_arrays(self) -> GroundInputs:
-        """Returns the ground and the law alone."""
-        return self._replace(parameters=())
+        """Returns the ground and the law alone. A restitution that is an input counts as 1."""
+        plain = self._replace(parameters=())
+        if isinstance(self.law, Coulomb) and "restitution" in self.parameters:
+            return plain._replace(law=replace(self.law, restitution=1.0))
+        return plain
 
     def counts(self, model: Robot) -> dict[str, int]:
         """Returns the sizes of arrays of contacts."""
@@ -140,6 +144,8 @@ class GroundInputs(NamedTuple):
         if self.is_soft:
             return counts | {"impulses": self._soft_impulses(model)}
         return counts | {
+            "swept": layout.solutions * layout.rows,
+            "moved": layout.solutions * model.nv,
             "system": layout.system_size,
             "ending": layout.ending_size(tree_of(model)),
         }

@@ -72,7 +72,7 @@ def has_many_contacts(model: Robot, variant: Variant) -> bool:
     ground = variant.ground
     if variant.name != "step" or variant.constraints is not None or ground is None:
         return False
-    return isinstance(ground.law, Coulomb) and ground.layout(model).is_long(ground.law)
+    return isinstance(ground.law, Coulomb) and ground.layout(model).is_long(ground.law.sweeps)
 
 
 def in_tiles(model: Robot) -> bool:

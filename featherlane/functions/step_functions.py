@@ -122,7 +122,7 @@ GROUND_STEPS = {
     for name in ("ground_step", "damped_ground_step")
 }
 # Pieces of a step with many contacts, whose plan repeats the sweeps
-_PACKED: Sizes = {"p": ("impulses",), "x": V}
+_PACKED: Sizes = {"p": ("swept",), "x": ("moved",)}
 GROUND_SYSTEM: Sizes = {"system": ("system",), **_PACKED, "ending": ("ending",)}
 _of_contacts = lambda module, name: (without_fixed(late(f"featherlane.algorithms.{module}", name)),)
 GROUND_SYSTEMS = {
@@ -134,7 +134,7 @@ GROUND_SYSTEMS = {
 GROUND_SYSTEMS |= {
     "ground_sweeps": DynamicsFunction(
         {"system": ("system",), **_PACKED},
-        {"p_next": ("impulses",), "x_next": V, "residual": ()},
+        {"p_next": ("swept",), "x_next": ("moved",), "residual": ()},
         _of_contacts("many_contacts", "ground_sweeps"),
         ("ground",),
     ),
