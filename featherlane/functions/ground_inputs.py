@@ -136,6 +136,12 @@ class GroundInputs(NamedTuple):
             return plain._replace(law=replace(self.law, restitution=1.0))
         return plain
 
+    @property
+    def rebounds(self) -> bool:
+        """Whether rigid contacts have a restitution, or may have one."""
+        law = self.without_arrays().law
+        return isinstance(law, Coulomb) and law.restitution > 0
+
     def counts(self, model: Robot) -> dict[str, int]:
         """Returns the sizes of arrays of contacts."""
         field, layout = self.ground.height_field, self.layout(model)

@@ -301,6 +301,13 @@ def _in_one(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> t
     return graph, {"x": x, **{name: arrays[name] for name in others}}
 
 
+def is_differentiated_as_solved(variant: Variant) -> bool:
+    """Tells whether derivatives of a step on the ground are those of the equations that it solves.
+    A restitution that is shortened is no such equation: derivatives go through the sweeps.
+    """
+    return variant.ground is not None and not variant.ground.rebounds
+
+
 def solved_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> SolvedStep:
     """Returns a step on the ground at its solution, of which derivatives are taken."""
     step = variant._replace(name="step")
@@ -319,7 +326,7 @@ def solved_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) 
 def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
     dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
-    if variant.ground is not None:
+    if is_differentiated_as_solved(variant):
         return _along_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     rate = [*configuration_rate(model, arrays["q"], dq), *dv, *du]
@@ -331,7 +338,7 @@ def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arr
 
 def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by a step's beginning and controls from those by its end."""
-    if variant.ground is not None:
+    if is_differentiated_as_solved(variant):
         return _backwards_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     end = call(graph, **inputs)["y"][: model.nq]
