@@ -78,7 +78,7 @@ def contact_points(
         else:
             other, Y = placed[_place(pair.other)]
             nearest = _on_plane(pair.shape, X, Y) if pair.other.kind == "plane" else (
-                (n, None) for n in _of_shapes(pair.shape, X, pair.other, Y)
+                (n, None) for n in _of_shapes(pair, X, Y)
             )  # fmt: skip
         points += [
             ContactPoint(body, other, n.point, tangents(n.normal, along), n.gap,
@@ -138,14 +138,13 @@ def _below(point: Vector, field: HeightField, inputs: Heights) -> tuple[Scalar, 
     return height, Vector((-by_x * upward, -by_y * upward, upward))
 
 
-def _of_shapes(
-    shape: CollisionShape, X: Transform, other: CollisionShape, Y: Transform
-) -> list[Nearest]:
+def _of_shapes(pair: ShapePair, X: Transform, Y: Transform) -> list[Nearest]:
     """Returns the nearest points of a sphere or capsule and a sphere, capsule or box."""
-    segment = _segment(shape, X)
+    segment, other = _segment(pair.shape, X), pair.other
+    assert isinstance(other, CollisionShape)
     if other.kind == "box":
         return segment_and_box(segment, other.size, Y)
-    return [segments(segment, _segment(other, Y))]
+    return segments(segment, _segment(other, Y))
 
 
 def _segment(shape: CollisionShape, X: Transform) -> RoundedSegment:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from featherlane.algorithms.capsule_on_box import LineByBox, clamped
 from featherlane.robot.spatial import Transform, Vector, cross, dot, unit
-from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
+from featherlane.scalar import Scalar, select, sqrt
 
 LEAST = 1e-30  # m^2, of a distance whose direction counts
 CONCENTRIC = 1e-24  # m^2, of centres on two axes that meet: rounding leaves some 1e-16 m
-PARALLEL = 1e-12  # the square of the sine of an angle below which segments are parallel
-UP = unit(2, 3)
+PARALLEL = 1e-8  # MuJoCo's square of the sine of an angle below which segments are parallel
+APART = 10.0  # m, the gap of a contact that a pair does not have in a state
+FORWARD, UP = unit(0, 3), unit(2, 3)
 
 
 class RoundedSegment(NamedTuple):
@@ -35,10 +37,6 @@ class Nearest(NamedTuple):
     point: Vector
 
 
-def clamped(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    return minimum(maximum(x, low), high)
-
-
 def balls(
     point: Vector, radius: float, other: Vector, other_radius: float, usual: Vector = UP
 ) -> Nearest:
@@ -53,23 +51,40 @@ def balls(
     return Nearest(gap, normal, point - normal * (radius + 0.5 * gap))
 
 
-def segments(a: RoundedSegment, b: RoundedSegment) -> Nearest:
-    """Returns the nearest points of a segment with a radius to another; of parallel ones those
-    nearest to the middle of `a`. Where they cross, the normal is that of their plane, as in MuJoCo.
+def segments(a: RoundedSegment, b: RoundedSegment) -> list[Nearest]:
+    """Returns the nearest points of a segment with a radius to another. Of two capsules there are
+    two, as in MuJoCo 4: if they are parallel, those at both ends of the part of `b` beside `a`;
+    else the gap of the second is `APART`. Where axes cross, the normal is that of their plane.
     """
-    s, t = _parameters(a, b)
-    return balls(_at(a, s), a.radius, _at(b, t), b.radius, _across(a.half, b.half))
+    usual = _across(a.half, b.half)
+    contact = lambda s, t: balls(_at(a, s), a.radius, _at(b, t), b.radius, usual)
+    nearest = _parameters(a, b)
+    if a.half is None or b.half is None:
+        return [contact(*nearest)]
+    across = cross(a.half, b.half)
+    is_parallel = dot(across, across) < PARALLEL * dot(a.half, a.half) * dot(b.half, b.half)
+    points = []
+    for end in (1.0, -1.0):
+        t = _nearest_parameter(b, _at(a, end))
+        is_beside = t * t < 1.0  # else an end of `b` is, whose nearest point of `a` counts
+        s = select(is_beside, end, _nearest_parameter(a, _at(b, t)))
+        pair = zip((s, t), nearest, strict=True)
+        points.append(contact(*[select(is_parallel, *x) for x in pair]))
+    first, second = points
+    return [first, second._replace(gap=select(is_parallel, second.gap, APART))]
 
 
 def _across(a: Vector | None, b: Vector | None) -> Vector:
-    """Returns the unit vector along b x a, or upward if they are parallel."""
+    """Returns the unit vector along b x a, or along x if they are parallel."""
     if a is None or b is None:
         return UP
     across = cross(b, a)
     square = dot(across, across)
     is_parallel = square <= PARALLEL * dot(a, a) * dot(b, b)
     inverse = 1.0 / sqrt(select(is_parallel, 1.0, square))
-    return Vector([select(is_parallel, u, x * inverse) for u, x in zip(UP, across, strict=True)])
+    return Vector(
+        [select(is_parallel, u, x * inverse) for u, x in zip(FORWARD, across, strict=True)]
+    )
 
 
 def _at(segment: RoundedSegment, t: Scalar) -> Vector:
@@ -133,45 +148,13 @@ def _nearest_face(x: Sequence[Scalar], halves: Sequence[float]) -> tuple[Scalar,
 
 
 def segment_and_box(a: RoundedSegment, halves: Sequence[float], X: Transform) -> list[Nearest]:
-    """Returns the nearest points of a box and a sphere, or of a box and both ends of a capsule and
-    the point of its axis that is nearest to the box.
+    """Returns the nearest points of a box and a sphere, or of a box and two points on the axis of a
+    capsule, see `capsule_on_box.py`. The gap of a second point that there is not is `APART`.
     """
     if a.half is None:
         return [ball_and_box(a.center, a.radius, halves, X)]
-    t = _parameter_nearest_to_box(a, a.half, halves, X)
-    return [ball_and_box(_at(a, end), a.radius, halves, X) for end in (1.0, -1.0, t)]
-
-
-def _parameter_nearest_to_box(
-    a: RoundedSegment, half: Vector, halves: Sequence[float], X: Transform
-) -> Scalar:
-    """Returns the parameter of the point of a segment that is nearest to a box.
-
-    The slope of the squared distance is piecewise linear and never falls, and has its corners
-    where the line crosses planes of faces: it is zero between the last corner where it is negative
-    and the first where it is positive.
-    """
-    x, u = X.E.to_child(a.center - X.r), X.E.to_child(half)
-
-    def slope(t: Scalar) -> Scalar:
-        at = [p + d * t for p, d in zip(x, u, strict=True)]
-        return dot(u, [p - clamped(p, -h, h) for p, h in zip(at, halves, strict=True)])
-
-    low, at_low, high, at_high = -1.0, slope(-1.0), 1.0, slope(1.0)
-    beyond = select(at_low >= 0.0, -1.0, 1.0)  # the end where the slope does not change its sign
-    has_zero = select(at_low < 0.0, 1.0, 0.0) * select(at_high > 0.0, 1.0, 0.0)
-    for p, d, h in zip(x, u, halves, strict=True):
-        is_across = d * d <= LEAST
-        inverse = 1.0 / select(is_across, 1.0, d)
-        for face in (-h, h):
-            t = select(is_across, -1.0, clamped((face - p) * inverse, -1.0, 1.0))
-            g = slope(t)
-            is_low = select(g <= 0.0, 1.0, 0.0) * select(t >= low, 1.0, 0.0) > 0.5
-            is_high = select(g >= 0.0, 1.0, 0.0) * select(t <= high, 1.0, 0.0) > 0.5
-            low, at_low = select(is_low, t, low), select(is_low, g, at_low)
-            high, at_high = select(is_high, t, high), select(is_high, g, at_high)
-    rise = at_high - at_low
-    is_flat = rise <= LEAST
-    between = low - at_low * (high - low) / select(is_flat, 1.0, rise)
-    zero = select(is_flat, 0.5 * (low + high), between)
-    return select(has_zero > 0.5, zero, beyond)
+    line = LineByBox(X.E.to_child(a.center - X.r), X.E.to_child(a.half), halves)
+    first = line.nearest_parameter()
+    second = line.second_point(first)
+    near, far = (ball_and_box(_at(a, t), a.radius, halves, X) for t in (first, second.parameter))
+    return [near, far._replace(gap=select(second.exists > 0.5, far.gap, APART))]
