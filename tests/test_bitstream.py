@@ -1,40 +1,29 @@
 """From a design to a bitstream: boards, the PLL, the wrapper, and the open tools."""
 
 import re
-import tempfile
+from functools import cache
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
-from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import featherlane as fl
+from featherlane.accelerators import bitstreams
+from featherlane.accelerators.accelerator import Accelerator
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, pll, tools, wrapper
+from featherlane.backends.fpga.bitstream.build import NotRoutedError
 from featherlane.errors import CompileError
 
 BOARDS = boards.tables()
-LINK = """
-module link(input logic clock, reset, rx, output logic tx,
-  output logic task_valid, input logic task_ready, output logic [7:0] task_data,
-  input logic result_valid, output logic result_ready, input logic [7:0] result_data);
-  // A task in each cycle of a one at rx; tx is the parity of the results
-  assign task_valid = rx;
-  assign result_ready = 1'b1;
-  always_ff @(posedge clock) begin
-    task_data <= task_data + {7'b0, task_ready};
-    if (result_valid) tx <= tx ^ ^result_data;
-    if (reset) tx <= 1'b0;
-  end
-endmodule
-"""
 CORE = """
-module core(input logic clock, reset, in_valid, output logic in_ready, input logic [7:0] in_data,
-  output logic out_valid, input logic out_ready, output logic [7:0] out_data);
-  assign in_ready = !out_valid || out_ready;
-  always_ff @(posedge clock) begin
-    if (in_ready) {out_valid, out_data} <= {in_valid && !reset, in_data * 8'd13};
-  end
+module core(input logic clock, reset, rx, output logic tx);
+  logic [39:0] state;
+  assign tx = ^state;
+  always_ff @(posedge clock) state <= reset ? '0 : {state, rx} * 40'd13;
 endmodule
 """
 
@@ -46,7 +35,7 @@ needs_tools = pytest.mark.skipif(
 
 def top(megahertz):
     clock = pll.divisors(25.0, megahertz)
-    return wrapper.top("top", "core", "link", (8, 8), clock).text
+    return wrapper.top("top", "core", clock).text
 
 
 @pytest.mark.parametrize("key", BOARDS)
@@ -126,30 +115,14 @@ def test_divisors_are_set_in_one_pll():
         build.with_clock(text + text, clock)
 
 
-@needs_tools
-def test_a_small_design_becomes_a_bitstream():
-    """The bits of the bitstream say the same as the configuration, at the clock that was set."""
-    board = boards.board("ulx3s")._replace(device="ecp5_25k")
-    sources = {"core.sv": CORE, "link.sv": LINK, "top.sv": top(60.0)}
-    design = build.routed(sources, "top", board, 60.0)
-    assert design.megahertz > 60
-    assert design.cells["EHXPLLL"] == 1
-    assert design.cells["TRELLIS_FF"] > 40
-    clock = build.clock_of(design, board)
-    assert 0.99 * design.megahertz < clock.clock(board.oscillator) <= design.megahertz
-    bitstream = build.packed(build.with_clock(design.configuration, clock))
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        (work / "design.bit").write_bytes(bitstream)
-        unpack = tools.ECPPACK._replace(program="ecpunpack", function="run_ecpunpack")
-        tools.run(unpack, ["--input", "design.bit", "--textcfg", "back.config"], work)
-        back = words((work / "back.config").read_text())
-    aimed = words(design.configuration)
-    differ = {name for name in aimed if back.get(name, 0) != aimed[name]}
-    assert differ <= set(clock.parameters)
-    assert differ
-    assert back["CLKOS_DIV"] == clock.output - 1
-    assert back["CLKFB_DIV"] == clock.feedback - 1
+def clock_in(bitstream):
+    """The MHz that the PLL's divisors in a bitstream make of 25 MHz."""
+    unpack = tools.ECPPACK._replace(program="ecpunpack", function="run_ecpunpack")
+    files = ["--input", bitstream.name, "--textcfg", "back.config"]
+    tools.run(unpack, files, bitstream.parent)
+    back = words((bitstream.parent / "back.config").read_text())
+    names = ("CLKI_DIV", "CLKFB_DIV", "CLKOP_DIV", "CLKOS_DIV")  # one less, and 0 is left out
+    return pll.ClockDivisors(*(back.get(name, 0) + 1 for name in names)).clock(25.0)
 
 
 @needs_tools
@@ -157,8 +130,125 @@ def test_designs_that_no_tool_takes():
     board = boards.board("ulx3s")._replace(device="ecp5_25k")
     with pytest.raises(CompileError, match=r"failed \(\d+\)"):
         build.routed({"top.sv": "module top(input a; endmodule"}, "top", board, 60.0)
-    sources = {"core.sv": CORE, "link.sv": LINK, "top.sv": top(61.0)}
+    sources = {"core.sv": CORE, "top.sv": top(61.0)}
     with pytest.raises(
         CompileError, match=r"top was not routed on the ULX3S 85F: seed 1: .* 0.01 s"
     ):
         build.routed(sources, "top", board, 60.0, limit=0.01)
+
+
+# Designs for boards
+
+
+@cache
+def pendulum():
+    builder = fl.ModelBuilder("pendulum")
+    builder.link("wall")
+    builder.link("rod", mass=0.5, com=[0.0, 0.0, -0.3], inertia=[0.01, 0.01, 0.001])
+    builder.joint("hinge", "revolute", "wall", "rod", axis=[0.0, 1.0, 0.0])
+    return builder.build()
+
+
+@cache
+def made(**choices):
+    return fl.accelerator(pendulum(), "inverse_dynamics", board="i5", **choices)
+
+
+def test_a_board_decides_device_grade_clock_and_format():
+    design = made()
+    assert design.choices["board"] == "colorlight_i5"
+    assert (design.device.name, design.spec.format) == ("ECP5-25k", "fitted18")
+    assert design.clock == pytest.approx(1e3 / 60)
+    again = fl.accelerator(pendulum(), **design.choices)
+    assert again.design.sources == design.design.sources
+    with pytest.raises(ValueError, match="device is 'ecp5_85k': the Colorlight i5 has an ecp5_25k"):
+        made(device="ecp5_85k")
+    with pytest.raises(ValueError, match=r"board is 'i7'.*'i9'"):
+        fl.accelerator(pendulum(), board="i7")
+
+
+def test_designs_that_would_not_route_are_refused():
+    """The refusal says by how much the board is too small, and which interval fits; "auto" takes
+    that interval.
+    """
+    arm = fl.load("double_pendulum")
+    message = r"takes \d+ % .* of ECP5-25k, \d\.?\d* times too much, .* up to 80 % .*interval (\d+)"
+    with pytest.raises(CompileError, match=message) as refusal:
+        fl.accelerator(arm, "inverse_dynamics", board="i5")
+    interval = int(re.search(message, str(refusal.value))[1])
+    fitting = fl.accelerator(arm, "inverse_dynamics", board="i5", interval="auto")
+    assert fitting.interval == interval > 1
+    assert fitting.cost.shares.dsps <= 80
+    assert fl.accelerator(arm, "mass_matrix", board="ulx3s", interval="auto").interval == 1
+    with pytest.raises(CompileError, match=r"no interval up to .* fits either"):
+        fl.accelerator(fl.load("hyq"), "inverse_dynamics", board="i5", interval="auto")
+
+
+def test_a_design_without_a_board_has_no_bitstream():
+    with pytest.raises(ValueError, match=r"is for no board: wanted board= .*, as .*ulx3s"):
+        fl.accelerator(pendulum(), format="fitted18").bitstream("nowhere")
+
+
+def test_a_missing_tool_is_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def missing(package):
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(tools, "version", missing)
+    with pytest.raises(CompileError, match=r"yosys is not installed: pip install .*\[fpga\]"):
+        made().bitstream(tmp_path / "design")
+    assert not (tmp_path / "design").exists()
+
+
+@needs_tools
+def test_a_pendulum_becomes_a_bitstream(tmp_path, monkeypatch):
+    bitstream = made().bitstream(tmp_path / "design")
+    assert 20 < bitstream.megahertz <= bitstream.reached
+    assert bitstream.megahertz <= 1.5 * 60
+    assert bitstream.baud == pytest.approx(1e6 * bitstream.megahertz / 60, rel=1e-3)
+    assert bitstream.cells["MULT18X18D"] == made().cost.total.dsps
+    assert bitstream.states_per_second == 1e6 * bitstream.megahertz
+    names = {path.name for path in bitstream.files}
+    name = made().name
+    assert {f"{name}.bit", f"{name}_top.lpf", "serial.json", "files.f", "report.md"} <= names
+    listed = (tmp_path / "design" / "files.f").read_text().split()
+    assert {*listed} == {file for file in names if file.endswith(".sv")}
+    assert "| multipliers, 18 x 18 bits |" in bitstream.report
+    assert bitstreams.read(tmp_path / "design") == bitstream
+    assert clock_in(bitstream.file) == pytest.approx(bitstream.megahertz)
+    calls = []
+    monkeypatch.setattr(bitstreams.shutil, "which", lambda program: program)
+    monkeypatch.setattr(
+        bitstreams.subprocess, "run",
+        lambda command, **_: calls.append(command) or CompletedProcess(command, 0),
+    )  # fmt: skip
+    bitstream.load("-f")
+    assert calls == [["openFPGALoader", "-b", "colorlight-i5", "-f", str(bitstream.file)]]
+    source = tmp_path / "design" / f"{name}.sv"
+    source.write_text(source.read_text() + "// changed\n")
+    with pytest.raises(ValueError, match=r"is older than its design .its sources changed since"):
+        bitstream.load()
+    (tmp_path / "design" / f"{name}.bit").unlink()
+    with pytest.raises(ValueError, match="holds no bitstream"):
+        bitstreams.read(tmp_path / "design")
+    assert len(calls) == 1
+
+
+def test_a_build_takes_the_next_interval_when_routing_fails(monkeypatch):
+    """Two intervals are not routed; the third is."""
+    tried = []
+
+    def bitstream(design, folder, **options):
+        tried.append(design.interval)
+        if len(tried) % 3:
+            raise NotRoutedError("not routed")
+        return design
+
+    monkeypatch.setattr(Accelerator, "bitstream", bitstream)
+    arm = fl.load("double_pendulum")
+    found = fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built")
+    assert (found.interval, tried) == (3, [1, 2, 3])
+    with pytest.raises(NotRoutedError):
+        fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built", interval=5)
+    assert tried[3:] == [5]

@@ -14,6 +14,8 @@ from documents import ROOT
 from repetition import repeated
 
 import featherlane
+from featherlane.backends.fpga.bitstream import build as routes
+from featherlane.backends.fpga.bitstream.pll import ClockDivisors
 from featherlane.robot.loaders import bundled
 from featherlane.tools import bench, cli, commands, selfcheck, timing
 from featherlane.tools.progress import ProgressLine
@@ -260,6 +262,7 @@ EVERYTHING = {
     "check": ("quadruped_arm", "--states", "2", "--function", "ID"),
     "bench": ("double_pendulum", *QUICK, "--dtype", "f32", "--roofline", "--explain"),
     "generate": ("double_pendulum", "--output", "made", "--function", "ID"),
+    "build": ("double_pendulum", "M", "--board", "ulx3s", "--output", "made"),
     "compile": ("double_pendulum", "--function", "ID"),
     "list": (),
     "map": ("double_pendulum", "ID", "in.zarr", "out.zarr"),
@@ -279,6 +282,11 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         group = pytest.importorskip("zarr").create_group(tmp_path / "in.zarr")
         for name in ("q", "v", "a", "tau"):
             group.create_array(name, data=np.ones((4, 2)))
+    if command == "build":
+        words = "".join(f"word: {name} 0000000\n" for name in ClockDivisors(1, 1, 1, 1).parameters)
+        design = routes.RoutedDesign(70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1, words, b"{}")
+        monkeypatch.setattr(routes, "routed", lambda *arguments: design)
+        monkeypatch.setattr(routes, "packed", lambda configuration: b"bits")
     if command == "view":
         pytest.importorskip("viser")
         from featherlane.interop.view import View

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from featherlane.accelerators.bitstreams import Bitstream, BoardDesign, built
 from featherlane.accelerators.board import SEEDS, STALLS, Board
 from featherlane.accelerators.choices import LINK, SIMULATORS, DesignSpec
 from featherlane.accelerators.computation import Computation
@@ -25,17 +26,23 @@ from featherlane.accelerators.report.charts import Mark
 from featherlane.accelerators.report.drawing import legend, svg
 from featherlane.api.model import Model
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga import devices, folder
+from featherlane.backends.fpga import boards, devices, folder
+from featherlane.backends.fpga.bitstream.build import LIMIT
 from featherlane.backends.fpga.board.core import StreamCore
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.report import structure
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.serial.link import pause_of, sixteenths
+from featherlane.backends.fpga.serial.self_test import plan_of
+from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import one_of, shown
 from featherlane.functions.arguments import is_count, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.version import __version__
+
+SELF_TEST = 16  # states in a board's memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -255,6 +262,38 @@ class Accelerator(ABC):
         if not is_count(bits):
             raise ValueError(f"width is {shown(width)}: wanted bits of TDATA, as 64 or 128")
         return Board(WrappedCore(self.core, int(bits), layout), self.vectors, self.device.part)
+
+    @cached_property
+    def board_design(self) -> BoardDesign:
+        """The design behind a serial line, on the board that it is for. Raises ValueError if it is
+        for none.
+        """
+        if self.spec.board is None:
+            known = ", ".join(boards.tables())
+            raise ValueError(
+                f"{self.name} is for no board: wanted board= of accelerator, as {known}"
+            )
+        board, megahertz = boards.board(self.spec.board), self.spec.clock
+        test = plan_of(self.core, *self.vectors(SELF_TEST))
+        bit, pause = sixteenths(1e6 * megahertz, board.baud), pause_of(1e6 * megahertz)
+        serial = SerialCore(self.core, test, bit, pause)
+        latency = max(self.latencies.values())
+        return BoardDesign(serial, board, megahertz, latency, self.cost.total)
+
+    def bitstream(
+        self, folder_: str | Path, *, seeds: Sequence[int] = (1,), limit: float = LIMIT
+    ) -> Bitstream:
+        """Builds the bitstream of the design for its board (`board=` of `accelerator`) by Yosys,
+        nextpnr and ecppack, and returns it with the clock that was reached. The folder has the
+        sources, constraints, the routed netlist, the bitstream, the driver's facts and a report.
+
+        seeds: placements that are tried until one reaches the clock that was asked for; the fastest
+        is taken. limit: seconds of one. What was routed once is read from the cache.
+
+        Raises CompileError for a tool that is missing, and a design that is not routed, ValueError
+        for a design without a board and a folder that cannot be written to.
+        """
+        return built(self.board_design, folder_, seeds, limit)
 
     def _subject(self, front: Front | None) -> page.Subject:
         """The contents of the page of any design."""

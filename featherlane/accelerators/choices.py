@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.api.model import Model
-from featherlane.backends.fpga import devices
+from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import one_of, shown
 from featherlane.functions.arguments import is_count, is_real
@@ -18,6 +18,9 @@ from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.modulo import by_call, by_class, whole
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
+DEVICE, CLOCK, FORMAT = "xcvu9p", 125.0, "q16.16"  # MHz
+BOARD_CLOCK = 60.0  # MHz that designs aim at on boards, most of whose devices are of grade 6
+BOARD_FORMAT = "fitted18"  # a product takes one of the ECP5's multipliers
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
@@ -31,7 +34,8 @@ class DesignSpec:
     """The choices of a design, by the names of the arguments of `accelerator`.
 
     functions: one of a pipeline; several of a network, `is_network`, whose tasks come in any order.
-    interval: the initiation interval, in cycles; clock: MHz. spare, tag_bits: of networks.
+    interval: the initiation interval, in cycles; clock: MHz. spare, tag_bits: of networks. board:
+    the board that the device is on, if any, which says its speed grade.
     """
 
     functions: tuple[str, ...] = ()
@@ -49,11 +53,15 @@ class DesignSpec:
     spare: float = 0.0
     tag_bits: int = 16
     ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    board: str | None = None
 
     @cached_property
     def target(self) -> devices.Device:
         """The device, at the clock."""
-        return devices.load(self.device, self.delays, 1e3 / self.clock)
+        period = 1e3 / self.clock
+        if self.board is not None:
+            return boards.board(self.board).target(self.delays, period)
+        return devices.load(self.device, self.delays, period)
 
     @property
     def label(self) -> str:
@@ -76,8 +84,35 @@ class DesignSpec:
             **head, "interval": self.interval, "format": self.format, "device": self.device,
             "delays": self.target.model, "clock": self.clock, "sharing": self.sharing,
             "algorithm": self.algorithm, "f_ext": self.f_ext, "frames": [*self.frames],
-            "arrays": self.arrays,
+            "arrays": self.arrays, "board": self.board,
         }  # fmt: skip
+
+
+class TargetChoices(NamedTuple):
+    """The choices that depend on whether a design is for a board, by their names in DesignSpec."""
+
+    device: str
+    clock: Any
+    format: Any
+    board: str | None
+
+
+def target_choices(board: Any, device: str, clock: Any, format: Any) -> TargetChoices:
+    """Returns the choices of a design for a board, or for none, with defaults for None. Raises
+    ValueError for an unknown board, and for a device that it has not.
+    """
+    usual = (CLOCK, FORMAT) if board is None else (BOARD_CLOCK, BOARD_FORMAT)
+    clock, format = (
+        default if x is None else x for x, default in zip((clock, format), usual, strict=True)
+    )
+    if board is None:
+        return TargetChoices(device, clock, format, None)
+    table = boards.board(board)
+    if device not in (DEVICE, table.device):
+        raise ValueError(
+            f"device is {shown(device)}: the {table.name} has an {table.device}; leave device out"
+        )
+    return TargetChoices(table.device, clock, format, table.key)
 
 
 def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 from featherlane.accelerators.choices import LONGEST, SHARING, DesignSpec
 from featherlane.accelerators.computation import Whole
@@ -26,7 +27,19 @@ from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
 
+LONGEST_ON_BOARDS = 64  # cycles of an interval that is tried where LUTs are a floor
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
+
+
+class TooSmallError(CompileError):
+    """A design that the device cannot hold. interval: the smallest one that fits, None for none."""
+
+    def __init__(self, message: str, interval: int | None) -> None:
+        super().__init__(message)
+        self.interval = interval
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TooSmallError, (str(self), self.interval)
 
 
 @dataclass(frozen=True)
@@ -102,13 +115,14 @@ class Designer:
                 return other, its_need, candidate
         return first, needed, whole
 
-    def refusal(self, whole: Whole, needed: DesignCost) -> CompileError:
+    def refusal(self, whole: Whole, needed: DesignCost) -> TooSmallError:
         """The error of a design that does not fit, with an interval that does."""
         spec, interval = self.spec, self.spec.interval
         is_flat = isinstance(whole, Datapath)
         is_pipeline = is_flat and not spec.is_network
         quick = self if is_pipeline else replace(self, runs=1)
-        would, tried = interval_that_fits(quick, whole, interval, needed)
+        fitting, tried = interval_that_fits(quick, whole, interval, needed)
+        would = f"interval {tried} fits" if fitting else f"no interval up to {tried} fits either"
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
         if is_pipeline and spec.sharing != "whole":
             longer = max(interval, min(tried, LONGEST // 4))
@@ -120,9 +134,10 @@ class Designer:
         subject, takes = spec.label if is_flat else f"{spec.label} in arrays", "takes"
         if spec.is_network:
             subject, takes = f"{len(spec.functions)} functions", "take"
-        return CompileError(
-            f"{subject} at interval {interval} {takes} {needed.percentages(0)}: {would}; formats "
-            f"with fewer bits {fewer}"
+        return TooSmallError(
+            f"{subject} at interval {interval} {takes} {needed.percentages(0)}{_limits(needed)}: "
+            f"{would}; formats with fewer bits {fewer}",
+            fitting,
         )
 
 
@@ -137,16 +152,25 @@ def _is_no_slower(design: Design | Network, other: Design | Network) -> bool:
     return all(n <= cycles[name] for name, n in latency_of(design).items())
 
 
+def _limits(needed: DesignCost) -> str:
+    """The shares of a device that a design may take, in words, if they are not all of it."""
+    dsps, luts, ffs = needed.device.most
+    if min(needed.device.most) == 100:
+        return ""
+    return (
+        f", {needed.excess:.2g} times too much, since tools route up to {dsps:g} % of the DSPs, "
+        f"{luts:g} % of the LUTs and {ffs:g} % of the flip-flops"
+    )
+
+
 def interval_that_fits(
     designer: Designer, whole: Whole, interval: int, needed: DesignCost
-) -> tuple[str, int]:
-    """Returns what to say of the first interval that fits, and the last that was tried: shared
-    units shrink as the interval grows. needed: at an interval that does not fit.
+) -> tuple[int | None, int]:
+    """Returns the first interval that fits, if any does, and the last that was tried: shared units
+    shrink as the interval grows. needed: at an interval that does not fit.
     """
-    tried = interval
-    while not needed.fits and tried < LONGEST:
-        tried = max(tried + 1, ceil(tried * min(max(needed.shares) / 100, 2)))
+    tried, last = interval, LONGEST if designer.spec.board is None else LONGEST_ON_BOARDS
+    while not needed.fits and tried < last:
+        tried = max(tried + 1, ceil(tried * min(needed.excess, 2)))
         needed = designer.smallest(whole, tried)
-    if needed.fits:
-        return f"interval {tried} fits", tried
-    return f"no interval up to {LONGEST} fits either", tried
+    return tried if needed.fits else None, tried

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 from featherlane.accelerators.accelerator import Accelerator
-from featherlane.accelerators.choices import ARRAYS, AUTO, DesignSpec, check_choices
+from featherlane.accelerators.choices import (
+    ARRAYS,
+    AUTO,
+    DEVICE,
+    DesignSpec,
+    check_choices,
+    target_choices,
+)
 from featherlane.accelerators.computation import Computation, flat_of
-from featherlane.accelerators.designers import Designer
+from featherlane.accelerators.designers import Designer, TooSmallError
 from featherlane.accelerators.networks import NetworkAccelerator
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.pipelines import PipelineAccelerator
@@ -28,11 +35,11 @@ def accelerator(
     model: Model,
     function: str = "inverse_dynamics",
     *,
-    interval: int = 1,
-    format: str = "q16.16",
-    device: str = "xcvu9p",
+    interval: int | Literal["auto"] = 1,
+    format: str | None = None,
+    device: str = DEVICE,
     delays: str | None = None,
-    clock: float = 125.0,
+    clock: float | None = None,
     sharing: str = "module",
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
@@ -40,6 +47,7 @@ def accelerator(
     frames: Sequence[str] = (),
     name: str | None = None,
     arrays: str | None = None,
+    board: str | None = None,
 ) -> PipelineAccelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
@@ -48,8 +56,9 @@ def accelerator(
     such as "q16.16" for all signals; "proved", with 32 bits and binary points that rule out
     overflow for inputs within `ranges`; or "fitted", with 27 bits, 18 for constants, sines and
     cosines, and binary points from sampled states. "proved24" and "fitted24/16" set other numbers
-    of bits. device, delays: a name in `backends.fpga.devices`, and one of its delay models. clock:
-    MHz. sharing: the operations that may share multipliers: those of a "module" (a step of a
+    of bits. The default is "q16.16", and "fitted18" on a board. device, delays: a name in
+    `backends.fpga.devices`, and one of its delay models. clock: MHz, by default 125, and 60 on a
+    board. sharing: the operations that may share multipliers: those of a "module" (a step of a
     joint), of a "class" of isomorphic modules, or of the "whole" design.
 
     algorithm: for M^-1, forward dynamics and its derivatives, "deferred" (divisions at the end, the
@@ -74,6 +83,10 @@ def accelerator(
     Arrays take neither f_ext nor proved formats; `sharing` is then "whole" in each array, and
     algorithms that divide are "factor" by default.
 
+    board: a name in `backends.fpga.boards`, such as "ulx3s": the device is the one of this board,
+    at its speed grade, and a design may take as much of it as open tools route; `bitstream` then
+    builds it. interval: "auto" is the smallest one whose design fits.
+
     Sums are computed with one of their products in the post-adders of DSPs, and rounded once, if
     the device has post-adders and the latency does not grow. The result's `function` rounds like
     its circuit.
@@ -87,7 +100,8 @@ def accelerator(
         >>> made.latency, made.interval
         (18, 2)
     """
-    check_choices(model, interval, sharing, clock)
+    target = target_choices(board, device, clock, format)
+    check_choices(model, 1 if interval == AUTO else interval, sharing, target.clock)
     if not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     if arrays not in (None, *ARRAYS):
@@ -95,19 +109,20 @@ def accelerator(
         raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
     spec = DesignSpec(
         (function,),
-        interval=int(interval),
-        format=format,
-        device=device,
+        interval=1 if interval == AUTO else int(interval),
+        format=target.format,
+        device=target.device,
         delays=delays,
-        clock=float(clock),
+        clock=float(target.clock),
         sharing="whole" if arrays else sharing,
         algorithm=algorithm,
         arrays=arrays,
         f_ext=f_ext,
         frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
         ranges={} if ranges is None else ranges,
+        board=target.board,
     )
-    pipeline = designed(model, spec, name)
+    pipeline = smallest(model, spec, name) if interval == AUTO else designed(model, spec, name)
     assert isinstance(pipeline, PipelineAccelerator), "the spec is of one function"
     return pipeline
 
@@ -193,6 +208,18 @@ def multifunction(
     network = designed(model, spec, name)
     assert isinstance(network, NetworkAccelerator), "the spec is of several functions"
     return network
+
+
+def smallest(model: Model, spec: DesignSpec, name: str | None = None) -> Accelerator:
+    """Returns the accelerator of a spec at the smallest interval that fits, from the spec's on.
+    Errors as of `designed`.
+    """
+    try:
+        return designed(model, spec, name)
+    except TooSmallError as refusal:
+        if refusal.interval is None:
+            raise
+        return designed(model, replace(spec, interval=refusal.interval), name)
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from featherlane.accelerators.accelerator import Accelerator
+from featherlane.accelerators.bitstreams import Bitstream
 from featherlane.accelerators.choices import (
     ALL_FUNCTIONS,
     ARRAYS,
@@ -27,6 +29,7 @@ from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.search import FORMATS, INTERVALS, Space, kept
 from featherlane.api.model import Model
 from featherlane.api.presented import explained
+from featherlane.backends.fpga.bitstream.build import LIMIT, NotRoutedError
 from featherlane.errors import CompileError, no_attribute, one_of, shown
 from featherlane.functions.arguments import is_count
 from featherlane.functions.circuits import DEFERRED, FACTOR
@@ -36,6 +39,7 @@ UNITS = {
     "dsp": " % of the DSPs", "lut": " % of the LUTs",
 }  # fmt: skip
 FLAT = (None,)  # arrays that are tried
+TRIES = 3  # intervals of a build whose routing fails
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,7 +55,8 @@ class Accelerators:
     `accelerator(model, function, interval=, format=, ...)` makes an accelerator with these choices,
     `accelerator.design(model, function, dsp=, interval=, error=, latency=, lut=)` searches for the
     choices, and `accelerator.front(model, function)` returns all designs of the search. Without a
-    function, the last two consider all seven functions in one design.
+    function, the last two consider all seven functions in one design. `accelerator.build` makes the
+    bitstream of a function for a board.
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
@@ -66,7 +71,7 @@ class Accelerators:
     if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            raise no_attribute(name, "accelerator", ("design", "front"), "fl.accelerator.")
+            raise no_attribute(name, "accelerator", ("design", "front", "build"), "fl.accelerator.")
 
     @_search
     def design(
@@ -164,6 +169,43 @@ class Accelerators:
         formats, algorithms = _formats_and_algorithms(formats, algorithms)
         tried, kinds = _tried(intervals, None), _arrays(arrays, function)
         return space.front(formats, tried, algorithms, kinds)
+
+    @_search
+    def build(
+        self,
+        model: Model,
+        function: str = "inverse_dynamics",
+        *,
+        board: str,
+        folder: str | Path,
+        interval: int | Literal["auto"] = "auto",
+        seeds: Sequence[int] = (1,),
+        limit: float = LIMIT,
+        **choices: Any,
+    ) -> Bitstream:
+        """Builds the bitstream of a function for a board, and returns it with the clock that it
+        reached: `accelerator` with `board=`, and `bitstream` of the result.
+
+        interval: "auto" is the smallest one whose design fits, or the first of the next ones that
+        is routed. seeds, limit: as in `bitstream`. choices: other arguments of `accelerator`.
+
+        Raises CompileError for a tool that is missing, and for a design that is not routed.
+
+        Examples:
+            >>> built = fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built")
+            >>> built.megahertz > 60
+            True
+        """
+        made = of_function(model, function, board=board, interval=interval, **choices)
+        last = made.interval + (TRIES - 1 if interval == AUTO else 0)
+        while True:
+            try:
+                return made.bitstream(folder, seeds=seeds, limit=limit)
+            except NotRoutedError:
+                if made.interval >= last:
+                    raise
+            choices |= {"board": board, "interval": made.interval + 1}
+            made = of_function(model, function, **choices)
 
 
 def _space(

@@ -21,6 +21,7 @@ from featherlane.robot.loaders.files import LARGEST_FILE
 from featherlane.tools.command import COMMANDS, Answer, command
 from featherlane.tools.options import (
     ANY_FUNCTION,
+    CIRCUIT_FUNCTION,
     DTYPE,
     DTYPE_OF_ARRAYS,
     FUNCTION,
@@ -321,6 +322,53 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
         texts.append(f"{folder}: {len(files)} files; {design.summary}")
         texts += [boards[name].summary] if args.wrapper else []
     return Answer({"functions": answers}, "\n".join(texts))
+
+
+@command(
+    "build",
+    ROBOT,
+    ROOT,
+    PACKAGES,
+    LOOPS,
+    CIRCUIT_FUNCTION,
+    free_text("--board", "a board with an ECP5, such as ulx3s or i9", required=True),
+    free_text("--output", "the folder to write to, created if missing", required=True),
+    count("--interval", "clock cycles from one state to the next (the smallest that is routed)"),
+    free_text("--format", "number format, such as fitted18 or q16.16 (fitted18)"),
+    number("--clock", "clock in MHz that placement aims at (60)"),
+    choice(
+        "--sharing", "operations that may share multipliers (module)", ("module", "class", "whole")
+    ),
+    free_text("--algorithm", "deferred, factor, body, scan and others, see docs/fpga.md"),
+    interval("--range", "smallest and largest value of an input (its limits)"),
+    count("--seeds", "placements that are tried until one reaches the clock (%(default)s)", 1),
+    number("--minutes", "largest time of one placement and its routing (20)"),
+    free_text("--name", "name of the top module (of the robot and the function)"),
+    flag("--load", "also load the bitstream into the board that is plugged in"),
+)
+def build(args: argparse.Namespace) -> Answer:
+    """Builds the bitstream of a function for a board with an FPGA, by Yosys and nextpnr.
+
+    It writes the circuit, its serial link and clock, the pins, the routed netlist, the bitstream,
+    and a report with the clock that was reached (docs/from_robot_to_board.md).
+    pip install 'featherlane[fpga]' brings the tools; those of the system are faster.
+    """
+    from featherlane.accelerators.entry import Accelerators
+
+    options = {name: getattr(args, name) for name in BUILD if getattr(args, name) is not None}
+    if args.range is not None:
+        options["ranges"] = dict(args.range)
+    if args.minutes is not None:
+        options["limit"] = 60 * args.minutes
+    seeds = range(1, args.seeds + 1)
+    places = {"board": args.board, "folder": args.output, "seeds": seeds}
+    built = Accelerators().build(_model(args), args.function, **places, **options)
+    if args.load:
+        built.load()
+    return Answer({"files": [str(file) for file in built.files], **built.facts}, built.report)
+
+
+BUILD = ("interval", "format", "clock", "sharing", "algorithm", "name")
 
 
 @command(

@@ -189,6 +189,11 @@ FUNCTION = Option(
     (*FUNCTIONS, *IN_FULL),
     settings={"type": _function, "action": "append", "metavar": "NAME"},
 )
+CIRCUIT_FUNCTION = FUNCTION._replace(
+    name="function",
+    help=f"one of the seven functions: {', '.join(IN_FULL)}, or its full name",
+    settings={"type": _function, "metavar": "FUNCTION"},
+)
 ANY_FUNCTION = Option(
     "--function",
     "a function of the robot, followed by a colon and its frame, parameter or integrator if it has "

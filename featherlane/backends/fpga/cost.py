@@ -82,9 +82,12 @@ class DesignCost(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        return all(
-            share <= most for share, most in zip(self.shares, self.device.most, strict=False)
-        )
+        return self.excess <= 1
+
+    @property
+    def excess(self) -> float:
+        """The largest share as a factor of what a design may take of the device."""
+        return max(share / most for share, most in zip(self.shares, self.device.most, strict=False))
 
     def percentages(self, digits: int) -> str:
         """The shares in words."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from featherlane.backends import cache as disk
-from featherlane.backends.fpga.bitstream.pll import ClockDivisors, divisors
+from featherlane.backends.fpga.bitstream.pll import ClockDivisors
 from featherlane.backends.fpga.bitstream.tools import (
     ECPPACK,
     NEXTPNR,
@@ -42,6 +42,10 @@ OPTIONS = ("--router", "router2", "--timing-allow-fail", "--quiet")
 WORD = re.compile(r"^word: (CLK\w+) [01]+$", re.MULTILINE)
 NETLIST, CONFIGURATION, REPORT = "netlist.json", "routed.config", "report.json"
 KEPT = (NETLIST, CONFIGURATION, REPORT)
+
+
+class NotRoutedError(CompileError):
+    """A design that nextpnr does not place or route: a longer interval may be."""
 
 
 class RoutedDesign(NamedTuple):
@@ -69,7 +73,7 @@ def routed(
     """Places and routes a design. top: its top module; megahertz: the clock that it aims at; the
     first of `seeds` that reaches it is taken, else the fastest. limit: seconds of one seed.
 
-    Raises CompileError if a tool is missing, or if no seed is routed.
+    Raises CompileError if a tool is missing, NotRoutedError if no seed is routed.
     """
     tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
     known = [tools, dict(sources), top, constraints(board), _options(board), [*seeds], limit]
@@ -113,7 +117,10 @@ def _best(
                 if designs[-1].megahertz >= megahertz:
                     break
     if not designs:
-        raise CompileError(f"{top} was not routed on the {board.name}: {'; '.join(problems)}")
+        raise NotRoutedError(
+            f"{top} was not routed on the {board.name}: {'; '.join(problems)}; a longer interval "
+            "needs fewer multipliers and wires"
+        )
     return max(designs, key=lambda design: design.megahertz)
 
 
@@ -156,11 +163,6 @@ def _unpacked(data: bytes) -> RoutedDesign:
             configuration=archive.read(CONFIGURATION).decode(),
             netlist=archive.read(NETLIST),
         )
-
-
-def clock_of(design: RoutedDesign, board: CircuitBoard) -> ClockDivisors:
-    """The divisors of the fastest clock that the PLL makes and the routed design reaches."""
-    return divisors(board.oscillator, design.megahertz)
 
 
 def with_clock(configuration: str, clock: ClockDivisors) -> str:

