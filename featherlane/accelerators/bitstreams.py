@@ -33,7 +33,7 @@ CELLS = {  # as nextpnr counts them, and the resources that estimates have
 
 
 class BoardDesign(NamedTuple):
-    """The design that a bitstream is made of. serial: behind its serial line; megahertz: the clock
+    """The source of a bitstream. serial: behind its serial line; megahertz: the clock
     that it aims at; latency: cycles; estimate: of the design without its link.
     """
 
@@ -208,7 +208,7 @@ def read(place: str | Path) -> Bitstream:
 
 def check(path: Path) -> dict[str, Any]:
     """Returns the facts beside a bitstream. Raises ValueError for a folder without one, and for a
-    bitstream that was not made of the sources beside it.
+    bitstream of other sources than those beside it.
     """
     try:
         facts = json.loads((path / BITSTREAM).read_text(encoding="utf-8"))

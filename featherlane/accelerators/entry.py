@@ -196,16 +196,16 @@ class Accelerators:
             >>> built.megahertz > 60
             True
         """
-        made = of_function(model, function, board=board, interval=interval, **choices)
-        last = made.interval + (TRIES - 1 if interval == AUTO else 0)
+        design = of_function(model, function, board=board, interval=interval, **choices)
+        last = design.interval + (TRIES - 1 if interval == AUTO else 0)
         while True:
             try:
-                return made.bitstream(folder, seeds=seeds, limit=limit)
+                return design.bitstream(folder, seeds=seeds, limit=limit)
             except NotRoutedError:
-                if made.interval >= last:
+                if design.interval >= last:
                     raise
-            choices |= {"board": board, "interval": made.interval + 1}
-            made = of_function(model, function, **choices)
+            choices |= {"board": board, "interval": design.interval + 1}
+            design = of_function(model, function, **choices)
 
 
 def _space(
