@@ -1,6 +1,7 @@
 """From a design to a bitstream: boards, the PLL, the wrapper, and the open tools."""
 
 import re
+import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
@@ -130,11 +131,25 @@ def test_designs_that_no_tool_takes():
     board = boards.board("ulx3s")._replace(device="ecp5_25k")
     with pytest.raises(CompileError, match=r"failed \(\d+\)"):
         build.routed({"top.sv": "module top(input a; endmodule"}, "top", board, 60.0)
-    sources = {"core.sv": CORE, "top.sv": top(61.0)}
-    with pytest.raises(
-        CompileError, match=r"top was not routed on the ULX3S 85F: seed 1: .* 0.01 s"
-    ):
-        build.routed(sources, "top", board, 60.0, limit=0.01)
+
+
+@needs_tools
+def test_a_design_whose_routing_does_not_end_is_not_routed(monkeypatch):
+    def run(tool, arguments, folder, seconds):
+        raise TimeoutError(f"{tool.program} took more than {seconds:g} s")
+
+    monkeypatch.setattr(build, "run", run)
+    sources = {"core.sv": CORE, "top.sv": top(60.0)}
+    reason = "seed 1: nextpnr-ecp5 took more than 7 s; seed 2: .*; a longer interval needs fewer"
+    with pytest.raises(NotRoutedError, match=f"top was not routed on the ULX3S 85F: {reason}"):
+        build.routed(sources, "top", boards.board("ulx3s"), 60.0, seeds=(1, 2), limit=7)
+
+
+def test_a_tool_gets_so_much_time_of_a_processor(tmp_path):
+    endless = tools.Tool(sys.executable, "", "")
+    with pytest.raises(TimeoutError, match="took more than 1 s"):
+        tools.run(endless, ["-c", "while True: pass"], tmp_path, 1)
+    tools.run(endless, ["-c", "import time; time.sleep(0.1)"], tmp_path, 100)
 
 
 # Designs for boards

@@ -288,7 +288,8 @@ class Accelerator(ABC):
         sources, constraints, the routed netlist, the bitstream, the driver's facts and a report.
 
         seeds: placements that are tried until one reaches the clock that was asked for; the fastest
-        is taken. limit: seconds of one. What was routed once is read from the cache.
+        is taken. limit: seconds of a processor for one of them. What was routed once is read from
+        the cache.
 
         Raises CompileError for a tool that is missing, and a design that is not routed, ValueError
         for a design without a board and a folder that cannot be written to.

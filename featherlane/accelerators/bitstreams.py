@@ -62,8 +62,8 @@ class Bitstream:
 
     megahertz: the clock that its PLL is set to; reached: the clock that routing reached; baud: of
     the serial port; cells: by kind, the link's among them; estimate: the resources that were
-    predicted, without the link; interval, latency: cycles; seconds: of synthesis, and of placement
-    and routing; hash: the design's, which the board tells its driver.
+    predicted, without the link; interval, latency: cycles; seconds: of a processor for synthesis,
+    and for placement and routing; hash: the design's, which the board tells its driver.
     """
 
     folder: Path
@@ -245,7 +245,7 @@ def _head(bitstream: Bitstream) -> list[str]:
         "the circuit",
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
         f"- serial port: {bitstream.baud} baud",
-        f"- synthesis {synthesis:.0f} s, placement and routing {routing:.0f} s",
+        f"- synthesis {synthesis:.0f} s of a processor, placement and routing {routing:.0f} s",
         f"- to load it: `{' '.join(board.loader)} {bitstream.name}.bit`",
         "",
     ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +22,7 @@ from featherlane.backends.fpga.bitstream.tools import (
     ECPPACK,
     NEXTPNR,
     YOSYS,
+    processor_seconds,
     run,
     run_yosys,
     tool_version,
@@ -31,7 +31,7 @@ from featherlane.backends.fpga.bitstream.wrapper import constraints
 from featherlane.backends.fpga.boards import CircuitBoard
 from featherlane.errors import CompileError
 
-LIMIT = 1200.0  # s for a placement and its routing; most that take longer never end
+LIMIT = 1200.0  # s of a processor for a placement and its routing; most that take longer never end
 # Registers of MULT18X18D instances fail the check that `synth_ecp5 -json` of Yosys 0.70 ends with
 SYNTHESIS = (
     "read_verilog -sv {files}; synth_ecp5 -top {top} -run begin:check; "
@@ -50,8 +50,8 @@ class NotRoutedError(CompileError):
 
 class RoutedDesign(NamedTuple):
     """A design on its device. megahertz: the clock that routing reached, by nextpnr's delays at
-    their slowest; cells: by kind; seconds: of both tools; seed: of the placement; configuration: in
-    Trellis' text format; netlist: after routing, as nextpnr writes it.
+    their slowest; cells: by kind; seconds: of a processor, by both tools; seed: of the placement;
+    configuration: in Trellis' text format; netlist: after routing, as nextpnr writes it.
     """
 
     megahertz: float
@@ -71,7 +71,8 @@ def routed(
     limit: float = LIMIT,
 ) -> RoutedDesign:
     """Places and routes a design. top: its top module; megahertz: the clock that it aims at; the
-    first of `seeds` that reaches it is taken, else the fastest. limit: seconds of one seed.
+    first of `seeds` that reaches it is taken, else the fastest. limit: seconds of a processor for
+    one seed.
 
     Raises CompileError if a tool is missing, NotRoutedError if no seed is routed.
     """
@@ -105,9 +106,9 @@ def _best(
         work = Path(name)
         for file, text in {**sources, f"{top}.lpf": constraints(board)}.items():
             (work / file).write_text(text, encoding="utf-8")
-        began = time.monotonic()
+        began = processor_seconds()
         run_yosys(SYNTHESIS.format(files=" ".join(sources), top=top), work)
-        synthesis = time.monotonic() - began
+        synthesis = processor_seconds() - began
         for seed in seeds:
             try:
                 designs.append(_routed(work, top, board, seed, synthesis, limit))
@@ -129,9 +130,9 @@ def _routed(
 ) -> RoutedDesign:
     files = ["--json", f"{top}.json", "--lpf", f"{top}.lpf"]
     written = ["--write", NETLIST, "--textcfg", CONFIGURATION, "--report", REPORT]
-    began = time.monotonic()
+    began = processor_seconds()
     run(NEXTPNR, [*_options(board), "--seed", str(seed), *files, *written], work, limit)
-    seconds = synthesis, time.monotonic() - began
+    seconds = synthesis, processor_seconds() - began
     report = json.loads((work / REPORT).read_text())
     return RoutedDesign(
         min(clock["achieved"] for clock in report["fmax"].values()),

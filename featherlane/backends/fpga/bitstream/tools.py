@@ -6,13 +6,15 @@ YoWASP, which the extra `fpga` brings, and runs instead of it.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.errors import CompileError
 
@@ -25,6 +27,9 @@ design = libyosys.Design()
 for command in sys.argv[1].split(";"):
     libyosys.run_pass(command.strip(), design)
 """
+
+
+OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0)  # the exit code of what a limit ended
 
 
 class Tool(NamedTuple):
@@ -73,7 +78,8 @@ def _has_library() -> bool:
 
 def run(tool: Tool, arguments: Iterable[str], folder: Path, seconds: float | None = None) -> None:
     """Runs a tool in a folder, in which all its files lie. Raises CompileError if it is missing or
-    fails, and TimeoutError if it takes more than the seconds.
+    fails, and TimeoutError if it takes more than the seconds: of processor time, where the system
+    counts it (a busy machine is no reason to give up), else by the clock.
     """
     if shutil.which(tool.program):
         _run([tool.program, *arguments], tool.program, folder, seconds)
@@ -101,13 +107,38 @@ def run_package(
     _run(command, tool.package, folder, seconds)
 
 
+def processor_seconds() -> float:
+    """The seconds of processors that tools took up to now, or of the clock where the system does
+    not count them.
+    """
+    times = os.times()
+    counts = sys.platform != "win32"
+    return times.children_user + times.children_system if counts else times.elapsed
+
+
+def _processor_limit(seconds: float | None) -> Callable[[], None] | None:
+    """A function that limits the processor time of the process that calls it; None for no limit,
+    and on systems that have none.
+    """
+    if seconds is None or sys.platform == "win32":
+        return None
+    import resource
+
+    whole = max(round(seconds), 1)
+    return lambda: resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 1))
+
+
 def _run(command: list[str], name: str, folder: Path, seconds: float | None) -> None:
+    limit = _processor_limit(seconds)
+    options: dict[str, Any] = {"timeout": seconds} if limit is None else {"preexec_fn": limit}
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds
+            command, cwd=folder, capture_output=True, text=True, check=False, **options
         )
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"{name} took more than {seconds:g} s") from None
+    if limit is not None and done.returncode == OUT_OF_TIME:
+        raise TimeoutError(f"{name} took more than {seconds:g} s of processor time")
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
         shown = lines or (done.stderr or done.stdout).strip().splitlines()[-3:]
