@@ -204,6 +204,17 @@ def test_a_design_without_a_board_has_no_bitstream():
         fl.accelerator(pendulum(), format="fitted18").bitstream("nowhere")
 
 
+def test_seeds_and_limits_are_checked():
+    for seeds in ((), "12", 3, (0,), (1.5,), None):
+        with pytest.raises(ValueError, match=r"seeds is .*: wanted whole numbers"):
+            made().bitstream("nowhere", seeds=seeds)
+    for limit in (0, "20", float("nan"), None):
+        with pytest.raises(ValueError, match=r"limit is .*: wanted seconds, 1 to 1,000,000"):
+            made().bitstream("nowhere", limit=limit)
+    with pytest.raises(ValueError, match="interval is 'often': wanted a whole number of cycles"):
+        fl.accelerator(pendulum(), board="i5", interval="often")
+
+
 def test_a_missing_tool_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -38,11 +38,12 @@ from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import one_of, shown
-from featherlane.functions.arguments import is_count, whole
+from featherlane.functions.arguments import is_count, is_real, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.version import __version__
 
 SELF_TEST = 16  # states in a board's memory
+MOST_SECONDS = 1_000_000  # of a placement and its routing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -292,8 +293,14 @@ class Accelerator(ABC):
         the cache.
 
         Raises CompileError for a tool that is missing, and a design that is not routed, ValueError
-        for a design without a board and a folder that cannot be written to.
+        for a design without a board, for seeds and a limit that are none, and for a folder that
+        cannot be written to.
         """
+        several = isinstance(seeds, Sequence) and not isinstance(seeds, str)
+        if not several or not seeds or not all(map(is_count, seeds)):
+            raise ValueError(f"seeds is {shown(seeds)}: wanted whole numbers, such as (1, 2, 3)")
+        if not is_real(limit, 1, MOST_SECONDS):
+            raise ValueError(f"limit is {shown(limit)}: wanted seconds, 1 to {MOST_SECONDS:,}")
         return built(self.board_design, folder_, seeds, limit)
 
     def _subject(self, front: Front | None) -> page.Subject:

@@ -101,7 +101,8 @@ def accelerator(
         (18, 2)
     """
     target = target_choices(board, device, clock, format)
-    check_choices(model, 1 if interval == AUTO else interval, sharing, target.clock)
+    is_auto = isinstance(interval, str) and interval == AUTO
+    check_choices(model, 1 if is_auto else interval, sharing, target.clock)
     if not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     if arrays not in (None, *ARRAYS):
@@ -109,7 +110,7 @@ def accelerator(
         raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
     spec = DesignSpec(
         (function,),
-        interval=1 if interval == AUTO else int(interval),
+        interval=1 if is_auto else int(interval),
         format=target.format,
         device=target.device,
         delays=delays,
@@ -122,7 +123,7 @@ def accelerator(
         ranges={} if ranges is None else ranges,
         board=target.board,
     )
-    pipeline = smallest(model, spec, name) if interval == AUTO else designed(model, spec, name)
+    pipeline = smallest(model, spec, name) if is_auto else designed(model, spec, name)
     assert isinstance(pipeline, PipelineAccelerator), "the spec is of one function"
     return pipeline
 

@@ -197,7 +197,7 @@ class Accelerators:
             True
         """
         design = of_function(model, function, board=board, interval=interval, **choices)
-        last = design.interval + (TRIES - 1 if interval == AUTO else 0)
+        last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
         while True:
             try:
                 return design.bitstream(folder, seeds=seeds, limit=limit)
