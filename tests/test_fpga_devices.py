@@ -1,5 +1,7 @@
 """Tables of devices, and what pipelines cost there."""
 
+from dataclasses import replace
+
 import pytest
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -8,8 +10,10 @@ from featherlane.backends.fpga import devices, verilog
 from featherlane.backends.fpga.cost import _chain, cost, multiplexer
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
+from featherlane.program.graph import Graph, Output
 from featherlane.program.rewrite import simplify
 from featherlane.program.trace import trace
+from featherlane.scalar import Tag
 
 WIDE = Format(32, 16)
 CLOCK = 8.0
@@ -44,7 +48,7 @@ def test_every_table_is_complete(name):
     """All models have all rows, and each operation of a datapath has a row."""
     first = devices.load(name)
     needed = {*devices.DELAYS.values(), "multiply", "shift"}
-    assert set(devices.load(name).delays) - {"post_add"} == needed
+    assert set(devices.load(name).delays) - {"post_add", "register", "link"} == needed
     for row in ("add", "compare", "select", "shift", "exponent"):
         assert first.bits[row] > 0
     assert {m.dsps for m in first.multipliers} >= {1, 2, 4}
@@ -141,7 +145,43 @@ def test_long_chains_of_registers_are_shift_registers(vu9p):
     assert _chain(vu9p, {0, 1}) == (0, 2)
     assert _chain(vu9p, {9}) == (1, 0)
     assert _chain(vu9p, {1, 40}) == (2, 2)
-    assert _chain(devices.load("ecp5_85k"), {9}) == (0, 10)
+    ecp5 = devices.load("ecp5_85k")  # a memory of 16 places, and a register behind it
+    assert _chain(ecp5, {4}) == (0, 5)
+    assert _chain(ecp5, {9}) == (1.5, 1)
+    assert _chain(ecp5, {1, 40}) == (3, 2 + 2 + 5)
+
+
+def test_operands_from_other_calls_come_by_links():
+    """The sum of one call is a region; the next one reads it from a register, and later."""
+    device = devices.load("ecp5_85k")
+    graph = Graph()
+    a, b = graph.declare("x", (2,))
+    graph.current_tag = Tag("R", "f", 0, 1)
+    first = graph.node("add", a, b)
+    inner = graph.node("add", first, first)
+    graph.current_tag = Tag("R", "f", 1, 2)
+    outer = graph.node("neg", first)
+    graph.outputs["y"] = Output((2,), (inner, outer))
+    units = devices.operators(Datapath(graph, (Format(18, 9),) * len(graph)), device)
+    assert [unit.region for unit in units if unit] == [1, 1, 2]
+    stretch = device.clock / (device.clock - device.register)
+    link = stretch * device.delays["link"].after
+    assert units[first].after == units[outer].after == pytest.approx(units[inner].after + link)
+    pipeline = pipelined(graph, units, device.clock, 1)
+    pipeline.verify()
+    assert (pipeline.start[first], pipeline.start[outer], pipeline.latency) == (0, 1, 1)
+    chained = replace(pipeline, start=(0,) * len(graph), clock=99.0)
+    with pytest.raises(ValueError, match=rf"node {outer} \(neg\) in cycle 0 is chained to node 2"):
+        chained.verify()
+
+
+def test_delays_of_registers_are_part_of_a_cycle():
+    data, ecp5 = datapath(lambda x: [x[0] + x[1]], 2), devices.load("ecp5_85k")
+    (unit,) = filter(None, devices.operators(data, ecp5._replace(clock=100.0)))
+    (short,) = filter(None, devices.operators(data, ecp5._replace(clock=6.0)))
+    assert short.after == pytest.approx(
+        unit.after * (100 - ecp5.register) / (6 - ecp5.register) * 0.06
+    )
 
 
 def test_multiplexers_between_the_figures_of_the_table(vu9p):

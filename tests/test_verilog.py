@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from random_datapaths import random_datapath, scheduled
+from random_datapaths import CYCLES, random_datapath, scheduled
 from repetition import repeated
 
 import featherlane as fl
@@ -18,15 +18,19 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval
-from featherlane.backends.fpga import pipeline_folder, verilog, words
+from featherlane.backends.fpga import devices, pipeline_folder, verilog, words
+from featherlane.backends.fpga.cost import _chain
+from featherlane.backends.fpga.netlist import WIRE
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units.multipliers import (
     DSP48E2,
     MULT18X18D,
     Multiplier,
+    Ring,
     pieces,
     tiles,
 )
+from featherlane.backends.fpga.verilog import _stretches
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph
@@ -87,6 +91,31 @@ def test_random_datapaths_in_icarus(seed, interval, tmp_path):
     pipeline = scheduled(datapath, interval, latest=seed % 2 * 4, pool=pool)
     design, given, wanted = written(tmp_path, datapath, pipeline, seed)
     check(design, simulate.icarus(tmp_path, given, stalls=STALLS, seed=seed), wanted)
+
+
+@needs_icarus
+@pytest.mark.parametrize(("seed", "interval"), repeated(CASES[1::4], 4))
+def test_random_datapaths_for_an_ecp5_in_icarus(seed, interval, tmp_path):
+    """Products in cells with registers, long delays in rings, a register inside exponents."""
+    tile = devices.load("ecp5_85k").tile
+    datapath, cycles = random_datapath(seed), {**CYCLES, "exponent": 2, "mul": 4}
+    pipeline = scheduled(datapath, interval, cycles, latest=seed % 2 * 4)
+    design, given, wanted = written(tmp_path, datapath, pipeline, seed, tile=tile)
+    assert ("_ring" in "".join(design.sources.values())) or interval > 1
+    check(design, simulate.icarus(tmp_path, given, stalls=STALLS, seed=seed), wanted)
+
+
+@pytest.mark.parametrize("registers", range(1, 41))
+def test_rings_and_registers_make_up_a_delay(registers):
+    ring = Ring(17, 6)
+    stretches = list(_stretches(WIRE, registers - 1, ring))
+    assert sum(count for _, count in stretches) == registers
+    assert stretches[-1][0] == registers - 1
+    assert all(count == 1 or ring.shortest <= count <= ring.longest for _, count in stretches)
+    device, read = devices.load("ecp5_85k"), {registers - 1}
+    assert _chain(device, read)[1] == len(stretches)
+    assert _chain(device, read)[0] == 1.5 * sum(count > 1 for _, count in stretches)
+    assert list(_stretches(WIRE, registers - 1, None)) == [(n, 1) for n in range(registers)]
 
 
 @needs_verilator

@@ -21,7 +21,7 @@ def kernel_estimate(kernel: SlotKernel, interval: int, device: Device) -> Resour
     as the interval asks for, with a multiplexer of so many sources for both operands; all adders.
     """
     datapath = kernel.datapath
-    counts = Counter(operator for operator in operators(datapath, device) if operator)
+    counts = Counter(o._replace(region=None) for o in operators(datapath, device) if o)
     dsps = luts = 0.0
     for operator, count in counts.items():
         if operator.shared and operator.kind.startswith("multiply"):

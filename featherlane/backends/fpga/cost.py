@@ -183,17 +183,22 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     return device.bits["add"] * max(min(top, out.width - out.fraction) - lowest, 0)
 
 
-def _chain(device: Device, read: Iterable[int]) -> tuple[int, int]:
+def _chain(device: Device, read: Iterable[int]) -> tuple[float, int]:
     """Returns the LUTs and flip-flops, for a bit, of a chain of which some registers are read."""
     longest, shortest = device.shift_register
-    luts = ffs = 0
+    luts, ffs = 0.0, 0
     before = -1
     for register in sorted(read):
         length = register - before
-        if length >= shortest:
-            luts += ceil(length / longest)
-        else:
+        if length < shortest:
             ffs += length
+        elif device.ring:
+            rings, left = divmod(length, longest)
+            rings, left = (rings + 1, 0) if left >= shortest else (rings, left)
+            luts += rings * device.ring
+            ffs += rings + left
+        else:
+            luts += ceil(length / longest)
         before = register
     return luts, ffs
 
@@ -339,7 +344,7 @@ def _function(unit: FunctionUnit, device: Device) -> Resources:
     dsps, luts, chains = _inside(unit, device.tile)
     ffs = 0
     for bits, read in chains:
-        own_luts, own_ffs = _chain(device, read)
+        own_luts, own_ffs = (0, max(read) + 1) if device.ring else _chain(device, read)
         luts, ffs = luts + bits * own_luts, ffs + bits * own_ffs
     return Resources(dsps, luts, ffs)
 

@@ -7,14 +7,14 @@ every figure says which one it stands for.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from importlib.resources import files
 from math import frexp
 from typing import Any, NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fpga.units.multipliers import Tile
+from featherlane.backends.fpga.units.multipliers import Ring, Tile
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.program.analysis.pipeline import ROUNDING, Operator
 
@@ -56,8 +56,10 @@ class Device(NamedTuple):
     LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
     chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
     them that its tools read; part: its name in AMD Vivado, None for others' devices. post_adder:
-    bits of the adder behind a multiplier, 0 for none. clock: nanoseconds a cycle. most: percent of
-    the multipliers, LUTs and flip-flops that a design may take.
+    bits of the adder behind a multiplier, 0 for none; registered: whether multipliers are instances
+    that have their registers inside; ring: LUTs a bit of the memory that a long delay is made of, 0
+    where synthesis finds shift registers. clock: nanoseconds a cycle. most: percent of the
+    multipliers, LUTs and flip-flops that a design may take.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Device(NamedTuple):
     part: str | None = None
     post_adder: int = 0
     registered: bool = False
+    ring: float = 0.0
     clock: float = CLOCK
     most: tuple[float, float, float] = (100.0, 100.0, 100.0)
 
@@ -86,7 +89,13 @@ class Device(NamedTuple):
         """
         bits = self.post_adder if "post_add" in self.delays else 0
         widths = self.multipliers[0].widths
-        return Tile(*widths, post_adder=bits, registered=self.registered)
+        ring = Ring(*self.shift_register) if self.ring else None
+        return Tile(*widths, post_adder=bits, registered=self.registered, ring=ring)
+
+    @property
+    def register(self) -> float:
+        """The nanoseconds of a cycle that a register itself takes."""
+        return self.delays["register"].after if "register" in self.delays else 0.0
 
     def multiplier(self, a: int, b: int) -> MultiplierKind:
         """The cheapest multiplier for operands of these widths. Raises CompileError for none."""
@@ -120,6 +129,7 @@ def load(
         raise ValueError(f"delays is {shown(model)}: {name} has {', '.join(models)}")
     bits: dict[str, Any] = data["luts"]
     longest, shortest = bits.pop("shift_register")
+    ring = bits.pop("ring", 0.0)
     return Device(
         data["name"],
         model,
@@ -138,6 +148,7 @@ def load(
         part=data.get("part"),
         post_adder=data.get("post_adder", 0),
         registered=data.get("registered", False),
+        ring=ring,
         clock=clock,
         most=(100.0, 100.0, 100.0) if grade is None else tuple(data["routable"]),
     )
@@ -169,17 +180,40 @@ def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]
     since a multiplexer costs more than an adder. A sign is an adder. A product with a constant
     power of two is wires, or an adder if it rounds or has a sign, and one with `power_of_two`,
     which is wires itself, a shifter. A sum of a fused product follows that one in its multiplier.
+    If the model has delays of links, each call is a region, and operands from others come later.
+    Delays are stretched by the part of a cycle that registers take, so that chained ones add up.
     Raises CompileError for an operator that does not fit a cycle.
     """
     units = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
-    most = device.clock * (1 + ROUNDING)
+    register = device.register
     for unit in set(units):
-        if unit and (longest := max(unit.before, unit.after)) > most:
+        if unit and (longest := register + max(unit.before, unit.after)) > device.clock * (
+            1 + ROUNDING
+        ):
             raise CompileError(
                 f"{unit.kind} takes {longest:g} ns on {device.name} ({device.model}): a cycle of "
                 f"{device.clock:g} ns is too short, {1e3 / longest:.1f} MHz would do"
             )
-    return units
+    return _in_regions(datapath, device, units) if "link" in device.delays else units
+
+
+def _in_regions(
+    datapath: Datapath, device: Device, units: Iterable[Operator | None]
+) -> tuple[Operator | None, ...]:
+    """Operators with their regions, which are the calls, and the delays of links between these."""
+    graph, stretch = datapath.graph, device.clock / (device.clock - device.register)
+    regions, placed = list[Hashable](), list[Operator | None]()
+    for unit, op, args, tag in zip(units, graph.op, graph.args, graph.tag, strict=True):
+        sources = {regions[a] for a in args} - {None}
+        region = None if op == "constant" else getattr(tag, "call", 0)
+        if unit:
+            link = device.delays["link"].after if sources - {region} else 0.0
+            placed.append(unit.in_region(region, link, stretch))
+        else:  # wires belong to their operand
+            region = next(iter(sources), region)
+            placed.append(None)
+        regions.append(region)
+    return tuple(placed)
 
 
 def operator(datapath: Datapath, device: Device, k: int) -> Operator | None:
@@ -202,7 +236,9 @@ def _operator(
     delay = device.delays[row]
     registers = delay.cycles if cycles is None or not delay.cycles else cycles
     shared = kind in SHARED or row == "multiply"
-    return Operator(kind, registers, delay.before, delay.after + delay.bit * bits, shared)
+    size = delay.bit * bits  # of what stands in front of the registers, if there are any
+    before, after = (size, 0.0) if registers else (0.0, size)
+    return Operator(kind, registers, delay.before + before, delay.after + after, shared)
 
 
 def _product(datapath: Datapath, device: Device, k: int) -> Operator | None:

@@ -22,19 +22,25 @@ from featherlane.errors import CompileError
 
 
 class Wiring(NamedTuple):
-    """Wires with their expressions, and the expression of the result, of the format's bits."""
+    """Wires with their expressions, and the expression of the result, of the format's bits.
+    registers: the wires, by name, that are registers.
+    """
 
     wires: list[tuple[Signal, str]]
     result: str
+    registers: frozenset[str] = frozenset()
 
 
 class NodeOperands(NamedTuple):
-    """A node that is to be computed of these signals. name: what its wires begin with."""
+    """A node that is to be computed of these signals. name: what its wires begin with. halved:
+    whether a register stands in the middle.
+    """
 
     datapath: Datapath
     k: int
     name: str
     operands: tuple[Signal, ...]
+    halved: bool = False
 
     @property
     def formats(self) -> tuple[Format, ...]:
@@ -121,22 +127,27 @@ def _exponent(p: NodeOperands) -> Wiring:
     bits = (of.width - 1).bit_length()
     part = p.wire(f"upper_{bits}", (1 << bits) + 1)
     wires = [(size, text), (part, size.name)]
-    flags = []
+    flags, registers = list[Signal](), frozenset[str]()
     for n in reversed(range(bits)):
         half = 1 << n
         flag, rest = p.wire(f"bit_{n}", 1, number=False), p.wire(f"upper_{n}", half + 1)
         high, low = f"{part.name}[{2 * half - 1}:{half}]", f"{part.name}[{half - 1}:0]"
         wires += [(flag, f"|{high}"), (rest, f"{{1'b0, {flag.name} ? {high} : {low}}}")]
-        flags.append(flag.name)
+        flags.append(flag)
         part = rest
+        if p.halved and n == bits // 2:
+            held = [of._replace(name=f"{of.name}_held") for of in (*flags, part)]
+            wires += [(to, of.name) for to, of in zip(held, (*flags, part), strict=True)]
+            registers = frozenset(to.name for to in held)
+            *flags, part = held
     position = p.wire("position", bits + 1)
-    wires.append((position, f"{{{', '.join([zeros(1), *flags])}}}"))
+    wires.append((position, f"{{{', '.join([zeros(1), *(flag.name for flag in flags)])}}}"))
     empty = p.wire("empty", 2)
     wires.append((empty, f"{{1'b0, ~{part.name}[0]}}"))
     total = p.wire("exponent", max(bits, signed_width(of.fraction)) + 2)
     offset = literal(of.fraction, signed_width(of.fraction))
     wires.append((total, f"{position.name} - {offset} - {empty.name}"))
-    return Wiring(wires, fitted(total, 0, p.out))
+    return Wiring(wires, fitted(total, 0, p.out), registers)
 
 
 def _power(p: NodeOperands) -> Wiring:
@@ -169,19 +180,26 @@ def _shifted(p: NodeOperands, power: int) -> Wiring:
     k, exponents = p.operands[power], p.formats[power]
     offset = p.out.fraction - of.fraction  # the shift to the left is k + offset
     most = min(p.out.width, max(exponents.most + offset, 0))
-    places = max(most - (exponents.least + offset), 0)
     whole = p.wire("whole", of.width + most)
-    wires = [(whole, shifted_left(a.name, most))]
-    if places == 0:  # all shifts to the left are so large that nothing stays
+    if (places := max(most - (exponents.least + offset), 0)) == 0:
+        wires = [(whole, shifted_left(a.name, most))]  # so far to the left that nothing stays
         return Wiring(wires, fitted(whole, 0, p.out._replace(fraction=0)))
     width = max(signed_width(most - offset), exponents.width) + 1
     by, right = p.wire("by", width), p.wire("right", whole.width)
     start = literal(most - offset, signed_width(most - offset))
-    wires.append((by, f"{start} - {k.name}"))
     count = p.wire("count", max(width, places.bit_length() + 1))
-    wires.append((count, f"{by.name} < 0 ? {literal(0, 2)} : {by.name}"))
+    wires = [
+        (by, f"{start} - {k.name}"),
+        (count, f"{by.name} < 0 ? {literal(0, 2)} : {by.name}"),
+    ]
+    operand, registers = a, frozenset[str]()
+    if p.halved:
+        operand, held = p.wire("operand", of.width), p.wire("count_held", count.width)
+        wires += [(operand, a.name), (held, count.name)]
+        count, registers = held, frozenset([operand.name, held.name])
+    wires.append((whole, shifted_left(operand.name, most)))
     wires.append((right, f"{whole.name} >>> $unsigned({count.name})"))
-    return Wiring(wires, fitted(right, 0, p.out._replace(fraction=0)))
+    return Wiring(wires, fitted(right, 0, p.out._replace(fraction=0)), registers)
 
 
 class OddFactor(NamedTuple):

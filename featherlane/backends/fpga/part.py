@@ -20,6 +20,14 @@ class OperandChoice(NamedTuple):
     sources: tuple[tuple[int, Signal], ...]
 
 
+class RingMemory(NamedTuple):
+    """A memory of a ring, of words of a signal."""
+
+    name: str
+    of: Signal
+    places: int
+
+
 class Part:
     """A module: its statements, the signals that it drives and those that it reads."""
 
@@ -33,6 +41,7 @@ class Part:
         self._each_cycle: list[str] = []
         self._captured = defaultdict[int, list[str]](list)  # by phase
         self._reads_phase = False
+        self._rings: dict[str, list[RingMemory]] = {}  # by the name of the place
         self.choices: dict[str, OperandChoice] = {}
 
     # What is computed
@@ -69,6 +78,21 @@ class Part:
         """A register that takes a signal at the end of a cycle of each state."""
         self.declare(signal)
         self._captured[cycle % self.interval].append(f"{signal.name} <= {source};")
+        return signal
+
+    def ring(self, signal: Signal, source: str, registers: int, cycle: int) -> Signal:
+        """A register that takes what a signal was so many captures before, by a memory whose place
+        goes round: what is read there is the oldest, and the newest takes its place.
+        """
+        phase, places = cycle % self.interval, registers - 1
+        place = f"place_{places}_{phase}"
+        if place not in self._rings:
+            last = f"{places.bit_length()}'d{places - 1}"
+            self._captured[phase].append(f"{place} <= {place} == {last} ? '0 : {place} + 1'b1;")
+        self._rings.setdefault(place, []).append(RingMemory(f"{signal.name}_ring", signal, places))
+        self.declare(signal)
+        memory = f"{signal.name}_ring[{place}]"
+        self._captured[phase] += [f"{signal.name} <= {memory};", f"{memory} <= {source};"]
         return signal
 
     def choose(self, signal: Signal, sources: Mapping[int, Signal]) -> Signal:
@@ -116,16 +140,23 @@ class Part:
             module.declare_signal(signal, comment=self._comments.get(name, ""))
         if self.has_phases:
             self._add_phases(module)
+        for place, memories in self._rings.items():
+            module.declare(place, bits=memories[0].places.bit_length(), value="'0")
+            for name, of, places in memories:
+                bits, attribute = of.width if of.number else 1, 'ram_style = "distributed"'
+                signed = of.number
+                module.declare(name, bits=bits, signed=signed, size=places, attribute=attribute)
         module.body += self._statements
         self._add_registers(module)
         return module
 
     @property
     def control(self) -> int:
-        """The registers of the phase."""
+        """The registers of the phase and of places in rings."""
+        places = sum(memories[0].places.bit_length() for memories in self._rings.values())
         if not self.has_phases:
-            return 0
-        return self.phase_bits * self._reads_phase + len(self._captured)
+            return places
+        return places + self.phase_bits * self._reads_phase + len(self._captured)
 
     def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import stream
-from featherlane.backends.fpga.expressions import NodeOperands, circuit
+from featherlane.backends.fpga.expressions import NodeOperands, Wiring, circuit
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import OperandChoice, Part
@@ -22,7 +22,7 @@ from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
 from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier
 from featherlane.backends.fpga.units import functions, multiplier_cell, multipliers, post_adder
 from featherlane.backends.fpga.units.functions import FunctionUnit
-from featherlane.backends.fpga.units.multipliers import DSP48E2, Multiplier, Tile
+from featherlane.backends.fpga.units.multipliers import DSP48E2, Multiplier, Ring, Tile
 from featherlane.errors import CompileError, shown
 from featherlane.program.analysis.pipeline import Pipeline
 
@@ -165,6 +165,17 @@ def _unit_modules(prefix: str, units: Collection[ModuleUnits], tile: Tile) -> It
         yield functions.module(prefix, unit, tile)
 
 
+def _stretches(before: int, register: int, ring: Ring | None) -> Iterator[tuple[int, int]]:
+    """Yields the registers that are there between two of them, and the last one: the number of each
+    and how many registers it stands for, more than one at the end of a ring.
+    """
+    while before < register:
+        left = register - before
+        count = min(left, ring.longest) if ring and left >= ring.shortest else 1
+        before += count
+        yield before, count
+
+
 class _Writer:
     """Writes the modules of a netlist."""
 
@@ -213,20 +224,27 @@ class _Writer:
         if last == WIRE:
             return
         part, ready = self._part(self.netlist.home[k]), self.netlist.pipeline.ready(k)
-        source = part.read(k, ready)
-        for register in range(last + 1):
-            source = part.capture(self.netlist.signal(k, register), source.name, ready)
+        source, before = part.read(k, ready), WIRE
+        for register in sorted(self.netlist.registers[k] - {WIRE}):
+            for to, count in _stretches(before, register, self.tile.ring):
+                signal = self.netlist.signal(k, to)
+                if count > 1:
+                    source = part.ring(signal, source.name, count, ready)
+                else:
+                    source = part.capture(signal, source.name, ready)
+            before = register
 
     def _wires(self, k: int, register: int) -> None:
         part, signal = self._part(self.netlist.home[k]), self.netlist.signal(k, register)
-        part.assign(signal, self._circuit(part, k, signal.name, self.netlist.cycle(k, register)))
+        cycle = self.netlist.cycle(k, register)
+        part.assign(signal, self._circuit(part, k, signal.name, cycle).result)
 
-    def _circuit(self, part: Part, k: int, name: str, cycle: int) -> str:
+    def _circuit(self, part: Part, k: int, name: str, cycle: int, halved: bool = False) -> Wiring:
         operands = tuple(part.read(a, cycle) for a in self.netlist.graph.args[k])
-        wires, result = circuit(NodeOperands(self.netlist.datapath, k, name, operands))
-        for wire, text in wires:
-            part.assign(wire, text)
-        return result
+        wiring = circuit(NodeOperands(self.netlist.datapath, k, name, operands, halved))
+        for wire, text in wiring.wires:
+            (part.delay if wire.name in wiring.registers else part.assign)(wire, text)
+        return wiring
 
     def _compute(self, k: int, cycles: int) -> None:
         """A node on a unit of its own."""
@@ -239,8 +257,9 @@ class _Writer:
         elif units.takes_unit(k):
             units.multiply(part, k)
         else:
-            text = self._circuit(part, k, signal.name, self.netlist.pipeline.start[k])
-            self._registered(part, k, signal, text, cycles)
+            start = self.netlist.pipeline.start[k]
+            wiring = self._circuit(part, k, signal.name, start, halved=cycles > 1)
+            self._registered(part, k, signal, wiring.result, cycles - bool(wiring.registers))
 
     def _follow(self, k: int) -> None:
         """A sum on the unit of a product, if no other operations share that."""

@@ -22,6 +22,7 @@ from featherlane.program.analysis.pipeline_tasks import (
     Key,
     LateOperand,
     TaskGraph,
+    TaskTiming,
     collect_tasks,
     ends_of,
     pipeline_of,
@@ -323,11 +324,13 @@ def _list_schedule(
             offer(t, tasks.first[t])
     while queue:
         _, _, t, cycle = heappop(queue)
-        cycles, before, after, key = work[t]
+        cycles, before, after, key, _ = work[t]
         begin = max((arrival[a] for a in needs[t] if ready[a] == cycle), default=0.0)
         if t in late:
             begin = max(begin, _begin_late(late[t], cycle, ready, arrival, limit))
-        if begin + (before if cycles else after) > limit:
+        if begin + (before if cycles else after) > limit or (
+            begin > 0 and _crosses_regions(work, needs[t], t, cycle, ready, arrival)
+        ):
             offer(t, cycle + 1)
             continue
         if key is not None and free:
@@ -350,6 +353,20 @@ def _list_schedule(
                 ]
                 offer(reader, max(tasks.first[reader], *cycles_ready))
     return start, arrival
+
+
+def _crosses_regions(
+    work: Sequence[TaskTiming],
+    needs: Sequence[int],
+    t: int,
+    cycle: int,
+    ready: Sequence[int],
+    arrival: Sequence[float],
+) -> bool:
+    """Tells whether a task that starts in a cycle would be chained to one of another region."""
+    return work[t].has_logic_in_front and any(
+        ready[a] == cycle and arrival[a] > 0 and work[a].region != work[t].region for a in needs
+    )
 
 
 def shortest_latency(graph: Graph, operators: Sequence[Operator | None], clock: float) -> int:

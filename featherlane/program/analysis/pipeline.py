@@ -9,7 +9,7 @@ it, and checks itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,7 +27,8 @@ class Operator(NamedTuple):
     them count as `after`. shared: whether a unit serves several operations, one in each phase; else
     each has a separate unit. follows: the position of the operand whose unit computes this
     operation too, as soon as that operand is ready, and which nothing else reads (the product of a
-    multiply-add); -1 for none. An operator that follows has registers.
+    multiply-add); -1 for none. An operator that follows has registers. region: operators of two
+    regions, such as modules that lie apart, are not chained: a register stands between them.
     """
 
     kind: str
@@ -36,6 +37,23 @@ class Operator(NamedTuple):
     after: float = 0.0
     shared: bool = False
     follows: int = -1
+    region: Hashable = None
+
+    @property
+    def has_logic_in_front(self) -> bool:
+        """Whether the operands go through logic before a register."""
+        return (self.before if self.cycles else self.before + self.after) > 0
+
+    def in_region(self, region: Hashable, link: float, factor: float) -> Operator:
+        """The operator in a region, with delays longer by a factor. link: nanoseconds that operands
+        take from other regions.
+        """
+        before, after = (link, 0.0) if self.cycles else (0.0, link)
+        return self._replace(
+            before=factor * (self.before + before),
+            after=factor * (self.after + after),
+            region=region,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +198,7 @@ class Pipeline:
         for k in range(len(self.graph)):
             self._check_operands(k)
             arrival.append(self._arrival(k, arrival))
+            self._check_regions(k, arrival)
         self._check_units()
         self._check_followers()
         for name, out in self.graph.outputs.items():
@@ -256,6 +275,30 @@ class Pipeline:
                 f"{self._name(k)} takes until {time:.3f} ns of cycle {cycle}, which has "
                 f"{self.clock:g} ns"
             )
+
+    def _check_regions(self, k: int, arrival: Sequence[float]) -> None:
+        """Raises ValueError if a node begins with logic in the cycle in which logic of another
+        region gives an operand.
+        """
+        operator = self.operators[k]
+        if operator is None or not operator.has_logic_in_front:
+            return
+        for a in self._operands(k):
+            chained = self.ready(a) == self.start[k] and arrival[a] > 0
+            if chained and self._region(a) != operator.region:
+                raise ValueError(
+                    f"{self._name(k)} in cycle {self.start[k]} is chained to {self._name(a)} of "
+                    "another region: wanted a register between them"
+                )
+
+    def _region(self, k: int) -> Hashable:
+        """The region that drives a node, for wires that of their operand."""
+        while self._is_wire(k):
+            k = next(self._operands(k), -1)
+            if k < 0:
+                return None
+        operator = self.operators[k]
+        return operator.region if operator else None
 
     def _check_units(self) -> None:
         """Raises ValueError if two nodes want one unit in one phase, and for numbers of no unit."""

@@ -19,12 +19,20 @@ INPUT = Operator("input")
 
 
 class TaskTiming(NamedTuple):
-    """The delays of a task. key: the units that it shares, None if it has a separate unit."""
+    """The delays of a task. key: the units that it shares, None if it has a separate unit. region:
+    as of an `Operator`.
+    """
 
     cycles: int
     before: float
     after: float
     key: Key | None
+    region: Hashable = None
+
+    @property
+    def has_logic_in_front(self) -> bool:
+        """Whether the operands go through logic before a register."""
+        return (self.before if self.cycles else self.after) > 0
 
 
 class LateOperand(NamedTuple):
@@ -148,7 +156,7 @@ def _enter_followed(
     assert first is not None
     before = first.before if first.cycles else first.before + first.after + last.before
     cycles = first.cycles + last.cycles
-    whole = Operator(first.kind, cycles, before, last.after, first.shared)
+    whole = Operator(first.kind, cycles, before, last.after, first.shared, region=first.region)
     tasks_of = lambda args: {t for a in args if (t := tasks.of_node[a]) >= 0}
     needs = tasks_of(graph.args[p])
     others = [a for n, a in enumerate(graph.args[k]) if n != last.follows]
@@ -171,9 +179,10 @@ def _enter(tasks: TaskGraph, operator: Operator, pool: Hashable, needs: tuple[in
     t = len(tasks.work)
     key = (pool, operator.kind) if operator.shared else None
     if operator.cycles:
-        work = TaskTiming(operator.cycles, operator.before, operator.after, key)
+        delays = operator.before, operator.after
     else:
-        work = TaskTiming(0, 0.0, operator.before + operator.after, key)
+        delays = 0.0, operator.before + operator.after
+    work = TaskTiming(operator.cycles, *delays, key, operator.region)
     tasks.work.append(work)
     tasks.needs.append(needs)
     tasks.readers.append([])

@@ -13,11 +13,23 @@ from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
 from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 
+class Ring(NamedTuple):
+    """Memories of LUTs in which long delays go round. longest, shortest: the registers that one is
+    taken for, that behind it among them.
+    """
+
+    longest: int
+    shortest: int
+
+
 class Tile(NamedTuple):
-    """The operands of a signed multiplier of the device, in bits. least: a product of fewer bits is
-    made of other logic. post_adder: the bits of the adder behind it, if products are instances that
-    add (`post_adder`). registered: whether products with registers are instances that have these
-    inside (`multiplier_cell`). Else synthesis finds multipliers in expressions.
+    """The parts of a device that the text of a design depends on.
+
+    a, b: the operands of a signed multiplier, in bits. least: a product of fewer bits is made of
+    other logic. post_adder: the bits of the adder behind it, if products are instances that add
+    (`post_adder`). registered: whether products with registers are instances that have these inside
+    (`multiplier_cell`). Else synthesis finds multipliers in expressions. ring: None where synthesis
+    finds shift registers in chains of registers.
     """
 
     a: int
@@ -25,6 +37,7 @@ class Tile(NamedTuple):
     least: int = 9
     post_adder: int = 0
     registered: bool = False
+    ring: Ring | None = None
 
 
 DSP48E2 = Tile(27, 18)
