@@ -181,23 +181,23 @@ def _shifted(p: NodeOperands, power: int) -> Wiring:
     offset = p.out.fraction - of.fraction  # the shift to the left is k + offset
     most = min(p.out.width, max(exponents.most + offset, 0))
     whole = p.wire("whole", of.width + most)
-    if (places := max(most - (exponents.least + offset), 0)) == 0:
-        wires = [(whole, shifted_left(a.name, most))]  # so far to the left that nothing stays
+    places = max(most - (exponents.least + offset), 0)
+    if places == 0:  # all shifts to the left are so large that nothing stays
+        wires = [(whole, shifted_left(a.name, most))]
         return Wiring(wires, fitted(whole, 0, p.out._replace(fraction=0)))
+    operand = p.wire("operand", of.width) if p.halved else a
+    wires = [(whole, shifted_left(operand.name, most))]
     width = max(signed_width(most - offset), exponents.width) + 1
     by, right = p.wire("by", width), p.wire("right", whole.width)
     start = literal(most - offset, signed_width(most - offset))
+    wires.append((by, f"{start} - {k.name}"))
     count = p.wire("count", max(width, places.bit_length() + 1))
-    wires = [
-        (by, f"{start} - {k.name}"),
-        (count, f"{by.name} < 0 ? {literal(0, 2)} : {by.name}"),
-    ]
-    operand, registers = a, frozenset[str]()
+    wires.append((count, f"{by.name} < 0 ? {literal(0, 2)} : {by.name}"))
+    registers = frozenset[str]()
     if p.halved:
-        operand, held = p.wire("operand", of.width), p.wire("count_held", count.width)
+        held = p.wire("count_held", count.width)
         wires += [(operand, a.name), (held, count.name)]
         count, registers = held, frozenset([operand.name, held.name])
-    wires.append((whole, shifted_left(operand.name, most)))
     wires.append((right, f"{whole.name} >>> $unsigned({count.name})"))
     return Wiring(wires, fitted(right, 0, p.out._replace(fraction=0)), registers)
 
