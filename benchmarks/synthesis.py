@@ -74,6 +74,16 @@ def cells_on_ecp5(sources: Mapping[str, str], top: str) -> dict[str, int]:
     return dict(_statistics(CELLS, sources, top)["design"]["num_cells_by_type"])
 
 
+def synthesised_on_ecp5(sources: Mapping[str, str], top: str) -> Resources:
+    """The resources of a module on an ECP5. LUTs are places for one: a bit of a carry chain takes
+    one, a memory of 16 places of 4 bits takes six.
+    """
+    cells = cells_on_ecp5(sources, top)
+    count = lambda name: cells.get(name, 0)
+    luts = count("LUT4") + 2 * count("CCU2C") + 6 * count("TRELLIS_DPR16X4")
+    return Resources(count("MULT18X18D"), luts, count("TRELLIS_FF"), count("DP16KD"))
+
+
 def multipliers_of_parts(sources: Mapping[str, str], top: str) -> dict[str, int]:
     """The DSP48E2 of a module, and of each module inside it on its own; this takes the first steps
     of the synthesis only. Raises CompileError as `synthesised` does.

@@ -116,7 +116,9 @@ def test_the_cost_of_a_pipeline(vu9p):
     instances = vu9p
     vu9p = vu9p._replace(post_adder=0)
     data = datapath(lambda x: [sum(x[2 * k] * x[2 * k + 1] for k in range(4))], 8)
-    wide, _ = costed(data, vu9p, 1)
+    wide, pipeline = costed(data, vu9p, 1)
+    # Around the datapath: a word of inputs, a bit for each cycle of a state, counters of the FIFO
+    assert 0 < wide.kinds["stream"].ffs - (8 * 32 + pipeline.latency + 1) < 32
     assert (wide.total.dsps, wide.kinds["add"].luts) == (12, 96)
     assert wide.kinds["multiplexers"].luts == 0
     narrow, pipeline = costed(data, vu9p, 4)

@@ -39,6 +39,10 @@ from featherlane.backends.fpga.verilog import Design
 # chain of carries of it. Of two products, or of two sums of products; fitted to its counts of 98
 # modules of the iiwa14 and HyQ.
 PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
+TABLE = (1 << functions.INDEX) / 64 + 1  # LUTs a bit of a table in LUTs of six inputs, and choices
+
+# LUTs and flip-flops of a FIFO beside its memory, for a bit of its three counters.
+COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
 
 
 class DesignCost(NamedTuple):
@@ -126,6 +130,8 @@ def cost(design: Design, device: Device) -> DesignCost:
         parts[name, "control"] += Resources(ffs=module.control)
     for name, kind, needed in _nodes(design, netlist, device):
         parts[name, kind] += needed
+    if design.depth:
+        parts[design.name, "stream"] = _stream(design, device)
     return DesignCost(device, dict(parts), packed)
 
 
@@ -201,6 +207,33 @@ def _chain(device: Device, read: Iterable[int]) -> tuple[float, int]:
             luts += ceil(length / longest)
         before = register
     return luts, ffs
+
+
+# Memories and the stream
+
+
+def memory_luts(width: int, depth: int, device: Device) -> float:
+    """The LUTs of a memory that is written in one place and read in another one in each cycle."""
+    for places, bits, luts in device.memories:
+        if depth <= places:
+            return luts * ceil(width / bits)
+    places, bits, luts = device.memories[-1]
+    banks = ceil(depth / places)
+    chosen = multiplexer(device, set(map(str, range(banks))), (banks - 1).bit_length())
+    return banks * luts * ceil(width / bits) + chosen * width
+
+
+def _stream(design: Design, device: Device) -> Resources:
+    """The resources around the datapath: the register of its inputs, a bit that travels with each
+    state, and the FIFO of results with its counters.
+    """
+    places, phases = design.depth.bit_length(), max((design.interval - 1).bit_length(), 1)
+    memory = memory_luts(design.output_bits, design.depth, device)
+    travelling = design.latency + 1
+    return Resources(
+        luts=memory + COUNTER.luts * places + phases,
+        ffs=design.input_bits + travelling + COUNTER.ffs * places + phases,
+    )
 
 
 # Multiplexers
@@ -281,6 +314,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     if len(terms) > 1:
         rate = PRODUCTS_AND_HALF if len(sums) == 1 else SUMS_AND_HALF
         luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
+    elif registers:  # the sum with half is outside the cell
+        luts += m.result - unit.low if unit.low else 0
     luts += unit.moving
     return Resources(tiles(m, device.tile), luts, ffs + last), inside
 
@@ -351,9 +386,11 @@ def _function(unit: FunctionUnit, device: Device) -> Resources:
 
 @cache
 def _inside(unit: FunctionUnit, tile: Tile) -> tuple[int, float, list[tuple[int, set[int]]]]:
-    """The DSPs of a unit, the LUTs between its registers, and its chains of registers."""
+    """The DSPs of a unit, the LUTs between its registers, and its chains of registers. A tile with
+    registers has sums that round outside, and tables in block memories.
+    """
     written = functions.written(unit, tile)
-    luts = written.luts
+    luts = written.luts + (written.rounded if tile.registered else TABLE * written.looked_up)
     for m in written.multipliers:
         terms = _terms(m, tile)
         while len(terms) > 1:

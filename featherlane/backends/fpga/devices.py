@@ -200,15 +200,18 @@ def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]
 def _in_regions(
     datapath: Datapath, device: Device, units: Iterable[Operator | None]
 ) -> tuple[Operator | None, ...]:
-    """Operators with their regions, which are the calls, and the delays of links between these."""
-    graph, stretch = datapath.graph, device.clock / (device.clock - device.register)
+    """Operators with their regions, which are the calls, and the delays of links between these, as
+    far as a cycle has room for them.
+    """
+    graph, room = datapath.graph, device.clock - device.register
     regions, placed = list[Hashable](), list[Operator | None]()
     for unit, op, args, tag in zip(units, graph.op, graph.args, graph.tag, strict=True):
         sources = {regions[a] for a in args} - {None}
         region = None if op == "constant" else getattr(tag, "call", 0)
         if unit:
-            link = device.delays["link"].after if sources - {region} else 0.0
-            placed.append(unit.in_region(region, link, stretch))
+            logic = unit.before if unit.cycles else unit.before + unit.after
+            link = min(device.delays["link"].after, room - logic) if sources - {region} else 0.0
+            placed.append(unit.in_region(region, link, device.clock / room))
         else:  # wires belong to their operand
             region = next(iter(sources), region)
             placed.append(None)

@@ -12,15 +12,12 @@ from math import ceil
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga.arrays import design as of_arrays
 from featherlane.backends.fpga.arrays.design import ArrayDesign
-from featherlane.backends.fpga.cost import DesignCost, multiplexer
+from featherlane.backends.fpga.cost import COUNTER, DesignCost, memory_luts, multiplexer
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
-
-# LUTs and flip-flops of a FIFO beside its memory, for a bit of its three counters.
-COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
 
 
 def cost(made: Design | Network, device: Device) -> DesignCost:
@@ -56,17 +53,6 @@ def fifo(network: Network, link: Channel, device: Device) -> Resources:
     bits = link.depth.bit_length()
     luts = memory_luts(link.bits + lead, link.depth, device)
     return Resources(luts=luts + COUNTER.luts * bits, ffs=COUNTER.ffs * bits)
-
-
-def memory_luts(width: int, depth: int, device: Device) -> float:
-    """The LUTs of a memory that is written in one place and read in another one in each cycle."""
-    for places, bits, luts in device.memories:
-        if depth <= places:
-            return luts * ceil(width / bits)
-    places, bits, luts = device.memories[-1]
-    banks = ceil(depth / places)
-    chosen = multiplexer(device, set(map(str, range(banks))), (banks - 1).bit_length())
-    return banks * luts * ceil(width / bits) + chosen * width
 
 
 def _of_station(network: Network, station: Station, device: Device) -> Resources:

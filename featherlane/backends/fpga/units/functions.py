@@ -16,7 +16,6 @@ from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, produc
 from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 INDEX, SEED = units.INDEX, units.SEED
-TABLE = (1 << INDEX) / 64 + 1  # LUTs a bit of a table in LUTs of six inputs, and what chooses
 
 
 class FunctionUnit(NamedTuple):
@@ -74,6 +73,7 @@ class _Writer(StagedUnit):
         super().__init__(name, comment)
         self.tile = tile
         self.multipliers: list[Multiplier] = []
+        self.looked_up, self.rounded = 0, 0  # bits of entries of tables, and of sums that round
 
     def registers(self, counts: list[int]) -> None:
         self._cuts = iter(counts)
@@ -90,6 +90,7 @@ class _Writer(StagedUnit):
         self.ignore(value, shift - 1)
         if shift > width:
             return self.wire(name, 1, "1'b0")
+        self.rounded += max(width - shift, 0)
         text = f"{read} + {literal(1 << shift - 1, shift + 1)}"
         rounded = self.wire(f"{name}_rounded", max(width, shift + 1) + 1, text)
         return self.wire(name, rounded.signal.width - shift, self.top(rounded, shift))
@@ -136,6 +137,11 @@ class _Writer(StagedUnit):
         rows = [f"{name}[{n}] = {width}'h{x:0{digits}x};" for n, x in enumerate(entries)]
         lines = [" ".join(rows[n : n + 4]) for n in range(0, len(rows), 4)]
         self.circuit.process("initial", *lines)
+
+    def looked_up_in(self, name: str, width: int, text: str) -> Staged:
+        """An entry of a table, not negative, in one bit more than it has."""
+        self.looked_up += width
+        return self.wire(name, width, f"{{1'b0, {text}}}")
 
     def limited(self, name: str, value: Staged, out: Format) -> Staged:
         """A value whose only number beyond a format is one above it."""
@@ -200,8 +206,8 @@ def _sine_table(u: _Writer, angle: Staged, n: units.SineCosine) -> tuple[Staged,
     """The table's sine and cosine."""
     u.table("sines", units.sine_table(n.g), n.g)
     index = f"{u.read(angle)}[{n.phase - 1}:{n.phase - INDEX}]"
-    s = u.wire("s", n.g + 1, f"{{1'b0, sines[{index}]}}", luts=TABLE)
-    c = u.wire("c", n.g + 1, f"{{1'b0, sines[~{index}]}}", luts=TABLE)
+    s = u.looked_up_in("s", n.g + 1, f"sines[{index}]")
+    c = u.looked_up_in("c", n.g + 1, f"sines[~{index}]")
     return s, c
 
 
@@ -315,4 +321,4 @@ def _seed_table(u: _Writer, j: Staged, f: int) -> Staged:
         index = f"{u.read(j)}[{f - 1}:{f - INDEX}]"
     else:
         index = f"{{{u.read(j)}[{f - 1}:0], {zeros(INDEX - f)}}}"
-    return u.wire("seed", SEED + 1, f"{{1'b0, seeds[{index}]}}", luts=TABLE)
+    return u.looked_up_in("seed", SEED + 1, f"seeds[{index}]")
