@@ -112,12 +112,12 @@ def _modules(
     design: Design, cost: DesignCost, box_of: Mapping[str, str]
 ) -> tuple[dict[str, list[str]], dict[str, Resources]]:
     """The modules of each box and what they need. box_of: the box of each module; modules without
-    one are of the inputs.
+    one, such as the top module, are of the inputs.
     """
     modules = defaultdict[str, list[str]](list)
     needs = defaultdict[str, Resources](Resources)
     for module, needed in cost.modules.items():
-        if not module.startswith(f"{design.name}_"):
+        if not f"{module}_".startswith(f"{design.name}_"):
             continue  # of another station
         name = box_of.get(module, "inputs")
         modules[name].append(module)
