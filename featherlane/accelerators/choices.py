@@ -25,7 +25,8 @@ SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
 ARRAYS = LIMBS, COLUMNS = "limbs", "columns"  # what is time-multiplexed, of one function
-AUTO = "auto"  # limbs and columns, each where that needs less: of several functions in one design
+DATAPATHS = SHARED, MEMORIES = "shared", "memories"  # what stands in front of multipliers
+AUTO = "auto"  # what needs less: of datapaths, or of limbs and columns in several functions
 ALL_FUNCTIONS = "all functions"  # the name of a design of all of them
 
 
@@ -48,6 +49,7 @@ class DesignSpec:
     sharing: str = "module"
     algorithm: str | None = None
     arrays: str | None = None
+    datapath: str = SHARED
     f_ext: str | None = None
     frames: tuple[str, ...] = ()
     spare: float = 0.0
@@ -84,7 +86,7 @@ class DesignSpec:
             **head, "interval": self.interval, "format": self.format, "device": self.device,
             "delays": self.target.model, "clock": self.clock, "sharing": self.sharing,
             "algorithm": self.algorithm, "f_ext": self.f_ext, "frames": [*self.frames],
-            "arrays": self.arrays, "board": self.board,
+            "arrays": self.arrays, "datapath": self.datapath, "board": self.board,
         }  # fmt: skip
 
 
@@ -127,6 +129,19 @@ def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
         raise ValueError(f"sharing is {shown(sharing)}: {one_of(sharing, SHARING)}")
     if not is_real(clock, 1, 2000):
         raise ValueError(f"clock is {shown(clock)}: wanted MHz, from 1 to 2000")
+
+
+def check_datapath(datapath: Any, interval: Any, arrays: str | None) -> None:
+    """Raises ValueError for a datapath that is none, or that the other choices exclude."""
+    known = (*DATAPATHS, AUTO)
+    if not isinstance(datapath, str) or datapath not in known:
+        raise ValueError(f"datapath is {shown(datapath)}: {one_of(datapath, known)}")
+    if datapath != SHARED and arrays:
+        raise ValueError(
+            f"datapath is {datapath!r} and arrays {arrays!r}: arrays share multipliers"
+        )
+    if datapath == MEMORIES and interval == 1:
+        raise ValueError("datapath is 'memories' at interval 1: wanted an interval of 2 or more")
 
 
 def with_wrenches(variant: Variant, f_ext: Any, frames: Any) -> Variant:

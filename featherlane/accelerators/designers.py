@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from featherlane.accelerators.choices import LONGEST, SHARING, DesignSpec
+from featherlane.accelerators.choices import LONGEST, MEMORIES, SHARED, SHARING, DesignSpec
 from featherlane.accelerators.computation import Whole
 from featherlane.accelerators.organise.array_stations import StationArrays
 from featherlane.accelerators.organise.network import array_network, network
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.fuse import fused
+from featherlane.backends.fpga.memories.design import memory_design
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import Network
@@ -28,6 +30,7 @@ from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
 
 LONGEST_ON_BOARDS = 64  # cycles of an interval that is tried where LUTs are a floor
+Candidate = tuple[Design | Network, DesignCost, Whole]
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
 
 
@@ -92,15 +95,39 @@ class Designer:
         return network(self.name, narrowed(whole), self.spec, interval, self.runs)
 
     def smallest(self, whole: Whole, interval: int) -> DesignCost:
-        """Returns the cost with as many sums in post-adders as may be."""
+        """Returns the cost with as many sums in post-adders as may be, or in runs."""
+        if self.spec.datapath != SHARED and isinstance(whole, Datapath):
+            return self._best_memories(whole, interval)[1]
         try:
             return self.design(self.fused(whole), interval)[1]
         except CompileError:  # products of several widths on a unit that has no post-adder
             return self.design(whole, interval)[1]
 
-    def best(self, whole: Whole, interval: int) -> tuple[Design | Network, DesignCost, Whole]:
-        """Returns the design, its cost, and the datapath that it computes: with sums in post-adders
-        if that makes it no slower, or makes it fit.
+    def best(self, whole: Whole, interval: int) -> Candidate:
+        """Returns the design, its cost, and the datapath that it computes: of the kind of datapath
+        that was chosen, or of the one that needs the smaller share of the device.
+        """
+        kind = self.spec.datapath
+        if kind == SHARED or interval == 1 or not isinstance(whole, Datapath):
+            return self._best_shared(whole, interval)
+        if kind == MEMORIES:
+            return self._best_memories(whole, interval)
+        shared = self._best_shared(whole, interval)
+        try:
+            memories = self._best_memories(whole, interval)
+        except CompileError:  # an operation without a unit, or formats without common places
+            return shared
+        return min(shared, memories, key=lambda candidate: max(candidate[1].shares))
+
+    def _best_memories(self, whole: Datapath, interval: int) -> Candidate:
+        """The design of units with operand memories."""
+        runs = accumulated(whole, interval)
+        design = memory_design(self.name, runs, interval, self.spec.target)
+        return design, cost(design, self.spec.target), runs
+
+    def _best_shared(self, whole: Whole, interval: int) -> Candidate:
+        """The design of shared multipliers: with sums in post-adders if that makes it no slower, or
+        makes it fit.
         """
         first, needed = self.design(whole, interval)
         for slack in self.slacks if interval > 1 else self.slacks[:1]:
@@ -124,7 +151,7 @@ class Designer:
         fitting, tried = interval_that_fits(quick, whole, interval, needed)
         would = f"interval {tried} fits" if fitting else f"no interval up to {tried} fits either"
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
-        if is_pipeline and spec.sharing != "whole":
+        if is_pipeline and spec.sharing != "whole" and spec.datapath == SHARED:
             longer = max(interval, min(tried, LONGEST // 4))
             shared = replace(self, spec=replace(spec, sharing="whole"))
             if shared.smallest(whole, longer).fits:

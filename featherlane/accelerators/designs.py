@@ -12,8 +12,11 @@ from featherlane.accelerators.choices import (
     ARRAYS,
     AUTO,
     DEVICE,
+    MEMORIES,
+    SHARED,
     DesignSpec,
     check_choices,
+    check_datapath,
     target_choices,
 )
 from featherlane.accelerators.computation import Computation, flat_of
@@ -48,6 +51,7 @@ def accelerator(
     name: str | None = None,
     arrays: str | None = None,
     board: str | None = None,
+    datapath: str = SHARED,
 ) -> PipelineAccelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
@@ -87,6 +91,13 @@ def accelerator(
     at its speed grade, and a design may take as much of it as open tools route; `bitstream` then
     builds it. interval: "auto" is the smallest one whose design fits.
 
+    datapath: "shared" for multipliers with multiplexers in front of them and registers behind;
+    "memories" for units with a memory for each operand, which accumulate sums of products and are
+    controlled by micro-code (far fewer LUTs at long intervals, for more cycles, multipliers and
+    blocks of RAM; for uniform formats and functions without divisions, at intervals from 2 on); or
+    "auto" for the one that needs the smaller share of the device. A sum of products that a unit
+    accumulates is rounded once.
+
     Sums are computed with one of their products in the post-adders of DSPs, and rounded once, if
     the device has post-adders and the latency does not grow. The result's `function` rounds like
     its circuit.
@@ -108,9 +119,10 @@ def accelerator(
     if arrays not in (None, *ARRAYS):
         wanted = "wanted None, 'limbs' or 'columns' ('auto' is for fl.multifunction)"
         raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
+    check_datapath(datapath, interval, arrays)
     spec = DesignSpec(
         (function,),
-        interval=1 if is_auto else int(interval),
+        interval=1 + (datapath == MEMORIES) if is_auto else int(interval),
         format=target.format,
         device=target.device,
         delays=delays,
@@ -118,6 +130,7 @@ def accelerator(
         sharing="whole" if arrays else sharing,
         algorithm=algorithm,
         arrays=arrays,
+        datapath=datapath,
         f_ext=f_ext,
         frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
         ranges={} if ranges is None else ranges,
@@ -251,12 +264,12 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     computation.check_outputs(flat_of(whole).graph)
     computation.check_overflow(flat_of(whole))
     designer = Designer(top, computation.spec)
-    design, cost, whole = designer.best(whole, spec.interval)
+    design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
         raise designer.refusal(whole, cost)
     if organisation is not None:
-        organisation = replace(organisation, design=whole)  # type: ignore[arg-type]
-    fields = top, computation, flat_of(whole), cost, organisation
+        organisation = replace(organisation, design=computed)  # type: ignore[arg-type]
+    fields = top, computation, flat_of(computed), cost, organisation
     if isinstance(design, Network):
         return NetworkAccelerator(*fields, design)
     return PipelineAccelerator(*fields, design)

@@ -227,6 +227,11 @@ def compile_functions(args: argparse.Namespace) -> Answer:
         "Verilog: time-multiplexed parts, see docs/accelerators.md; auto: with --together",
         ("limbs", "columns", "auto"),
     ),
+    choice(
+        "--datapath",
+        "Verilog: shared multipliers or units with memories, see docs/fpga.md (shared)",
+        ("shared", "memories", "auto"),
+    ),
     flag("--together", "Verilog: all seven functions, or those of --function, in one design"),
     free_text("--algorithm", "Verilog: deferred, factor, body, scan and others, see docs/fpga.md"),
     choice(
@@ -280,6 +285,7 @@ def generate(args: argparse.Namespace) -> Answer:
 WRAPPER = ("wrapper", "width", "layout")
 HARDWARE = (
     *("interval", "format", "device", "clock", "delays", "sharing", "arrays", "algorithm", "range"),
+    "datapath",
     *WRAPPER,
 )
 
@@ -305,6 +311,8 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     if args.together:
         if "layout" in streams:
             raise ValueError("--layout is for single functions: entries are packed with --together")
+        if "datapath" in options:
+            raise ValueError("--datapath is for single functions, not for --together")
         name = f"{prefix}_functions"
         designs = {name: multifunction(model, [*functions.values()] or None, name=name, **options)}
     else:

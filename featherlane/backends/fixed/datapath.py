@@ -22,6 +22,9 @@ it and C with fc <= fa + fb, rounds once:
 
     add, sub      fit C 2^(fa + fb - fc) +- A B + half at fa + fb, with half as that of a product,
                   but 0 if fc > f: the circuit adds half where bits of C are zeros
+
+A fused sum, or sign, is exact too, so that all of a tree of sums of products is rounded once, by
+its root (`runs`). Its integer is known modulo 2^64, as that of the root is modulo 2^w.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ class Codes(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Datapath:
     """A graph of OPERATIONS, each node live and tagged by its call (`passes.outline`), and the
-    format of each node; None for conditions. fused: products that are not rounded.
+    format of each node; None for conditions. fused: products, and sums of such, that are not
+    rounded.
     """
 
     graph: Graph
@@ -76,11 +80,15 @@ class Datapath:
         return next((n for n, a in enumerate(self.graph.args[k]) if a in self.fused), None)
 
     def half(self, k: int) -> int:
-        """The rounding constant of the sum of a fused product and another number."""
-        args, n = self.graph.args[k], self.fused_operand(k)
-        if n is None or self.format(args[1 - n]).fraction > self.format(k).fraction:
+        """The rounding constant of the sum of a fused product and another number, or of both."""
+        args = self.graph.args[k]
+        exact = [self.format(a).fraction for a in args if a in self.fused]
+        if not exact:
             return 0
-        dropped = self.format(args[n]).fraction - self.format(k).fraction
+        fraction = self.format(k).fraction
+        if any(self.format(a).fraction > fraction for a in args if a not in self.fused):
+            return 0
+        dropped = max(exact) - fraction
         return 1 << dropped - 1 if dropped > 0 else 0
 
     @cached_property

@@ -234,11 +234,17 @@ def _check_width(datapath: Datapath, k: int, bits: int) -> None:
         )
 
 
+def _negative(datapath: Datapath, k: int) -> Computed:
+    half = datapath.half(k)
+    return _of_one(lambda x: half - x)(datapath, k)
+
+
 def _of_one(change: Callable[[Array], Array]) -> Callable[[Datapath, int], Computed]:
     def rule(datapath: Datapath, k: int) -> Computed:
         (a,) = datapath.graph.args[k]
         left = datapath.format(k).fraction - datapath.format(a).fraction
-        _check_width(datapath, k, datapath.format(a).width + 1 + max(left, 0))
+        if a not in datapath.fused:
+            _check_width(datapath, k, datapath.format(a).width + 1 + max(left, 0))
         return lambda x: _shifted(change(x), left)
 
     return rule
@@ -255,7 +261,8 @@ def _sum(sign: int) -> Callable[[Datapath, int], Computed]:
         cut = min(-left - bool(half), g - min(a.fraction, b.fraction)) if left < 0 else 0
         left_a, left_b = g - a.fraction - cut, g - b.fraction - cut
         bits = max(a.width + left_a, b.width + left_b, 0) + 1
-        _check_width(datapath, k, bits + max(left, 0))
+        if datapath.fused.isdisjoint([k, *datapath.graph.args[k]]):
+            _check_width(datapath, k, bits + max(left, 0))
         return lambda x, y: _shifted(
             _shifted(x, left_a) + _shifted(y if sign > 0 else -y, left_b) + (half >> cut),
             left + cut,
@@ -329,7 +336,7 @@ def _reciprocal(datapath: Datapath, k: int) -> Computed:
 
 
 RULES: dict[str, Callable[[Datapath, int], Computed]] = {
-    "neg": _of_one(np.negative),
+    "neg": _negative,
     "abs": _of_one(np.abs),
     "power_of_two": _of_one(np.positive),
     "add": _sum(1),

@@ -219,6 +219,11 @@ class _Lines:
 Rule = Callable[[_Lines, Datapath, int, Sequence[str]], str]
 
 
+def _negative(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
+    opposite = lambda t, a: t.sub(t.splat(datapath.half(k)), a)
+    return _of_one(opposite)(t, datapath, k, names)
+
+
 def _of_one(change: Callable[[_Lines, str], str]) -> Rule:
     def rule(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
         (a,) = datapath.graph.args[k]
@@ -352,7 +357,7 @@ def _sine_cosine(t: _Lines, a: str, angle: Format, out: Format) -> tuple[str, st
 
 
 RULES: dict[str, Rule] = {
-    "neg": _of_one(lambda t, a: t.minus(a)),
+    "neg": _negative,
     "abs": _of_one(lambda t, a: t.magnitude(a)),
     "power_of_two": _of_one(lambda t, a: a),
     "add": _sum("add"),

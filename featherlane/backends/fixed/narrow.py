@@ -58,7 +58,7 @@ def narrowed(datapath: Datapath) -> Datapath:
         span = whole
         if op in RULES and not any(graph.op[a] == "power_of_two" for a in args):
             operands = [_operand(datapath, spans, a) for a in args]
-            half = [datapath.half(k)] if op in ("add", "sub") else []
+            half = [datapath.half(k)] if op in ("add", "sub", "neg") else []
             span = _within(RULES[op](form, *operands, *half), whole)
         narrow = op in RULES and k not in fixed
         spans.append(span)
@@ -114,9 +114,9 @@ def _product(to: Format, x: Operand, y: Operand) -> IntegerSpan:
     return _fitted(IntegerSpan(min(corners) + half, max(corners) + half), fa + fb, to)
 
 
-def _negated(to: Format, x: Operand) -> IntegerSpan:
+def _negated(to: Format, x: Operand, half: int) -> IntegerSpan:
     a, fraction = x
-    return _fitted(IntegerSpan(-a.high, -a.low), fraction, to)
+    return _fitted(IntegerSpan(half - a.high, half - a.low), fraction, to)
 
 
 def _magnitude(to: Format, x: Operand) -> IntegerSpan:

@@ -82,6 +82,7 @@ class DesignCost(NamedTuple):
             100 * total.dsps / there.dsps,
             100 * total.luts / there.luts,
             100 * total.ffs / there.ffs,
+            100 * total.memories / there.blocks,
         )
 
     @property
@@ -91,13 +92,15 @@ class DesignCost(NamedTuple):
     @property
     def excess(self) -> float:
         """The largest share as a factor of what a design may take of the device."""
-        return max(share / most for share, most in zip(self.shares, self.device.most, strict=False))
+        limits = (*self.device.most, 100.0)
+        return max(share / most for share, most in zip(self.shares, limits, strict=True))
 
     def percentages(self, digits: int) -> str:
         """The shares in words."""
-        dsps, luts, ffs = (f"{n:.{digits}f} %" for n in self.shares[:3])
-        name = self.device.name
-        return f"{dsps} of the DSPs, {luts} of the LUTs and {ffs} of the flip-flops of {name}"
+        dsps, luts, ffs, blocks = (f"{n:.{digits}f} %" for n in self.shares)
+        ram = f", {blocks} of the blocks of RAM" if self.total.memories else ""
+        shares = f"{dsps} of the DSPs{ram}, {luts} of the LUTs and {ffs} of the flip-flops"
+        return f"{shares} of {self.device.name}"
 
     def __str__(self) -> str:
         rows = [("part", "DSPs", "LUTs", "FFs")]
@@ -124,7 +127,7 @@ def cost(design: Design, device: Device) -> DesignCost:
             packed += inside
         for function in module.functions:
             kind = "reciprocal" if function.op == "div" else "sine_cosine"
-            parts[name, kind] += _function(function, device)
+            parts[name, kind] += function_resources(function, device)
         luts = sum(_choice(choice, design.interval, device) for choice in first)
         parts[name, "multiplexers"] += Resources(luts=luts)
         parts[name, "control"] += Resources(ffs=module.control)
@@ -155,7 +158,7 @@ def _nodes(
         if not registers or netlist.is_constant(k) or netlist.is_wires(k):
             continue
         bits, home = netlist.signal(k).width, netlist.home[k]
-        luts, ffs = _chain(device, registers - {WIRE})
+        luts, ffs = chain_resources(device, registers - {WIRE})
         if registers - {WIRE}:
             bits -= netlist.unread[k]
             yield home, "waiting", Resources(luts=bits * luts, ffs=bits * ffs)
@@ -189,7 +192,7 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     return device.bits["add"] * max(min(top, out.width - out.fraction) - lowest, 0)
 
 
-def _chain(device: Device, read: Iterable[int]) -> tuple[float, int]:
+def chain_resources(device: Device, read: Iterable[int]) -> tuple[float, int]:
     """Returns the LUTs and flip-flops, for a bit, of a chain of which some registers are read."""
     longest, shortest = device.shift_register
     luts, ffs = 0.0, 0
@@ -374,12 +377,12 @@ def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:
     return sums + terms[len(terms) - len(terms) % 2 :], luts
 
 
-def _function(unit: FunctionUnit, device: Device) -> Resources:
+def function_resources(unit: FunctionUnit, device: Device) -> Resources:
     """The resources of a unit for sine and cosine, or for reciprocals."""
     dsps, luts, chains = _inside(unit, device.tile)
     ffs = 0
     for bits, read in chains:
-        own_luts, own_ffs = (0, max(read) + 1) if device.ring else _chain(device, read)
+        own_luts, own_ffs = (0, max(read) + 1) if device.ring else chain_resources(device, read)
         luts, ffs = luts + bits * own_luts, ffs + bits * own_ffs
     return Resources(dsps, luts, ffs)
 

@@ -53,13 +53,14 @@ class Device(NamedTuple):
     """A device with one of its delay models, and the clock of designs for it.
 
     multipliers: the cheapest first. bits: LUTs of operators, a bit of the result; multiplexers:
-    LUTs a bit by the number of sources; shift_register: the longest one in a LUT, and the shortest
-    chain of registers that is made one; inputs: of a LUT; constraints: the ending of the files of
-    them that its tools read; part: its name in AMD Vivado, None for others' devices. post_adder:
-    bits of the adder behind a multiplier, 0 for none; registered: whether multipliers are instances
-    that have their registers inside; ring: LUTs a bit of the memory that a long delay is made of, 0
-    where synthesis finds shift registers. clock: nanoseconds a cycle. most: percent of the
-    multipliers, LUTs and flip-flops that a design may take.
+    LUTs a bit by the number of sources; blocks: of RAM, of 18 kbit each; shift_register: the
+    longest one in a LUT, and the shortest chain of registers that is made one; inputs: of a LUT;
+    constraints: the ending of the files of them that its tools read; part: its name in AMD Vivado,
+    None for others' devices. post_adder: bits of the adder behind a multiplier, 0 for none;
+    registered: whether multipliers are instances that have their registers inside; ring: LUTs a bit
+    of the memory that a long delay is made of, 0 where synthesis finds shift registers. clock:
+    nanoseconds a cycle. most: percent of the multipliers, LUTs and flip-flops that a design may
+    take.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Device(NamedTuple):
     dsps: int
     luts: int
     ffs: int
+    blocks: int
     multipliers: tuple[MultiplierKind, ...]
     bits: Mapping[str, float]
     multiplexers: tuple[tuple[int, float], ...]

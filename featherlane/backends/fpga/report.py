@@ -17,7 +17,7 @@ def module_tiles(design: Design, module: str, tile: Tile | None = None) -> int:
     tile = tile or design.tile
     units = design.units[module]
     inside = [m for unit in units.functions for m in multipliers_of(unit, tile)]
-    return sum(tiles(m, tile) for m in [*units.multipliers, *inside])
+    return sum(tiles(m, tile) for m in [*units.multipliers, *inside]) + units.accumulating
 
 
 def register_bits(design: Design) -> int:

@@ -29,13 +29,14 @@ from featherlane.program.analysis.pipeline import Pipeline
 
 class ModuleUnits(NamedTuple):
     """The units and multiplexers of a module. choices: by the name of the result; control:
-    registers of the phase.
+    registers of the phase; accumulating: the device's multipliers that accumulate.
     """
 
     products: list[ProductUnit]
     functions: list[FunctionUnit]
     choices: dict[str, OperandChoice]
     control: int
+    accumulating: int = 0
 
     @property
     def multipliers(self) -> list[Multiplier]:

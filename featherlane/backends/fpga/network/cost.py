@@ -14,6 +14,8 @@ from featherlane.backends.fpga.arrays import design as of_arrays
 from featherlane.backends.fpga.arrays.design import ArrayDesign
 from featherlane.backends.fpga.cost import COUNTER, DesignCost, memory_luts, multiplexer
 from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.memories import cost as of_memories
+from featherlane.backends.fpga.memories.design import MemoryDesign
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
 from featherlane.backends.fpga.resources import Resources
@@ -21,9 +23,11 @@ from featherlane.backends.fpga.verilog import Design
 
 
 def cost(made: Design | Network, device: Device) -> DesignCost:
-    """Returns the cost of a pipeline, of arrays, or of a network."""
+    """Returns the cost of a pipeline, of either kind of datapath, of arrays, or of a network."""
     if isinstance(made, Network):
         return _of_network(made, device)
+    if isinstance(made, MemoryDesign):
+        return of_memories.cost(made, device)
     return (of_arrays if isinstance(made, ArrayDesign) else of_design).cost(made, device)  # type: ignore[arg-type]
 
 

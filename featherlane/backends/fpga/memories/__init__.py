@@ -1,0 +1,1 @@
+"""Datapaths of units with operand memories: multiplier-accumulators that micro-code controls."""

@@ -1,0 +1,252 @@
+"""Binding: the unit of each operation, so that the operands of a port come from few units.
+
+The memory of a port is written from the outputs of units, through a multiplexer with an input for
+each output that gives an operand there. Operations are bound in the order of evaluation, each to
+the unit where it adds the fewest inputs; then operations are moved, while moves that add inputs are
+accepted less and less often (Kirkpatrick et al., Optimization by simulated annealing, 1983).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import ceil, exp
+from typing import NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.memories.operations import (
+    MULTIPLY,
+    UnitOperation,
+    operands,
+    output_of,
+)
+
+FILL = 0.88  # the share of the cycles of units that operations take; more leave moves no room
+SWEEPS = 200  # rounds over all operations
+CANDIDATES = 12  # units that are tried for an operation in a round
+WARM, COLD = 1.0, 0.05  # temperatures of the first round and of the last one
+# The cost of a multiplexer by its inputs, in LUTs a bit: four inputs take one LUT of six inputs
+INPUTS = (0.0, 0.3, 1.0, 1.2, 1.4, 2.6, 3.2, 3.8, 4.4)
+
+Port = tuple[int, int]  # a unit, and the number of its operand
+Source = tuple[int, int]  # a unit, and the number of its output
+
+
+class Binding(NamedTuple):
+    """kinds: of each unit. unit: of each operation. swapped: for each term of an operation, whether
+    the ports of its operands are exchanged.
+    """
+
+    kinds: tuple[str, ...]
+    unit: tuple[int, ...]
+    swapped: tuple[tuple[bool, ...], ...]
+
+
+def input_cost(inputs: int) -> float:
+    """The cost of a multiplexer of so many inputs."""
+    return INPUTS[inputs] if inputs < len(INPUTS) else INPUTS[-1] + 0.6 * (inputs + 1 - len(INPUTS))
+
+
+def bound(datapath: Datapath, operations: Sequence[UnitOperation], interval: int) -> Binding:
+    """Returns the binding of operations at an interval, for which runs are not longer."""
+    binder = _Binder(datapath, operations, interval)
+    binder.place_all()
+    for sweep in range(SWEEPS):
+        binder.sweep(WARM * (COLD / WARM) ** (sweep / SWEEPS))
+    number = {u: n for n, u in enumerate(sorted({*binder.unit}))}  # without units that do nothing
+    kinds = tuple(binder.kinds[u] for u in number)
+    return Binding(kinds, tuple(number[u] for u in binder.unit), tuple(binder.swapped))
+
+
+def _units(operations: Sequence[UnitOperation], interval: int) -> list[str]:
+    """The kinds of the units: as few as have room for the operations at this share."""
+    cycles = Counter[str]()
+    for operation in operations:
+        cycles[operation.kind] += operation.cycles
+    return [kind for kind, n in sorted(cycles.items()) for _ in range(ceil(n / interval / FILL))]
+
+
+class _Placement(NamedTuple):
+    """A unit for an operation, with the ports of its operands, and what that adds to the costs of
+    multiplexers.
+    """
+
+    added: float
+    unit: int
+    swapped: tuple[bool, ...]
+
+
+class _Binder:
+    """Operations and their units, while operations are moved.
+
+    unit: of each operation, -1 for none yet. inputs: of each port, the reads from each source.
+    Sources are numbered: output n of unit u is 2 u + n.
+    """
+
+    def __init__(
+        self,
+        datapath: Datapath,
+        operations: Sequence[UnitOperation],
+        interval: int,
+    ) -> None:
+        self.datapath, self.operations, self.interval = datapath, operations, interval
+        self.kinds = kinds = _units(operations, interval)
+        self.unit = [-1] * len(operations)
+        self.swapped: list[tuple[bool, ...]] = [()] * len(operations)
+        self.inputs: list[Counter[int]] = [Counter() for _ in range(2 * len(kinds))]
+        self.free = [interval] * len(kinds)
+        self.source = dict[int, int]()  # of each value
+        self.reads = [
+            [operands(datapath, term) for term in operation.terms] for operation in operations
+        ]
+        self.readers = defaultdict[int, list[int]](list)  # the operations that read each value
+        for n, terms in enumerate(self.reads):
+            for value in dict.fromkeys(k for pair in terms for k in pair if k is not None):
+                self.readers[value].append(n)
+        self.random = random.Random(0)
+        self.movable = [n for n, op in enumerate(operations) if op.kind == MULTIPLY]
+        self.multipliers = [u for u, kind in enumerate(kinds) if kind == MULTIPLY]
+
+    # First placement
+
+    def place_all(self) -> None:
+        """Places the operations in their order; multipliers are entered one after the other."""
+        readers = defaultdict[int, set[int]](set)  # the units that read each source
+        for n, operation in enumerate(self.operations):
+            values = [k for pair in self.reads[n] for k in pair if k is not None]
+            if operation.kind == MULTIPLY:
+                near = Counter(u for k in values for u in readers[self.source[k]])
+                units = [
+                    u
+                    for u, _ in near.most_common()
+                    if self.kinds[u] == MULTIPLY and self.free[u] >= operation.cycles
+                ]
+                fresh = [u for u in self.multipliers if self.free[u] == self.interval][:1]
+                units = units[:CANDIDATES] + fresh or [self._with_room(operation)]
+            else:
+                units = [self._with_room(operation)]
+            self._put(n, min(self._placement(n, u) for u in units))
+            for k in values:
+                readers[self.source[k]].add(self.unit[n])
+
+    def _with_room(self, operation: UnitOperation) -> int:
+        """The first unit with room for an operation, a new one if there is none."""
+        for u, kind in enumerate(self.kinds):
+            if kind == operation.kind and self.free[u] >= operation.cycles:
+                return u
+        self.kinds.append(operation.kind)
+        self.free.append(self.interval)
+        self.inputs += [Counter(), Counter()]
+        if operation.kind == MULTIPLY:
+            self.multipliers.append(len(self.kinds) - 1)
+        return len(self.kinds) - 1
+
+    def _placement(self, n: int, unit: int) -> _Placement:
+        """The better ports for the operands of an operation at a unit, term by term."""
+        first, second = self.inputs[2 * unit], self.inputs[2 * unit + 1]
+        new: tuple[set[int], set[int]] = set(), set()
+        swapped = []
+        for a, b in self.reads[n]:
+            straight = self._new(a, first, new[0]) + self._new(b, second, new[1])
+            crossed = self._new(b, first, new[0]) + self._new(a, second, new[1])
+            swap = b is not None and crossed < straight
+            swapped.append(swap)
+            ports = zip((b, a) if swap else (a, b), (first, second), new, strict=True)
+            for value, port, more in ports:
+                if value is not None and self.source[value] not in port:
+                    more.add(self.source[value])
+        added = sum(
+            input_cost(len(port) + len(more)) - input_cost(len(port))
+            for port, more in zip((first, second), new, strict=True)
+        )
+        return _Placement(added, unit, tuple(swapped))
+
+    def _new(self, value: int | None, port: Counter[int], more: set[int]) -> bool:
+        """Whether a value comes from a source that a port does not have yet."""
+        return value is not None and (s := self.source[value]) not in port and s not in more
+
+    def _put(self, n: int, placement: _Placement, sign: int = 1) -> None:
+        """Places an operation, or with sign -1 takes it away."""
+        _, unit, swapped = placement
+        for (a, b), swap in zip(self.reads[n], swapped, strict=True):
+            for place, value in enumerate((b, a) if swap else (a, b)):
+                if value is not None:
+                    _count(self.inputs[2 * unit + place], self.source[value], sign)
+        self.free[unit] -= sign * self.operations[n].cycles
+        self.unit[n], self.swapped[n] = (unit, swapped) if sign > 0 else (-1, ())
+        if sign > 0:
+            for k in self.operations[n].gives:
+                self.source[k] = 2 * unit + output_of(self.datapath, k)
+
+    # Moves
+
+    def sweep(self, temperature: float) -> None:
+        """Tries to move each operation of multipliers, in random order."""
+        self.random.shuffle(self.movable)
+        for n in self.movable:
+            self._move(n, temperature)
+
+    def _move(self, n: int, temperature: float) -> None:
+        old = _Placement(0.0, self.unit[n], self.swapped[n])
+        ports = self._ports_that_read(n)
+        self._put(n, old, -1)
+        old = self._placement(n, old.unit)
+        best: _Placement | None = None
+        for unit in self._candidates(n):
+            if self.free[unit] >= self.operations[n].cycles and unit != old.unit:
+                placement = self._placement(n, unit)
+                change = placement.added - old.added + self._moved(ports, 2 * old.unit, 2 * unit)
+                if best is None or change < best.added:
+                    best = placement._replace(added=change)
+        if best is None or self.random.random() > exp(min(-best.added / temperature, 0.0)):
+            self._put(n, old)
+            return
+        self._put(n, best)
+        for port, count in ports.items():
+            _count(self.inputs[port], 2 * old.unit, -count)
+            _count(self.inputs[port], 2 * best.unit, count)
+
+    def _candidates(self, n: int) -> set[int]:
+        """Units of operations that read what operation n reads, or whose results are read together
+        with this one, and others.
+        """
+        choose, units = self.random.choice, set[int]()
+        values = [k for pair in self.reads[n] for k in pair if k is not None]
+        result = self.operations[n].gives[0]
+        for _ in range(CANDIDATES):
+            kind = self.random.random()
+            if kind < 0.5:
+                units.add(self.unit[choose(self.readers[choose(values)])])
+            elif kind < 0.9 and self.readers[result]:
+                sibling = choose(choose(self.reads[choose(self.readers[result])]))
+                units.add(-1 if sibling is None else self.source[sibling] // 2)
+            else:
+                units.add(choose(self.multipliers))
+        return {u for u in units if u >= 0 and self.kinds[u] == MULTIPLY}
+
+    def _ports_that_read(self, n: int) -> Counter[int]:
+        """The ports that read the result of an operation, with their reads."""
+        (result,), ports = self.operations[n].gives, Counter[int]()
+        for reader in self.readers[result]:
+            for pair, swap in zip(self.reads[reader], self.swapped[reader], strict=True):
+                for place, value in enumerate(pair):
+                    if value == result:
+                        ports[2 * self.unit[reader] + (place ^ swap)] += 1
+        return ports
+
+    def _moved(self, ports: Counter[int], old: int, new: int) -> float:
+        """The change of the costs of ports that read a result from another source."""
+        change = 0.0
+        for port, count in ports.items():
+            inputs = self.inputs[port]
+            after = len(inputs) - (inputs[old] == count) + (new not in inputs)
+            change += input_cost(after) - input_cost(len(inputs))
+        return change
+
+
+def _count(counts: Counter[int], key: int, more: int) -> None:
+    """Adds to a count; a count of 0 is left out."""
+    counts[key] += more
+    if not counts[key]:
+        del counts[key]

@@ -1,0 +1,105 @@
+"""The cost of a design of units with operand memories: DSPs and blocks of RAM counted, LUTs and
+flip-flops estimated.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from featherlane.backends.fpga import cost as of_design
+from featherlane.backends.fpga.cost import DesignCost, chain_resources, function_resources
+from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.memories.design import MemoryDesign
+from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
+from featherlane.backends.fpga.memories.operations import MULTIPLY
+from featherlane.backends.fpga.memories.verilog import unit_name
+from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.units.accumulator import Accumulator
+from featherlane.backends.fpga.units.post_adder import STEP
+
+BLOCK = 18 * 1024, 36  # bits of a block of RAM, and of its words at most
+LUTS_OF_FIELD = 0.6  # a bit of micro-code, the rest of which the registers' enables are
+
+
+def cost(design: MemoryDesign, device: Device) -> DesignCost:
+    """Returns what a design needs of a device."""
+    parts = defaultdict[tuple[str, str], Resources](Resources)
+    name = design.netlist.part.name
+    ends = of_design.cost(replace(design, units={name: design.units[name]}), device)
+    parts |= ends.parts
+    for unit in design.layouts:
+        module = unit_name(f"{design.name}_", unit)
+        for kind, needed in _unit(design, unit, device):
+            parts[module, kind] += needed
+    return DesignCost(device, dict(parts), 0)
+
+
+def _unit(
+    design: MemoryDesign, unit: UnitLayout, device: Device
+) -> Iterator[tuple[str, Resources]]:
+    """Yields what the parts of a unit need."""
+    widths = design.formats.outputs[unit.unit]
+    yield "control", _control(unit.control)
+    for memory in unit.memories:
+        yield "memories", _memory(memory, device)
+        yield "multiplexers", Resources(luts=memory.width * choice_luts(len(memory.taps), device))
+    yield "multiplexers", Resources(luts=widths[0] * choice_luts(len(unit.slices), device))
+    if unit.kind == MULTIPLY:
+        yield "multiply", accumulator_resources(design.formats.accumulators[unit.unit])
+    elif unit.unit in design.functions:
+        yield "sine_cosine", function_resources(design.functions[unit.unit], device)
+    yield "results", Resources(ffs=sum(widths))
+    for n, width in enumerate(widths):
+        delays = [tap.delay - 1 for tap in unit.copies if tap.output == n]
+        luts, ffs = chain_resources(device, delays)
+        yield "copies", Resources(luts=luts * width, ffs=ffs * width)
+
+
+def _control(control: Microcode) -> Resources:
+    """The memory of micro-code: fields whose bits differ by phase."""
+    width = sum(control.bits.values())
+    columns = [[word >> bit & 1 for word in control.words] for bit in range(width)]
+    changing = len({tuple(column) for column in columns if len({*column}) > 1})
+    return Resources(luts=LUTS_OF_FIELD * changing, ffs=changing)
+
+
+def _memory(memory: OperandMemory, device: Device) -> Resources:
+    """A memory with the subtraction in front of it, and the register behind it."""
+    if not memory.taps:
+        return Resources(luts=memory.width / 2, ffs=memory.width)
+    bits = (memory.ring - 1).bit_length()
+    address = bits * (2 if memory.constants else 1)
+    if memory.is_block:
+        of_block, widest = BLOCK
+        wide = ceil(memory.width / widest)
+        blocks = wide * ceil(memory.words * min(memory.width, widest) / of_block)
+        return Resources(luts=address, memories=blocks)
+    fitting = (row for row in device.memories if memory.words <= row[0])
+    luts = next((ceil(memory.width / width) * n for _, width, n in fitting), 0.0)
+    return Resources(luts=address + luts, ffs=memory.width)
+
+
+def choice_luts(inputs: int, device: Device) -> float:
+    """The LUTs of a bit of a multiplexer with a binary selector: a LUT chooses among as many inputs
+    as it has beside those of the selector, and several are joined by multiplexers of the device.
+    """
+    in_one = 4 if device.inputs == 6 else 2
+    return ceil(inputs / in_one) if inputs > 1 else 0
+
+
+def accumulator_resources(m: Accumulator) -> Resources:
+    """An accumulator: DSPs, and the registers of control and of bits between them; or a multiplier,
+    its registers and an adder.
+    """
+    if not m.stages:
+        product = min(m.a + m.b, m.bits)
+        return Resources(m.dsps, 2.0 * m.bits, product + m.bits)
+    later = len(m.stages) - 1
+    moved = sum(stage.step > 0 for stage in m.stages)
+    aligned = sum((later - n + 1) for n, stage in enumerate(m.stages) if stage.step)
+    operands = 27 + 18 if later > 1 else 0
+    ffs = 3 * later * (later + 1) / 2 + aligned * min(STEP, 1 + 16 * (moved > 1)) + operands
+    return Resources(m.dsps, 3.0 * later, ffs)

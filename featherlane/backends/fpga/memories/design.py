@@ -1,0 +1,185 @@
+"""A design of units with operand memories: bound, scheduled, printed, with a stream around it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fpga import stream
+from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.memories.binding import bound
+from featherlane.backends.fpga.memories.ends import StreamEnds
+from featherlane.backends.fpga.memories.formats import UnitFormats, formats_of, unit_cycles
+from featherlane.backends.fpga.memories.layout import UnitLayout, layouts
+from featherlane.backends.fpga.memories.operations import (
+    INPUT,
+    MULTIPLY,
+    UnitOperation,
+    by_arrival,
+    operations_of,
+)
+from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
+from featherlane.backends.fpga.memories.scheduler import scheduled
+from featherlane.backends.fpga.memories.verilog import (
+    COUNTER,
+    OUTPUTS,
+    tap_name,
+    unit_module,
+    unit_name,
+)
+from featherlane.backends.fpga.module import Module, named, same
+from featherlane.backends.fpga.units import accumulator, functions
+from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.units.multipliers import Multiplier
+from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
+
+CHAIN = 2  # cycles that the widest products take more, as they are assumed before units are bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryDesign(Design):
+    """A design of units with operand memories. layouts, formats: of its units; functions: what
+    units without an accumulator compute. pipeline: of inputs and results alone.
+    """
+
+    schedule: MemorySchedule
+    formats: UnitFormats
+    layouts: Sequence[UnitLayout]
+    functions: Mapping[int, FunctionUnit]
+    ends: StreamEnds
+
+    @property
+    def multipliers(self) -> Counter[Multiplier]:
+        """The number of each accumulating multiplier."""
+        return Counter(
+            Multiplier(m.a, m.b, m.bits, m.cycles) for m in self.formats.accumulators.values()
+        )
+
+    @property
+    def netlist(self) -> StreamEnds:  # type: ignore[override]
+        """The signals of inputs and results."""
+        return self.ends
+
+
+def memory_design(name: str, datapath: Datapath, interval: int, device: Device) -> MemoryDesign:
+    """Returns the design of a datapath with runs (`runs.accumulated`), of up to `interval` terms.
+
+    Raises CompileError for an operation without a unit and for sums of too many bits, ValueError
+    for what is no name.
+    """
+    check_name(name)
+    narrow = narrowed(datapath)
+    delay = device.delays["sine_cosine"].cycles
+    operations = operations_of(datapath)
+    cycles = {op.kind: 1 if op.kind == INPUT else 2 + delay for op in operations}
+    operations, depths = by_arrival(datapath, operations, cycles | {MULTIPLY: 4 + CHAIN})
+    binding = bound(datapath, operations, interval)
+    formats = formats_of(datapath, narrow, operations, binding, device.tile)
+    every = unit_cycles(formats, binding, delay)
+    schedule = scheduled(datapath, operations, binding, interval, every, depths)
+    schedule.verify()
+    ends = StreamEnds(name, narrow, schedule, device.clock)
+    node = {here: k for k, here in ends.place.items()}
+    inputs, outputs = (
+        [field._replace(node=node[field.node]) for field in fields]
+        for fields in (ends.inputs, ends.outputs)
+    )
+    units = layouts(schedule, formats)
+    of_functions = {
+        unit: _function(narrow, operation, delay)
+        for operation, unit in zip(operations, binding.unit, strict=True)
+        if operation.kind not in (INPUT, MULTIPLY)
+    }
+    depth = stream.full_depth(ends.pipeline)
+    parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
+    for unit in units:
+        parts[unit_name(f"{name}_", unit)] = _units(formats, of_functions, unit.unit)
+    design = MemoryDesign(
+        name, {}, narrow, ends.pipeline, inputs, outputs, depth, device.tile, parts,
+        schedule=schedule, formats=formats, layouts=units, functions=of_functions, ends=ends,
+    )  # fmt: skip
+    return replace(design, modules=_modules(design) | stream.modules(ends, depth))
+
+
+def _units(
+    formats: UnitFormats, of_functions: Mapping[int, FunctionUnit], unit: int
+) -> ModuleUnits:
+    """The accumulator or the function of a unit."""
+    if unit in formats.accumulators:
+        return ModuleUnits([], [], {}, 0, formats.accumulators[unit].dsps)
+    return ModuleUnits([], [of_functions[unit]] if unit in of_functions else [], {}, 0)
+
+
+def _function(narrow: Datapath, operation: UnitOperation, cycles: int) -> FunctionUnit:
+    (angle,), k = (term.a for term in operation.terms), operation.gives[0]
+    return FunctionUnit("sin", narrow.format(angle), narrow.format(k), cycles)
+
+
+def _modules(design: MemoryDesign) -> dict[str, Module]:
+    """The modules inside the stream, by their names."""
+    prefix, formats = f"{design.name}_", design.formats
+    units = [
+        unit_module(prefix, unit, formats, design.functions.get(unit.unit))
+        for unit in design.layouts
+    ]
+    kinds = sorted({*formats.accumulators.values()}, key=lambda m: m.name)
+    shared = [accumulator.module(prefix, m) for m in kinds]
+    if any(m.stages for m in kinds):
+        shared.append(accumulator.dsp(prefix))
+    shared += [
+        functions.module(prefix, unit, design.tile)
+        for unit in sorted({*design.functions.values()}, key=str)
+    ]
+    return named(*units, *shared, design.netlist.module(), _top(design))
+
+
+def _top(design: MemoryDesign) -> Module:
+    """The module that connects units with each other, with inputs and with results."""
+    ends, interval = design.netlist, design.interval
+    bits = max((interval - 1).bit_length(), 1)
+    module = stream.datapath(ends, bits, f"The units of {design.name} and the wires between them")
+    rings = [memory.ring for unit in design.layouts for memory in unit.memories]
+    counter_bits = (max(rings) - 1).bit_length()
+    module.declare(COUNTER, bits=counter_bits, value="'0")
+    module.clocked(f"{COUNTER} <= {COUNTER} + 1'b1;")
+    for unit in design.layouts:
+        _add_unit(module, design, unit, counter_bits)
+    for field in ends.inputs:
+        module.declare_signal(field.signal)
+        module.assign(field.signal.name, field.of("given"))
+    place = ends.place
+    schedule = design.schedule
+    for k, here in place.items():
+        if ends.registers[here] and design.datapath.graph.args[k]:
+            source = schedule.tap_of(k)
+            module.declare_signal(ends.signal(here))
+            module.assign(ends.signal(here).name, tap_name(source))
+    signals = [*ends.part.needs, *ends.gives]
+    for signal in ends.gives:
+        module.declare_signal(signal)
+    phases = ["phase_next"] if ends.part.has_phases else []
+    module.instance(ends.part.name, "ends", same(["clock", *phases, *(s.name for s in signals)]))
+    for field in ends.outputs:
+        module.assign(field.of("results"), field.signal.name)
+    return module
+
+
+def _add_unit(module: Module, design: MemoryDesign, unit: UnitLayout, counter_bits: int) -> None:
+    """An instance of a unit, and the signals that it shows."""
+    ports = {"clock": "clock", "phase_next": "phase_next"}
+    if rings := [memory.ring for memory in unit.memories if memory.taps]:
+        bits = (max(rings) - 1).bit_length()
+        ports[COUNTER] = COUNTER if bits == counter_bits else f"{COUNTER}[{bits - 1}:0]"
+    ports |= {name: name for memory in unit.memories for name in map(tap_name, memory.taps)}
+    if unit.kind == INPUT:
+        ports["lane"] = design.netlist.lane(unit.unit).name
+    for n, width in enumerate(design.formats.outputs[unit.unit]):
+        for tap in (Tap(unit.unit, n), *(tap for tap in unit.copies if tap.output == n)):
+            if width:
+                module.declare(tap_name(tap), bits=width, signed=True)
+                delay = f"_{tap.delay}" if tap.delay else ""
+                ports[f"{OUTPUTS[n]}{delay}"] = tap_name(tap)
+    module.instance(unit_name(f"{design.name}_", unit), f"unit_{unit.unit}", ports)

@@ -1,0 +1,189 @@
+"""SystemVerilog of a datapath of units with operand memories: a module for each unit, and one that
+connects them.
+
+In each cycle a unit does what its line of micro-code for the phase says: which tap each memory
+takes a value from, how many cycles ago what it reads was taken, and what the accumulator does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from featherlane.backends.fpga.memories.formats import UnitFormats
+from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
+from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
+from featherlane.backends.fpga.memories.schedule import Tap
+from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.statements import Multiplexer
+from featherlane.backends.fpga.text import literal
+from featherlane.backends.fpga.units.functions import FunctionUnit
+
+OUTPUTS = "result", "cosine"  # the ports of the outputs of a unit
+COUNTER = "cycle"  # counts cycles, for the rings of all memories
+
+
+def tap_name(tap: Tap) -> str:
+    """The signal of a tap outside of its unit."""
+    delay = f"_{tap.delay}" if tap.delay else ""
+    return f"unit_{tap.unit}_{OUTPUTS[tap.output]}{delay}"
+
+
+def unit_name(prefix: str, unit: UnitLayout) -> str:
+    """The module of a unit."""
+    return f"{prefix}{unit.kind.split()[0]}_{unit.unit}"
+
+
+def unit_module(
+    prefix: str,
+    unit: UnitLayout,
+    formats: UnitFormats,
+    function: FunctionUnit | None = None,
+) -> Module:
+    """The module of a unit. function: what it computes, if it has no accumulator."""
+    module = Module(unit_name(prefix, unit), _about(unit))
+    module.input("clock")
+    _add_control(module, unit.control)
+    if rings := [memory.ring for memory in unit.memories if memory.taps]:
+        module.input(COUNTER, bits=(max(rings) - 1).bit_length())
+    for place, memory in enumerate(unit.memories):
+        _add_memory(module, place, memory, formats)
+    widths = formats.outputs[unit.unit]
+    if unit.kind == MULTIPLY:
+        shown = [_add_accumulator(module, prefix, unit, formats)]
+    elif unit.kind == INPUT:
+        module.input("lane", bits=widths[0], signed=True)
+        shown = ["lane"]
+    else:
+        assert function is not None
+        shown = _add_function(module, prefix, function)
+    for n, (source, width) in enumerate(zip(shown, widths, strict=False)):
+        if width:
+            module.output(OUTPUTS[n], bits=width, signed=True)
+            module.clocked(f"{OUTPUTS[n]} <= {source};", when="take")
+            _add_copies(module, n, width, [tap.delay for tap in unit.copies if tap.output == n])
+    return module
+
+
+def _about(unit: UnitLayout) -> str:
+    depths = " and ".join(str(memory.ring) for memory in unit.memories)
+    what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
+    rings = f"; memories with rings of {depths} values" if depths else ""
+    return f"{what.get(unit.kind, 'Sine and cosine')}{rings}"
+
+
+def _add_control(module: Module, control: Microcode) -> None:
+    """The fields of micro-code and the memory that gives them, phase by phase."""
+    count, width = len(control.rows), sum(control.bits.values())
+    module.input("phase_next", bits=max((count - 1).bit_length(), 1))
+    for name, bits in control.bits.items():
+        module.declare(name, bits=bits)
+    module.declare("control", bits=width)
+    module.remark("Micro-code")
+    module.assign(f"{{{', '.join(control.bits)}}}", "control")
+    rows = [f"  {n}: control <= {width}'h{word:x};" for n, word in enumerate(control.words)]
+    rows[-1] = rows[-1].replace(f"{count - 1}:", "default:", 1)
+    module.clocked("\n".join(["case (phase_next)", *rows, "endcase"]))
+
+
+def _add_memory(module: Module, place: int, memory: OperandMemory, formats: UnitFormats) -> None:
+    """The memory of a port: a ring of values, each where the counter stood when it was taken, and
+    constants behind it. `operand` is what was read in the cycle before.
+    """
+    bits, width = (memory.ring - 1).bit_length(), memory.width
+    memory_name, operand = f"memory_{place}", f"operand_{place}"
+    module.declare(operand, bits=width, signed=True)
+    if not memory.taps:
+        _add_constants(module, place, memory)
+        return
+    style = 'ram_style = "block"' if memory.is_block else 'ram_style = "distributed"'
+    module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=style)
+    module.declare(f"ring_{place}", bits=bits)
+    counter = target = f"{COUNTER}[{bits - 1}:0]"
+    address = f"ring_{place}"
+    if memory.constants:
+        counter = f"({counter} & {{{bits}{{~fixed_{place}}}}})"
+        address, target = f"{{fixed_{place}, ring_{place}}}", f"{{1'b0, {target}}}"
+    module.assign(f"ring_{place}", f"{counter} - back_{place}")
+    module.wire(f"address_{place}", bits + bool(memory.constants), address)
+    taken = _add_choice(module, place, memory, formats)
+    module.clocked(
+        f"if (write_{place}) {memory_name}[{target}] <= {taken};",
+        f"{operand} <= {memory_name}[address_{place}];",
+    )
+    rows = [f"for (int n = 0; n < {memory.words}; n++) {memory_name}[n] = '0;"]
+    for n, x in enumerate(memory.constants):
+        rows.append(f"{memory_name}[{memory.ring + n}] = {literal(x, width)};")
+    module.process("initial", *rows)
+
+
+def _add_constants(module: Module, place: int, memory: OperandMemory) -> None:
+    """The constants of a port that reads nothing else."""
+    constants = [literal(x, memory.width) for x in memory.constants]
+    if len(constants) == 1:
+        module.assign(f"operand_{place}", constants[0])
+        return
+    module.declare(f"chosen_{place}", bits=memory.width, signed=True)
+    rows = tuple(enumerate(constants))
+    module.body.append(Multiplexer(f"chosen_{place}", f"constant_{place}", rows))
+    module.clocked(f"operand_{place} <= chosen_{place};")
+
+
+def _add_choice(module: Module, place: int, memory: OperandMemory, formats: UnitFormats) -> str:
+    """The multiplexer of taps in front of a memory, and its result."""
+    names = list[str]()
+    for tap in memory.taps:
+        width = formats.outputs[tap.unit][tap.output]
+        module.input(tap_name(tap), bits=width, signed=True)
+        names.append(_fitted(tap_name(tap), width, memory.width))
+    if len(names) == 1:
+        return names[0]
+    taken = module.declare(f"taken_{place}", bits=memory.width, signed=True)
+    module.body.append(Multiplexer(taken, f"from_{place}", tuple(enumerate(names))))
+    return taken
+
+
+def _fitted(name: str, width: int, to: int) -> str:
+    """The last bits of a signal; a memory may be narrower than an output that also shows wider
+    results.
+    """
+    return f"$signed({name}[{to - 1}:0])" if to < width else name
+
+
+def _add_accumulator(module: Module, prefix: str, unit: UnitLayout, formats: UnitFormats) -> str:
+    """The accumulator of a unit, and the bits of the sum that a result keeps."""
+    m = formats.accumulators[unit.unit]
+    module.declare("sum", "initial_sum", bits=m.bits, signed=True)
+    initials = [literal(x, m.bits) for x in unit.initials]
+    if len(initials) == 1:
+        module.assign("initial_sum", initials[0])
+    else:
+        module.body.append(Multiplexer("initial_sum", "initial_value", tuple(enumerate(initials))))
+    ports = {"clock": "clock", "a": "operand_0", "b": "operand_1", "initial_sum": "initial_sum"}
+    ports |= {name: name for name in ("start", "last", "minus", "ends_minus", "sum")}
+    module.instance(f"{prefix}{m.name}", "accumulate", ports)
+    width = formats.outputs[unit.unit][0]
+    kept = [f"$signed(sum[{x.shift + min(x.width, width) - 1}:{x.shift}])" for x in unit.slices]
+    if len(kept) == 1:
+        return kept[0]
+    module.declare("kept", bits=width, signed=True)
+    module.body.append(Multiplexer("kept", "slice", tuple(enumerate(kept))))
+    return "kept"
+
+
+def _add_function(module: Module, prefix: str, function: FunctionUnit) -> list[str]:
+    """The unit of sine and cosine, and its results."""
+    module.declare("sine_of_a", "cosine_of_a", bits=function.out.width, signed=True)
+    ports = {"clock": "clock", "a": "operand_0", "sine": "sine_of_a", "cosine": "cosine_of_a"}
+    module.instance(f"{prefix}{function.name}", "function_unit", ports)
+    return ["sine_of_a", "cosine_of_a"]
+
+
+def _add_copies(module: Module, n: int, width: int, delays: Sequence[int]) -> None:
+    """Delayed copies of an output: a chain of registers."""
+    source = OUTPUTS[n]
+    for delay in range(1, max(delays, default=0) + 1):
+        name = f"{OUTPUTS[n]}_{delay}"
+        declare = module.output if delay in delays else module.declare
+        declare(name, bits=width, signed=True)
+        module.clocked(f"{name} <= {source};")
+        source = name

@@ -1,0 +1,253 @@
+"""Units with operand memories: schedules, circuits and DSPs equal their definitions."""
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_datapaths import random_datapath
+from repetition import repeated
+from test_verilog import check, needs_icarus, needs_verilator, states_of
+
+import featherlane as fl
+from featherlane.backends.fixed.assign import uniform
+from featherlane.backends.fixed.evaluate import Evaluator
+from featherlane.backends.fixed.runs import accumulated
+from featherlane.backends.fpga import devices, pipeline_folder, words
+from featherlane.backends.fpga.memories.design import memory_design
+from featherlane.backends.fpga.module import sources
+from featherlane.backends.fpga.simulation import simulate
+from featherlane.backends.fpga.units import accumulator
+from featherlane.backends.fpga.units.accumulator import Accumulator
+from featherlane.backends.fpga.units.multipliers import Tile
+from featherlane.errors import CompileError
+
+DEVICE = devices.load("xcvu9p")
+OPS = ["neg", "add", "add", "sub", "mul", "mul", "mul", "times", "trig"]
+CASES = [(seed, interval) for seed in range(24) for interval in (2, 3, 5, 8)]
+CASES = sorted(CASES, key=lambda case: (case[0] % 4 != case[1] % 4, case))
+
+
+def designed(seed, interval, device=DEVICE, size=40):
+    """A design of a random datapath in Q16.16."""
+    datapath = uniform(random_datapath(seed, size, ops=OPS).graph, "q16.16")
+    return memory_design("dut", accumulated(datapath, interval), interval, device)
+
+
+def vectors(design, place, seed, states=60):
+    """Writes a design with vectors, and returns the words of inputs and those wanted."""
+    inputs = states_of(design.datapath, seed, states)
+    outputs = Evaluator(design.datapath)(inputs).integers
+    pipeline_folder.write(design, place, inputs, outputs)
+    wanted = words.result_values(design.datapath, design.outputs, outputs)
+    return words.given_values(design.datapath, design.inputs, inputs), wanted
+
+
+@needs_icarus
+@pytest.mark.parametrize(("seed", "interval"), repeated(CASES, 8))
+@pytest.mark.parametrize("device", ["xcvu9p", "ecp5_85k"])
+def test_circuits_equal_the_golden_model(tmp_path, seed, interval, device):
+    design = designed(seed, interval, devices.load(device))
+    given, wanted = vectors(design, tmp_path, seed)
+    check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
+
+
+@needs_verilator
+def test_the_accelerator_computes_its_function():
+    arm = fl.load("double_pendulum")
+    made = fl.accelerator(arm, "inverse_dynamics_derivatives", interval=6, datapath="memories")
+    states = made.samples(40)
+    run = made.simulate(states, stalls=64)
+    for name, found in zip(made.function.outputs, made.function(**states), strict=True):
+        assert (run.results[name] == found).all()
+    assert (run.cycles >= made.latency).all()
+    assert made.facts["device_multipliers"] == made.cost.total.dsps
+    assert made.choices["datapath"] == "memories"
+
+
+# Schedules
+
+
+def broken(schedule, number, **columns):
+    """The schedule with another write."""
+    writes = list(schedule.writes)
+    writes[number] = writes[number]._replace(**columns)
+    return replace(schedule, writes=writes)
+
+
+def test_schedules_check_themselves():
+    schedule = designed(3, 5).schedule
+    schedule.verify()
+    n = next(n for n, op in enumerate(schedule.operations) if len(op.terms) > 1)
+    early = [
+        tuple(c - 1 for c in reads) if m == n else reads for m, reads in enumerate(schedule.reads)
+    ]
+    gap = [(*r[:-1], r[-1] + 1) if m == n else r for m, r in enumerate(schedule.reads)]
+    same = [schedule.reads[n][:1] * len(r) if m == n else r for m, r in enumerate(schedule.reads)]
+    for reads in (early, gap, same):
+        with pytest.raises(ValueError, match=r"node|port|unit"):
+            replace(schedule, reads=reads).verify()
+    with pytest.raises(ValueError, match="too late"):
+        replace(schedule, latency=schedule.latency - 1).verify()
+    write = schedule.writes[0]
+    with pytest.raises(ValueError, match=r"shows another value|takes nodes|takes in"):
+        broken(schedule, 0, cycle=write.cycle + 5).verify()
+    with pytest.raises(ValueError, match="another unit"):
+        broken(schedule, 0, tap=write.tap._replace(unit=write.tap.unit + 1)).verify()
+
+
+# Choices
+
+
+def test_datapaths_are_chosen():
+    arm = fl.load("double_pendulum")
+    both = [
+        fl.accelerator(arm, "inverse_dynamics_derivatives", interval=8, datapath=kind)
+        for kind in ("shared", "memories", "auto")
+    ]
+    shared, memories, auto = (max(made.cost.shares) for made in both)
+    assert auto == min(shared, memories)
+    divided = fl.accelerator(arm, "forward_dynamics", interval=8, datapath="auto")
+    assert divided.cost.total.memories == 0  # multipliers are shared: there are divisions
+
+
+@pytest.mark.parametrize(
+    ("choices", "error", "match"),
+    [
+        ({"datapath": "memory"}, ValueError, "wanted one of 'shared', 'memories', 'auto'"),
+        ({"datapath": "memories"}, ValueError, "interval of 2 or more"),
+        ({"datapath": "memories", "interval": 4, "arrays": "limbs"}, ValueError,
+         "arrays share multipliers"),
+        ({"datapath": "memories", "interval": 4, "function": "forward_dynamics"}, CompileError,
+         "datapath='shared' has circuits"),
+    ],
+)  # fmt: skip
+def test_choices_without_a_design_are_refused(choices, error, match):
+    with pytest.raises(error, match=match):
+        fl.accelerator(fl.load("double_pendulum"), **choices)
+
+
+# Accumulators
+
+# The DSP48E2 by the tables of UG579: X, Y, Z, W by OPMODE and the sum by ALUMODE, with the
+# registers and inputs that accumulators use.
+DSP48E2 = """
+module DSP48E2 #(parameter AREG = 0, BREG = 0, ACASCREG = 0, BCASCREG = 0, MREG = 0, PREG = 0,
+  CREG = 0, DREG = 0, ADREG = 0, ALUMODEREG = 0, OPMODEREG = 0, INMODEREG = 0, CARRYINREG = 0,
+  CARRYINSELREG = 0, AMULTSEL = "A", BMULTSEL = "B", A_INPUT = "DIRECT", B_INPUT = "DIRECT",
+  USE_MULT = "MULTIPLY", USE_SIMD = "ONE48") (
+  input CLK, input [29:0] A, ACIN, input [17:0] B, BCIN, input [47:0] C, PCIN, input [26:0] D,
+  input [8:0] OPMODE, input [3:0] ALUMODE, input [4:0] INMODE, input [2:0] CARRYINSEL,
+  input CARRYIN, CARRYCASCIN, MULTSIGNIN, CEA1, CEA2, CEB1, CEB2, CEM, CEP, CEC, CED, CEAD,
+  CEALUMODE, CECTRL, CEINMODE, CECARRYIN, RSTA, RSTB, RSTC, RSTD, RSTM, RSTP, RSTALLCARRYIN,
+  RSTALUMODE, RSTCTRL, RSTINMODE, output [47:0] P, PCOUT);
+  reg signed [26:0] a1, a2; reg signed [17:0] b1, b2; reg signed [44:0] m; reg [47:0] p;
+  wire signed [26:0] a = AREG == 0 ? A[26:0] : a2;
+  wire signed [17:0] b = BREG == 0 ? B : b2;
+  wire [47:0] product = {{3{m[44]}}, m};
+  reg [47:0] z, w;
+  always @* case (OPMODE[6:4])
+    3'b000: z = 0; 3'b001: z = PCIN; 3'b010: z = p; 3'b011: z = C;
+    3'b101: z = $signed(PCIN) >>> 17; default: z = 48'bx;
+  endcase
+  always @* case (OPMODE[8:7]) 2'b00: w = 0; 2'b01: w = p; 2'b11: w = C; default: w = 48'bx; endcase
+  wire [47:0] xy = OPMODE[3:0] == 4'b0101 ? product : 48'bx;
+  always @(posedge CLK) begin
+    if (CEA1) a1 <= A[26:0];
+    if (CEA2) a2 <= AREG == 2 ? a1 : A[26:0];
+    if (CEB1) b1 <= B;
+    if (CEB2) b2 <= BREG == 2 ? b1 : B;
+    if (CEM) m <= a * b;
+    if (CEP) p <= ALUMODE == 4'b0000 ? z + w + xy + CARRYIN :
+                  ALUMODE == 4'b0011 ? z - (w + xy + CARRYIN) : 48'bx;
+  end
+  assign P = p;
+  assign PCOUT = p;
+endmodule
+"""
+SHAPES = [(27, 18), (18, 18), (27, 27), (24, 20), (32, 18), (32, 27), (32, 32), (18, 32), (35, 30)]
+
+
+def simulated_sums(place, m, synthesis):
+    """The sums of random products that the accumulator gives, and those wanted."""
+    draw = np.random.default_rng(m.a * 64 + m.b)
+    rows, wanted = [], []
+    while len(rows) < 600:
+        count = draw.integers(1, 8)
+        signs = draw.integers(0, 2, count)
+        total = 1 << 15
+        for n, sign in enumerate(signs):
+            ends = n == 0, n == count - 1
+            a, b = (extreme(draw, bits) for bits in (m.a, m.b))
+            total += -a * b if sign else a * b
+            rows.append((a, b, *map(int, ends), int(sign), int(signs[-1])))
+        wanted.append(total % (1 << m.bits))
+    lines = (" ".join(f"{x:x}" for x in unsigned(row, m)) for row in rows)
+    (place / "rows.txt").write_text("\n".join(lines) + "\n")
+    files = sources({x.name: x for x in (accumulator.module("dut_", m), accumulator.dsp("dut_"))})
+    widths = {"a": m.a - 1, "b": m.b - 1, "r": m.bits - 1, "bits": m.bits}
+    text = BENCH.format(name=m.name, rows=len(rows), late=m.cycles - 1, **widths)
+    files["bench.sv"] = text
+    if synthesis:
+        files["primitive.v"] = DSP48E2
+    for name, text in files.items():
+        (place / name).write_text(text)
+    define = ["-DSYNTHESIS"] if synthesis else []
+    compile_ = ["iverilog", "-g2012", *define, "-s", "bench", "-o", "a.vvp", *files]
+    subprocess.run(compile_, cwd=place, check=True)
+    out = subprocess.run(["vvp", "a.vvp"], cwd=place, check=True, capture_output=True, text=True)
+    return [int(x, 16) for x in out.stdout.split()], wanted
+
+
+def extreme(draw, bits):
+    """A random number of so many bits, often one of both ends."""
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    return int(draw.choice([least, most, draw.integers(least, most, endpoint=True)]))
+
+
+def unsigned(row, m):
+    a, b, *flags = row
+    return a % (1 << m.a), b % (1 << m.b), *flags
+
+
+BENCH = """
+module bench;
+  logic clock = 0;
+  logic signed [{a}:0] a; logic signed [{b}:0] b; logic signed [{r}:0] sum;
+  logic start, last, minus, ends_minus;
+  dut_{name} dut (.clock(clock), .a(a), .b(b), .initial_sum({bits}'d32768), .start(start),
+    .last(last), .minus(minus), .ends_minus(ends_minus), .sum(sum));
+  integer file, n, count;
+  logic [63:0] row [0:5];
+  logic [3:0] flags = 0;
+  logic [{late}:0] ended = 0;
+  initial begin
+    file = $fopen("rows.txt", "r");
+    for (n = 0; n < {rows} + 8; n++) begin
+      for (int k = 0; k < 6; k++) if (n < {rows}) count = $fscanf(file, "%h", row[k]);
+      a = row[0]; b = row[1];
+      #1;
+      if (ended[{late}]) $display("%h", sum);
+      #4 clock = 1;
+      #1 {{start, last, minus, ends_minus}} = {{row[2][0], row[3][0], row[4][0], row[5][0]}};
+      ended = ended << 1; ended[0] = n < {rows} && row[3][0];
+      #4 clock = 0;
+    end
+  end
+endmodule
+"""
+
+
+@needs_icarus
+@pytest.mark.parametrize(("a", "b"), SHAPES)
+@pytest.mark.parametrize("synthesis", [False, True])
+def test_accumulators_sum_products(tmp_path, a, b, synthesis):
+    m = Accumulator(a, b, 48, Tile(27, 18, post_adder=48))
+    found, wanted = simulated_sums(tmp_path, m, synthesis)
+    assert found == wanted
+
+
+@needs_icarus
+def test_accumulators_without_post_adders_sum_products(tmp_path):
+    found, wanted = simulated_sums(tmp_path, Accumulator(18, 18, 40, Tile(18, 18)), False)
+    assert found == wanted

@@ -1,0 +1,92 @@
+"""Runs: sums of products that are exact until they are rounded once."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from random_datapaths import random_datapath
+
+import featherlane as fl
+from featherlane.backends.fixed.assign import uniform
+from featherlane.backends.fixed.evaluate import Evaluator
+from featherlane.backends.fixed.machine import MachineEvaluator
+from featherlane.backends.fixed.narrow import narrowed
+from featherlane.backends.fixed.prepare import prepared
+from featherlane.backends.fixed.runs import accumulated, runs_of
+from featherlane.program.trace import trace
+from featherlane.scalar import Tag, at
+
+LINEAR = ["neg", "add", "add", "sub", "sub", "mul", "mul", "mul", "times"]
+
+
+def linear_datapath(seed, size=60):
+    """Sums and products in Q16.16."""
+    return uniform(random_datapath(seed, size, ops=LINEAR).graph, "q16.16")
+
+
+def integers(datapath, states=50, seed=0):
+    """Random inputs, small enough for most sums to stay within their format."""
+    draw = np.random.default_rng(seed)
+    return {
+        name: draw.integers(-(1 << 18), 1 << 18, (states, *shape))
+        for name, shape in datapath.graph.inputs.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("most", [2, 5, 12])
+def test_a_run_is_its_exact_sum_rounded_once(seed, most):
+    datapath = accumulated(linear_datapath(seed), most)
+    graph, inputs = datapath.graph, integers(datapath)
+    rows = {name: x.reshape(len(x), -1) for name, x in inputs.items()}
+    golden = Evaluator(datapath)
+    values = [None] * len(graph)
+    for k, known in golden.values(rows, Counter()):
+        values[k] = np.asarray(known[k])
+    exact = lambda k: np.broadcast_to(values[k], 50).astype(object)  # integers of any size
+    runs = runs_of(datapath)
+    for run in runs:
+        total = np.full(50, run.initial, object)
+        for negative, a, b in run.terms:
+            fraction = sum(datapath.format(n).fraction for n in (a, b) if n is not None)
+            product = exact(a) * (1 if b is None else exact(b)) * 2 ** (run.fraction - fraction)
+            total = total - product if negative else total + product
+        form = datapath.format(run.root)
+        rounded = np.array([x >> run.fraction - form.fraction for x in total])
+        wrapped = np.array([(x + 2**31) % 2**32 - 2**31 for x in rounded])
+        assert (wrapped == exact(run.root)).all()
+    assert max(len(run.terms) for run in runs) <= most
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_other_evaluations_of_runs_agree(seed):
+    datapath = accumulated(linear_datapath(seed), 8)
+    inputs, golden = integers(datapath), Evaluator(datapath)
+    wanted = golden(inputs).integers["y"]
+    assert (Evaluator(narrowed(datapath))(inputs).integers["y"] == wanted).all()
+    assert (MachineEvaluator(golden)(inputs).integers["y"] == wanted).all()
+
+
+def test_a_dot_product_is_one_run_and_is_rounded_to_nearest():
+    dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=True))
+    tag = Tag("D", "f", 0, 1)
+    graph = prepared(trace(lambda a, b: at(tag, dot, a, b), {"a": 5, "b": 5}))
+    datapath = accumulated(uniform(graph, "q16.16"), 8)
+    (run,) = runs_of(datapath)
+    assert len(run.terms) == 5
+    assert run.initial == 1 << 15
+    inputs = {"a": np.full((1, 5), 1 << 8), "b": np.full((1, 5), 3 << 4)}  # 5 times 0.1875 steps
+    assert Evaluator(datapath)(inputs).integers["out"].tolist() == [1]  # 0.94, and not 5 times 0
+    assert Evaluator(uniform(graph, "q16.16"))(inputs).integers["out"].tolist() == [0]
+
+
+def test_products_of_different_fractions_are_not_one_run():
+    arm = fl.load("double_pendulum")
+    fitted = arm.function("inverse_dynamics", backend="fixed", format="fitted").datapath
+    for run in runs_of(accumulated(fitted, 8)):
+        products = {
+            fitted.format(term.a).fraction + fitted.format(term.b).fraction
+            for term in run.terms
+            if term.b is not None
+        }
+        assert len(products) <= 1
