@@ -19,7 +19,7 @@ from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval
 from featherlane.backends.fpga import devices, pipeline_folder, verilog, words
-from featherlane.backends.fpga.cost import _chain
+from featherlane.backends.fpga.cost import chain_resources
 from featherlane.backends.fpga.netlist import WIRE
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units.multipliers import (
@@ -113,8 +113,8 @@ def test_rings_and_registers_make_up_a_delay(registers):
     assert stretches[-1][0] == registers - 1
     assert all(count == 1 or ring.shortest <= count <= ring.longest for _, count in stretches)
     device, read = devices.load("ecp5_85k"), {registers - 1}
-    assert _chain(device, read)[1] == len(stretches)
-    assert _chain(device, read)[0] == 1.5 * sum(count > 1 for _, count in stretches)
+    assert chain_resources(device, read)[1] == len(stretches)
+    assert chain_resources(device, read)[0] == 1.5 * sum(count > 1 for _, count in stretches)
     assert list(_stretches(WIRE, registers - 1, None)) == [(n, 1) for n in range(registers)]
 
 
