@@ -7,7 +7,7 @@ import pytest
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga import devices, verilog
-from featherlane.backends.fpga.cost import _chain, cost, multiplexer
+from featherlane.backends.fpga.cost import chain_resources, cost, multiplexer
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.graph import Graph, Output
@@ -144,13 +144,13 @@ def test_registers_that_are_read_through_wires(vu9p):
 
 
 def test_long_chains_of_registers_are_shift_registers(vu9p):
-    assert _chain(vu9p, {0, 1}) == (0, 2)
-    assert _chain(vu9p, {9}) == (1, 0)
-    assert _chain(vu9p, {1, 40}) == (2, 2)
+    assert chain_resources(vu9p, {0, 1}) == (0, 2)
+    assert chain_resources(vu9p, {9}) == (1, 0)
+    assert chain_resources(vu9p, {1, 40}) == (2, 2)
     ecp5 = devices.load("ecp5_85k")  # a memory of 16 places, and a register behind it
-    assert _chain(ecp5, {4}) == (0, 5)
-    assert _chain(ecp5, {9}) == (1.5, 1)
-    assert _chain(ecp5, {1, 40}) == (3, 2 + 2 + 5)
+    assert chain_resources(ecp5, {4}) == (0, 5)
+    assert chain_resources(ecp5, {9}) == (1.5, 1)
+    assert chain_resources(ecp5, {1, 40}) == (3, 2 + 2 + 5)
 
 
 def test_operands_from_other_calls_come_by_links():
