@@ -241,4 +241,4 @@ def _primitive() -> Instance:
         "CEA1": "OPERANDS == 2", "CEA2": "OPERANDS > 0", "CEB1": "OPERANDS == 2",
         "CEB2": "OPERANDS > 0", "CEM": "1'b1", "CEP": "1'b1",
     }  # fmt: skip
-    return Instance("DSP48E2", "primitive", ports, parameters, enables)
+    return Instance("DSP48E2", "device_dsp", ports, parameters, enables)
