@@ -243,6 +243,22 @@ def test_a_product_comes_after_its_registers():
 
 
 @needs_verilator
+@pytest.mark.parametrize("mode", ["SYNC", "ASYNC"])
+def test_registers_of_a_product_are_reset_and_enabled(mode):
+    """One register, of the product, with its enable and reset at inputs."""
+    ports = {**wires("A", 1, 18), **wires("P", 100, 36), **wires("B", 1, 18), "CLK0": 0,
+             "CE0": 19, "RST0": 20, "SIGNEDA": "1", "SIGNEDB": "1", "SOURCEA": "0",
+             "SOURCEB": "0"}  # fmt: skip
+    parameters = {"REG_OUTPUT_CLK": "CLK0", "RESETMODE": mode}
+    multiplier = cell("MULT18X18D", wires("P", 0, 36), ports, **parameters)
+    bench, latest = Bench([multiplier], 20, [100 + n for n in range(36)]), 0
+    for value in np.random.default_rng(5).integers(0, 1 << 12, 100).tolist():
+        control, a = value >> 10, value & 1023
+        latest = 0 if control & 2 else a * a if control & 1 else latest
+        assert bench.clock(a | control << 18) == latest
+
+
+@needs_verilator
 def test_memories_of_16_words():
     """A word of four bits after synthesis, and a bit of a routed slice behind its write port."""
     write = dict(zip(("D0", "B0", "C0", "A0"), (4, 2, 3, 1), strict=True))
@@ -297,6 +313,34 @@ def test_block_ram(mode, register):
             mask = (value & 1) * 511 | (value >> 1 & 1) * (511 << 9)
             words[place] = words[place] & ~mask | value >> 6 & mask
         assert bench.clock(value) == (latest if register == "NOREG" else before)
+
+
+@needs_verilator
+def test_block_ram_of_36_bits():
+    """Port A writes bytes, port B reads, beside a list of numbers."""
+    # Inputs: 4 bits enable bytes, 3 bits of the address, 9 bits of data thrice, WEA, address B
+    data = [8 + n % 9 for n in range(18)], [17 + n % 9 for n in range(18)]
+    ports = {**wires("ADA", 1, 4), "ADA4": "0", **{f"ADA{n}": "0" for n in range(8, 14)},
+             **{f"ADA{5 + n}": 5 + n for n in range(3)},
+             **{f"DI{'AB'[half]}{n}": data[half][n] for half in range(2) for n in range(18)},
+             "WEA": 26, "CLKA": 0, "CEA": "1", "CLKB": 0, "CEB": "1", "WEB": "0", "RSTA": "0",
+             "RSTB": "0", **{f"ADB{n}": "0" for n in (*range(5), *range(8, 14))},
+             **{f"ADB{5 + n}": 27 + n for n in range(3)},
+             **{f"CS{p}{n}": "0" for p in "AB" for n in range(3)}, "OCEB": "1",
+             **wires("DOA", 100, 18), **wires("DOB", 118, 18)}  # fmt: skip
+    first = sum((7 * n + 3) << 20 * n for n in range(16))
+    ram = cell("DP16KD", {**wires("DOA", 0, 18), **wires("DOB", 0, 18)}, ports,
+               DATA_WIDTH_A=bits(36, 32), DATA_WIDTH_B=bits(36, 32), CSDECODE_A="0b000",
+               CSDECODE_B="0b000", INITVAL_00=bits(first, 320))  # fmt: skip
+    bench = Bench([ram], 29, range(100, 136))
+    words = [14 * n + 3 | (14 * n + 10) << 18 for n in range(8)]
+    for value in np.random.default_rng(6).integers(0, 1 << 29, 200).tolist():
+        place, low, high = value >> 4 & 7, value >> 7 & 511, value >> 16 & 511
+        assert bench.clock(value) == words[value >> 26]
+        if value >> 25 & 1:
+            for n, byte in enumerate((low, low, high, high)):
+                if value >> n & 1:
+                    words[place] = words[place] & ~(511 << 9 * n) | byte << 9 * n
 
 
 @pytest.mark.parametrize(

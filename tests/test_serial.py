@@ -1,20 +1,30 @@
 """Designs behind a serial line: frames through simulated pins, to the bit, and the self-test."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import sys
+import threading
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from link_model import LinkModel, ModelledLine
+from repetition import examples, repeated
 from small_core import overtaking_core, results_of, small_core, tasks_of, without_tags
 
+from featherlane.accelerators import host
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
 from featherlane.backends.fpga.serial.link import sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.simulated import simulated_line
+from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError, DeviceError
 
@@ -46,7 +56,7 @@ def check_batch(device, count=300):
 
 
 @needs_verilator
-@pytest.mark.parametrize("bit", [64, 67, 133])
+@pytest.mark.parametrize("bit", repeated([67, 64, 133]))
 def test_a_batch_passes_at_clocks_that_are_no_multiple_of_the_bit(bit):
     device = driver(bit=bit)
     assert not any(check_batch(device).counters.values())
@@ -62,7 +72,7 @@ def test_results_that_overtake_others_are_put_in_order():
 
 
 @needs_verilator
-@pytest.mark.parametrize("passes", [0, 3, 8])
+@pytest.mark.parametrize("passes", repeated([3, 0, 8], 2))
 def test_the_self_test_runs_at_full_rate(passes):
     device = driver()
     test = device.self_test(passes)
@@ -96,6 +106,180 @@ def test_the_link_has_no_warnings(tmp_path):
         command = ["verilator", "--lint-only", "-Wall", "--top-module", top, f"{top}.sv"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def tiny(word):
+    """The result of a task's word of the small module, both as bytes."""
+    design = serial()
+    inputs = design.tasks.decode(np.frombuffer(word, np.uint8)[None])
+    results = {"tag": inputs["tag"], **results_of({**inputs, "op": inputs["op"].astype(int)})}
+    answer = np.zeros((1, design.results.size), np.uint8)
+    design.results.encode(results, answer)
+    return answer.tobytes()
+
+
+# The line
+
+
+def task_frame(number, word):
+    return frames.frame(frames.TASK, number, word)
+
+
+TASK_FRAMES = st.builds(task_frame, st.integers(0, 255), st.binary(min_size=3, max_size=3))
+WHOLE = TASK_FRAMES | st.just(frames.frame(frames.QUERY))
+
+
+@st.composite
+def damaged(draw):
+    """A frame with some bits of neighbours changed."""
+    data = bytearray(draw(WHOLE))
+    place = draw(st.integers(0, len(data) - 1))
+    data[place] ^= draw(st.integers(1, 255))
+    return bytes(data)
+
+
+@st.composite
+def cut(draw):
+    data = draw(WHOLE)
+    return data[: draw(st.integers(0, len(data) - 1))]
+
+
+EVENTS = st.lists(
+    TASK_FRAMES | damaged() | cut() | st.binary(max_size=4) | st.sampled_from(["pause", "broken"]),
+    max_size=12,
+)
+
+
+@needs_verilator
+@settings(max_examples=examples(120), deadline=None)
+@given(EVENTS)
+def test_the_circuit_does_with_a_bad_line_what_the_model_does(events):
+    """Frames that are cut, damaged, or between noise and pauses: the same answers and counters."""
+    model, line = LinkModel(serial().plan, tiny), simulated_line(serial())
+    for event in [*events, "pause", frames.frame(frames.QUERY)]:
+        if event == "pause":
+            model.pause()
+            line.level(True, 200)
+        elif event == "broken":
+            model.broken()
+            line.level(False, 10.5)
+            line.level(True, 2)
+        else:
+            line.write(event)
+            for value in event:
+                model.byte(value)
+    came = b""
+    while received := line.read(1000):
+        came += received
+    assert sorted(answered(came)) == sorted(answered(model.answers))
+
+
+def answered(data):
+    """The frames in answers: one to a query overtakes results, and says how many are under way."""
+    reader = frames.FrameReader(serial().plan.answers)
+    for frame in reader.frames(data):
+        if frame.kind == frames.FACTS:
+            yield frame.kind, *{**frames.answer_fields(frame.payload), "under_way": 0}.values()
+        else:
+            yield frame.kind, *frame.payload
+    assert not reader.damaged
+    assert not reader.skipped
+
+
+FAULTS = st.dictionaries(st.integers(30, 400), st.integers(1, 255) | st.none(), max_size=6)
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(FAULTS, FAULTS)
+def test_no_result_is_wrong_whatever_the_line_does(to_board, to_host):
+    """A task that is lost once is sent again; a second loss is told."""
+    line = ModelledLine(LinkModel(serial().plan, tiny), to_board, to_host)
+    device = SerialDriver(serial().facts, line)
+    try:
+        run = check_batch(device, 30)
+    except DeviceError as error:
+        assert re.search("lost twice|does not answer", str(error))  # noqa: PT017
+    else:
+        assert bool(run.counters["repeated"]) <= bool(to_board or to_host)
+
+
+@pytest.mark.parametrize(("way", "counter"), [(0, "damaged"), (1, "damaged_results")])
+def test_a_task_that_is_damaged_is_sent_again(way, counter):
+    faults = [{}, {}]
+    faults[way] = {60: 4}  # after the answer to the first query
+    device = SerialDriver(serial().facts, ModelledLine(LinkModel(serial().plan, tiny), *faults))
+    counters = check_batch(device, 30).counters
+    assert (counters["repeated"], counters[counter]) == (1, 1)
+
+
+def test_a_silent_board_is_told():
+    line = ModelledLine(LinkModel(serial().plan, tiny), dict.fromkeys(range(100)), {})
+    with pytest.raises(
+        DeviceError, match="the board of tiny_serial does not answer: is it powered"
+    ):
+        SerialDriver(serial().facts, line)
+
+
+def test_a_line_that_always_loses_a_task_is_told():
+    device = SerialDriver(
+        serial().facts, line := ModelledLine(LinkModel(serial().plan, tiny), {}, {})
+    )
+    first = line.count[0] + 3  # behind a query come three tasks of 7 bytes, a query and a task
+    line.faults[0].update({first + 3: 1, first + 21 + 3 + 3: 1})
+    with pytest.raises(
+        DeviceError, match=r"1 of 3 tasks were lost twice; frames that the board dropped: "
+    ):
+        device.run(without_tags(tasks_of(3)))
+
+
+# A port of this computer
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals")
+def test_a_port_carries_the_frames():
+    """The driver through pyserial and a pseudo-terminal, behind which the model answers."""
+    pytest.importorskip("serial", reason="pyserial is not installed")
+    import tty
+
+    ours, theirs = os.openpty()
+    model = LinkModel(serial().plan, tiny)
+
+    def answer():
+        while data := os.read(ours, 4096):
+            for value in data:
+                model.byte(value)
+            os.write(ours, model.answers)
+            model.answers = b""
+
+    tty.setraw(theirs)
+    threading.Thread(target=answer, daemon=True).start()
+    device = SerialDriver(serial().facts, SerialPort(os.ttyname(theirs), 3_000_000))
+    assert not any(check_batch(device, 100).counters.values())
+    device.close()
+
+
+def test_a_port_that_is_missing_is_told(monkeypatch):
+    pytest.importorskip("serial", reason="pyserial is not installed")
+    with pytest.raises(DeviceError, match="the port '/dev/ttyNONE' does not open at 3000000 baud"):
+        SerialPort("/dev/ttyNONE", 3_000_000)
+    monkeypatch.setitem(sys.modules, "serial", None)
+    with pytest.raises(
+        ImportError, match=r"pyserial is missing.*pip install 'featherlane\[serial\]'"
+    ):
+        SerialPort("/dev/ttyNONE", 3_000_000)
+
+
+def test_a_folder_without_a_bitstream_is_told(tmp_path):
+    with pytest.raises(ValueError, match=r"is no serial\.json of a design"):
+        host.connect(tmp_path, "/dev/ttyNONE")
+    (tmp_path / "serial.json").write_text(json.dumps(serial().facts.to_json()))
+    for call in (lambda: host.connect(tmp_path, "/dev/ttyNONE"), lambda: host.simulated(tmp_path)):
+        with pytest.raises(ValueError, match=r"bitstream\.json' does not say the rate of a line"):
+            call()
+    rate = {"name": "tiny", "megahertz": 60.0, "baud": 3_000_000}
+    (tmp_path / "bitstream.json").write_text(json.dumps(rate))
+    with pytest.raises(ValueError, match=r"tiny_top_routed\.json' is no routed netlist"):
+        host.simulated(tmp_path)
 
 
 def test_the_crc_is_kermits():

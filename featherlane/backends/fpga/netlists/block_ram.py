@@ -1,4 +1,6 @@
-"""The model of the ECP5's block RAM: 1,024 x 18 bits with two ports of 9 or 18 bits."""
+"""The model of the ECP5's block RAM: 1,024 x 18 bits with two ports of 9 or 18 bits, or 512 x 36
+bits of which port A writes and port B reads.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,11 @@ def block_ram(cell: DeviceCell) -> Statements:
     name = f"memory_{expression(next(nets))}"
     words = [word for n in range(64) for word in _words(cell.number(f"INITVAL_{n:02X}"))]
     rows = [f"  {name}[{n}] = {WIDTH}'h{word:x};" for n, word in enumerate(words)]
-    head = f"logic [{WIDTH - 1}:0] {name} [0:{WORDS - 1}];"
-    return [head, "initial begin", *rows, "end", *_port(cell, name, "A"), *_port(cell, name, "B")]
+    lines = [f"logic [{WIDTH - 1}:0] {name} [0:{WORDS - 1}];", "initial begin", *rows, "end"]
+    widths = [cell.number(f"DATA_WIDTH_{port}", WIDTH) for port in "AB"]
+    if 2 * WIDTH in widths:
+        return lines + _wide_write(cell, name) + _wide_read(cell, name)
+    return lines + _port(cell, name, "A") + _port(cell, name, "B")
 
 
 def _words(value: int) -> list[int]:
@@ -54,6 +59,45 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
         lines.append(f"{process} ({cell.pin(f'OCE{port}')}) {latest}_2 <= {latest};")
         latest = f"{latest}_2"
     return lines + [s for n in outputs for s in assigned(cell, f"DO{port}{n}", f"{latest}[{n}]")]
+
+
+def _halves(cell: DeviceCell, memory: str, port: str) -> list[str]:
+    """The two words of 18 bits of one of 36, the lower half first."""
+    address = cell.bits(f"AD{port}", 14)[5:]
+    return [f"{memory}[{vector([half, *address])}]" for half in (ZERO, ONE)]
+
+
+def _wide_write(cell: DeviceCell, memory: str) -> Statements:
+    """The port that writes 36 bits: the lowest bits of its address enable bytes."""
+    clock, write = cell.pin("CLKA"), cell.pin("WEA")
+    if clock in (ZERO, ONE) or ZERO in (write, cell.pin("CEA")):
+        return []
+    lines = list[str]()
+    for half, place in zip("AB", _halves(cell, memory, "A"), strict=True):
+        data, enables = cell.bits(f"DI{half}", WIDTH), cell.bits("ADA", 4)
+        for n, enable in enumerate(enables[2:] if half == "B" else enables[:2]):
+            value = vector(data[BYTE * n : BYTE * n + BYTE])
+            bits = f"{place}[{BYTE * n + 8}:{BYTE * n}]"
+            lines.append(f"  if ({write} && {enable}) {bits} <= {value};")
+    return [f"always_ff @({edge(clock)}) if ({_enable(cell, 'A')}) begin", *lines, "end"]
+
+
+def _wide_read(cell: DeviceCell, memory: str) -> Statements:
+    """The port that reads 36 bits: the lower half leaves at DOA, as Yosys connects it."""
+    clock, latest = cell.pin("CLKB"), f"{memory}_B"
+    if cell.pin("RSTB") != ZERO:
+        raise unknown(cell, "a reset")
+    if cell.parameters.get("REGMODE_B", "NOREG") != "NOREG":
+        raise unknown(cell, "a register behind 36 bits")
+    low, high = _halves(cell, memory, "B")
+    take = f"if ({_enable(cell, 'B')}) {latest} <= {{{high}, {low}}};"
+    lines = [f"logic [{2 * WIDTH - 1}:0] {latest} = '0;", f"always_ff @({edge(clock)}) {take}"]
+    ends = [(half, n) for half in range(2) for n in range(WIDTH)]
+    return lines + [
+        text
+        for half, n in ends
+        for text in assigned(cell, f"DO{'AB'[half]}{n}", f"{latest}[{WIDTH * half + n}]")
+    ]
 
 
 def _enable(cell: DeviceCell, port: str) -> str:

@@ -201,10 +201,13 @@ def _staged(cell: DeviceCell, register: str, target: str, value: str) -> Stateme
     if clock == "NONE":
         return [f"assign {target} = {value};"]
     enable = cell.pin(cell.parameters.get(f"{register}_CE", "CE0"))
-    reset = cell.pin(cell.parameters.get(f"{register}_RST", "RST0"))
-    if reset not in (ZERO, ONE):
-        raise unknown(cell, f"a reset of {register}")
-    return [f"always_ff @({edge(cell.pin(clock))}) if ({enable}) {target} <= {value};"]
+    reset = cell.pin(cell.parameters.get(f"{register}_RST", "RST0"), "0")
+    head, takes = f"always_ff @({edge(cell.pin(clock))}", f"if ({enable}) {target} <= {value};"
+    if reset == ZERO:
+        return [f"{head}) {takes}"]
+    if cell.parameters.get("RESETMODE", "SYNC") == "ASYNC":
+        head += f" or {edge(reset)}"
+    return [f"{head}) if ({reset}) {target} <= '0; else {takes}"]
 
 
 MODELS: dict[str, Callable[[DeviceCell], Statements]] = {

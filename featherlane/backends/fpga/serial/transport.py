@@ -38,7 +38,7 @@ class SerialPort:
             import serial
         except ImportError as error:
             raise ImportError(
-                "pyserial is missing, which serial ports need: pip install featherlane[serial]"
+                "pyserial is missing, which serial ports need: pip install 'featherlane[serial]'"
             ) from error
         self._errors: Any = serial.SerialException
         try:

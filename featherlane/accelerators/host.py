@@ -1,0 +1,76 @@
+"""The host's side of a bitstream: the board behind its serial port, or the routed netlist in a
+simulation, as a function of arrays.
+
+    from featherlane.accelerators import host
+
+    device = host.connect("folder", "/dev/ttyUSB0")  # or host.simulated("folder")
+    device.self_test(passes=10).passed
+    device.run(states).results
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
+from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
+from featherlane.backends.fpga.serial.link import ONE, pause_of
+from featherlane.backends.fpga.serial.transport import SerialPort
+
+PINS = LinePins("oscillator", "rx", "tx", None)  # of the top module
+
+
+class LineRate(NamedTuple):
+    """The rate of a bitstream's serial line. megahertz: the clock of the design."""
+
+    name: str
+    megahertz: float
+    baud: int
+
+    @property
+    def sixteenths(self) -> int:
+        """Sixteenths of a clock cycle in a bit."""
+        return round(1e6 * self.megahertz * ONE / self.baud)
+
+    @property
+    def pause(self) -> int:
+        """The link forgets half a frame after at most 2^pause cycles."""
+        return pause_of(1e6 * self.megahertz)
+
+
+def connect(folder: str | Path, port: str, seconds: float = 0.25) -> SerialDriver:
+    """The driver of a board whose bitstream a folder has.
+
+    port: as "/dev/ttyUSB0" or "COM3"; seconds: after which no answer is expected. Raises ValueError
+    for a folder without a bitstream, ImportError without pyserial, DeviceError if the port does not
+    open, the board does not answer, or has another design.
+    """
+    facts, rate = SerialFacts.read(folder), _rate(folder)
+    return SerialDriver(facts, SerialPort(port, rate.baud, seconds))
+
+
+def simulated(folder: str | Path) -> SerialDriver:
+    """The driver of the routed netlist of a folder, in a simulation by Verilator at the pins of its
+    serial line: the same bytes as those of a board. Raises ValueError for a folder without a
+    bitstream, CompileError if Verilator is missing.
+    """
+    facts, rate = SerialFacts.read(folder), _rate(folder)
+    path = Path(folder) / f"{rate.name}_top_routed.json"
+    try:
+        netlist = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} is no routed netlist: {error}") from error
+    line = simulated_netlist(netlist, facts.payloads, rate.sixteenths, rate.pause, PINS)
+    return SerialDriver(facts, line)
+
+
+def _rate(folder: str | Path) -> LineRate:
+    """The rate of the line of a folder's bitstream. Raises ValueError for a folder without one."""
+    path = Path(folder) / "bitstream.json"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return LineRate(data["name"], float(data["megahertz"]), int(data["baud"]))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} does not say the rate of a line: {error}") from error
