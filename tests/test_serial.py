@@ -10,6 +10,7 @@ import threading
 from dataclasses import replace
 from functools import cache
 
+import documents
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from link_model import LinkModel, ModelledLine
 from repetition import examples, repeated
 from small_core import overtaking_core, results_of, small_core, tasks_of, without_tags
 
+import featherlane as fl
 from featherlane.accelerators import host
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
@@ -307,3 +309,21 @@ def test_rates_that_do_not_go():
     slow = small_core()._replace(interval=41)
     with pytest.raises(CompileError, match="takes a task every 41 cycles, the line a byte in 40"):
         replace(serial(), core=slow)
+
+
+def test_the_page_has_the_frames():
+    page = (documents.ROOT / "docs" / "board.md").read_text(encoding="utf-8")
+    for name, size in frames.ANSWER.items():
+        assert f"| {name} | {size} | {frames.MEANING[name]} |" in page
+    for kind, who in (("TASK", "host"), ("QUERY", "host"), ("TEST", "host"), ("RESULT", "board"),
+                      ("FACTS", "board"), ("TESTED", "board")):  # fmt: skip
+        assert f"| {getattr(frames, kind):#04x} {kind.lower()} | {who} |" in page
+
+
+def test_a_design_opens_the_port_of_its_board():
+    pytest.importorskip("serial", reason="pyserial is not installed")
+    arm = fl.load("double_pendulum")
+    with pytest.raises(DeviceError, match="the port '/dev/ttyNONE' does not open at 1000000 baud"):
+        fl.accelerator(arm, "mass_matrix", board="ulx3s", interval=1).serial("/dev/ttyNONE")
+    with pytest.raises(ValueError, match="is for no board: wanted board="):
+        fl.accelerator(arm, "mass_matrix", interval=1).serial("/dev/ttyNONE")

@@ -33,8 +33,10 @@ from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.report import structure
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.serial.host import SerialDriver
 from featherlane.backends.fpga.serial.link import pause_of, sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
+from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import one_of, shown
@@ -43,6 +45,7 @@ from featherlane.functions.fixed import FixedFunction
 from featherlane.version import __version__
 
 SELF_TEST = 16  # states in a board's memory
+MOST_BAUD = 100_000_000
 MOST_SECONDS = 1_000_000  # of a placement and its routing
 
 
@@ -302,6 +305,20 @@ class Accelerator(ABC):
         if not is_real(limit, 1, MOST_SECONDS):
             raise ValueError(f"limit is {shown(limit)}: wanted seconds, 1 to {MOST_SECONDS:,}")
         return built(self.board_design, folder_, seeds, limit)
+
+    def serial(self, port: str, baud: int | None = None) -> SerialDriver:
+        """The driver of a board with the bitstream of the design, by its serial port, such as
+        "/dev/ttyUSB0" or "COM3" (docs/board.md).
+
+        baud: `Bitstream.baud`, by default that of the clock that was asked for; `Bitstream.serial`
+        knows it. Raises ValueError for a design without a board, ImportError without pyserial,
+        DeviceError if the port does not open, the board does not answer, or has another design.
+        """
+        work = self.board_design
+        line = SerialPort(
+            port, work.board.baud if baud is None else whole("baud", baud, 1, MOST_BAUD)
+        )
+        return SerialDriver(work.serial.facts, line)
 
     def _subject(self, front: Front | None) -> page.Subject:
         """The contents of the page of any design."""

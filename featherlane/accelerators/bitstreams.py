@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from featherlane.accelerators import host
 from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards, folder
 from featherlane.backends.fpga.bitstream import build, wrapper
@@ -17,7 +18,7 @@ from featherlane.backends.fpga.bitstream.pll import divisors
 from featherlane.backends.fpga.boards import CircuitBoard
 from featherlane.backends.fpga.module import named, sources
 from featherlane.backends.fpga.resources import Resources
-from featherlane.backends.fpga.serial.host import FACTS_FILE
+from featherlane.backends.fpga.serial.host import FACTS_FILE, SerialDriver
 from featherlane.backends.fpga.serial.link import ONE
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
@@ -116,6 +117,16 @@ class Bitstream:
     def check(self) -> None:
         """Raises ValueError if the bitstream is older than the design in its folder."""
         check(self.folder)
+
+    def serial(self, port: str, seconds: float = 0.25) -> SerialDriver:
+        """The driver of a board that this bitstream was loaded into; see `host.connect`."""
+        return host.connect(self.folder, port, seconds)
+
+    def simulated(self) -> SerialDriver:
+        """The driver of the routed netlist in a simulation, at the pins of the serial line; see
+        `host.simulated`.
+        """
+        return host.simulated(self.folder)
 
     def load(self, *arguments: str) -> None:
         """Loads the bitstream into the board's FPGA by openFPGALoader. arguments: of it besides,
