@@ -16,7 +16,8 @@ The direction d of friction is that of p_t - u_t / lambda, with the largest eige
 B_tt: at the solution it is opposite to u_t (Hwangbo, Lee and Hutter 2018 look for d by bisection).
 A row of a joint, whose velocity shall be within bounds against dry friction, is solved exactly.
 
-Sweeps need not converge, as where friction wedges a straight leg: see `without_gain`.
+Sweeps need not converge, as where friction wedges a straight leg: see `without_gain`. A contact
+along whose normal nothing moves, as of a straight leg below a fixed hip, takes no part: `yielding`.
 """
 
 from __future__ import annotations
@@ -32,17 +33,24 @@ from featherlane.robot.spatial import Symmetric, dot, matvec
 from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
 
 LEAST = 1e-24  # (N s)^2: of the square of a length that is divided by
+NO_SLOPE = 1e-36  # N s / kg: of a contact that nothing moves; not 0 in float32, too
 SMALLEST_SLOPE = 0.1  # of B_nn: friction that would turn over or wedge the body counts so far
+SINGULAR = 1e-4  # of the trace of B, and
+HEAVY = 1e3  # times the robot's mass: a contact with less B_nn and more 1 / B_nn does not yield
+FAR = 1e6  # m/s, at which it opens
 
 
 class ContactBlock(NamedTuple):
-    """The three rows of a contact, its friction, the block of S, (B + R)^-1 and 1 / lambda."""
+    """The three rows of a contact, its friction, the block of S, (B + R)^-1 and 1 / lambda; and
+    the velocity, m/s, at which it closes because it does not yield.
+    """
 
     rows: tuple[int, int, int]
     friction: Scalar
     B: Symmetric
     inverse: Symmetric
     slip: Scalar
+    closing: Scalar = 0.0
 
     @staticmethod
     def of(B: Symmetric, first: int, friction: Scalar) -> ContactBlock:
@@ -77,7 +85,7 @@ class ContactBlock(NamedTuple):
         y, z = p[1] - u[1] * self.slip, p[2] - u[2] * self.slip
         length = sqrt(y * y + z * z + LEAST)
         slope = maximum(B.xx * length + mu * (B.xy * y + B.xz * z), SMALLEST_SLOPE * B.xx * length)
-        k = maximum(-c, 0.0) / (slope + LEAST * LEAST)
+        k = maximum(-c, 0.0) / (slope + NO_SLOPE)
         share = minimum(k * mu, 1.0)
         return [k * length, share * y, share * z]
 
@@ -126,6 +134,21 @@ class JointBlock(NamedTuple):
 
 
 Block = ContactBlock | JointBlock
+
+
+def yielding(blocks: Sequence[Block], b: Scalars, mass: Scalar) -> tuple[list[Block], list[Scalar]]:
+    """Returns blocks and b in which contacts open that do not yield along their normals, but by
+    impulses without measure. mass: of the robot. A free root yields at least by 1 / mass.
+    """
+    after, b = list[Block](), list(b)
+    for block in blocks:
+        if isinstance(block, ContactBlock):
+            B, n = block.B, block.rows[0]
+            is_kept = maximum(B.xx - SINGULAR * B.trace, B.xx * mass - 1.0 / HEAVY) > 0.0
+            block = block._replace(closing=select(is_kept, 0.0, maximum(-b[n], 0.0)))
+            b[n] = select(is_kept, b[n], FAR)
+        after.append(block)
+    return after, b
 
 
 class ContactSystem(NamedTuple):
@@ -188,8 +211,8 @@ def swept(
     system: ContactSystem, p: Scalars, sweeps: int, rebound: Rebound | None = None
 ) -> tuple[list[Scalar], Scalar]:
     """Returns the impulses after so many sweeps, `without_gain`, and the residual, m/s or rad/s:
-    the largest change of a velocity by the impulse along it in the last sweep. rebound: of
-    contacts with restitution, which are swept without it and with it.
+    see `residual_of`, in the last sweep. rebound: of contacts with restitution, which are swept
+    without it and with it.
     """
     after, residual = _repeated(system, p, sweeps)
     settled = without_gain(system, after)
@@ -215,9 +238,13 @@ def _repeated(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scal
 
 
 def residual_of(blocks: Sequence[Block], after: Scalars, before: Scalars) -> Scalar:
-    """Returns the largest change of a velocity by the impulse along it from p before to after."""
+    """Returns the largest change of a velocity by the impulse along it from p before to after, or
+    the largest velocity at which a contact closes that does not yield.
+    """
     residual: Scalar = 0.0
     for block in blocks:
+        if isinstance(block, ContactBlock):
+            residual = maximum(residual, block.closing)
         for i, B in zip(block.rows, block.diagonal, strict=True):
             change = (after[i] - before[i]) * B
             residual = maximum(residual, maximum(-change, change))  # 0.0, not -0.0, if equal

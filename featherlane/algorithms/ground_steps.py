@@ -22,7 +22,14 @@ from featherlane.algorithms.constrained_steps import level_of_step
 from featherlane.algorithms.constraints import groups_of, item_masks
 from featherlane.algorithms.contact_points import ContactPoint
 from featherlane.algorithms.contact_rows import contact_rows
-from featherlane.algorithms.coulomb import Block, ContactBlock, ContactSystem, JointBlock, swept
+from featherlane.algorithms.coulomb import (
+    Block,
+    ContactBlock,
+    ContactSystem,
+    JointBlock,
+    swept,
+    yielding,
+)
 from featherlane.algorithms.delassus import ConstrainedSystem, constrained_system, delassus
 from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.frames import placements
@@ -243,6 +250,7 @@ def _rigid_step(
         end[3 * n] = end[3 * n] - approach(contact, scene, dt)
     of_S = lambda first: Symmetric.of(lambda i, j: S[first + j][first + i])
     blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: S[i][i])
+    blocks, end = yielding(blocks, end, tree.mass)
     start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
     p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps, rebound)
     z = plus_products(free.z, free.Y, p)
@@ -307,6 +315,7 @@ def _packed(
         free[3 * n] = free[3 * n] - approach(contact, scene, dt)
     of_S = lambda first: block_of_S(Y[first : first + 3])
     blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: sparse_dot(Y[i], Y[i]))
+    blocks, free = yielding(blocks, free, tree.mass)
     raised = rebound.rise if rebound else [0.0] * len(rows)
     each = [
         FactoredRows(

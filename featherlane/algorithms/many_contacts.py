@@ -105,7 +105,7 @@ class ContactLayout(NamedTuple):
     @property
     def system_size(self) -> int:
         """The scalars of `packed_system`."""
-        each = 18 if self.rebounds else 17
+        each = 19 if self.rebounds else 18
         contacts = sum(3 * len(entries) + each for entries in self.contacts)
         return contacts + sum(len(entries) + 6 for entries in self.joints)
 
@@ -164,7 +164,7 @@ def packed_system(layout: ContactLayout, each: Sequence[FactoredRows]) -> list[S
 
 def _packed_block(block: Block) -> list[Scalar]:
     if isinstance(block, ContactBlock):
-        return [block.friction, *block.B, *block.inverse, block.slip]
+        return [block.friction, *block.B, *block.inverse, block.slip, block.closing]
     return [block.friction, block.B, block.inverse, *(block.bounds or (0.0, 0.0))]
 
 
@@ -174,9 +174,9 @@ def unpacked_system(layout: ContactLayout, packed: Scalars) -> list[FactoredRows
     take = lambda n: [*islice(scalars, n)]
     for n, entries in enumerate(layout.contacts):
         Y = _rows(entries, 3, scalars)
-        free, (friction,), B, inverse, (slip,) = take(3), take(1), take(6), take(6), take(1)
+        free, (friction,), B, inverse, rest = take(3), take(1), take(6), take(6), take(2)
         place = 3 * n, 3 * n + 1, 3 * n + 2
-        block = ContactBlock(place, friction, Symmetric(*B), Symmetric(*inverse), slip)
+        block = ContactBlock(place, friction, Symmetric(*B), Symmetric(*inverse), *rest)
         each.append(FactoredRows(Y, free, block))
     first = 3 * len(layout.contacts)
     for n, (entries, limited) in enumerate(zip(layout.joints, layout.has_limits, strict=True)):

@@ -195,6 +195,11 @@ class Tree:
                 loads[p] = call(add, loads[p], loads[i])
         return tuple(loads)
 
+    @property
+    def mass(self) -> Scalar:
+        """The mass of all that moves."""
+        return sum((inertia.m for inertia in self.inertias), start=self.ground.m)
+
     def point(self, frame: Frame) -> BodyFrame:
         """Returns a frame of the Robot on its body of the tree."""
         i, axes = WORLD, np.eye(3)
