@@ -1,8 +1,8 @@
 """Restitution of impacts, shortened where it would add kinetic energy.
 
 Newton's law asks a contact that closes with the normal velocity u_n- for u_n' >= -e u_n-. Beside
-friction it adds energy in some eccentric impacts (Kane and Levinson 1985, section 5.8; Stronge,
-Impact Mechanics, 2000, chapter 3), since friction may push along the way that the body bounces.
+friction it adds energy in some eccentric impacts (Kane and Levinson, Dynamics, 1985; Stronge,
+Impact Mechanics, 2000), since friction may push along the way that the body bounces.
 Impulses p do the work
 
     W(p) = p . (u- + u') / 2,    u' = u_free + S p,

@@ -209,7 +209,8 @@ class Rollouts(TimeSteps):
 
         trajectory: the result of `rollout` for the same controls, with every state kept. On the
         ground with `fl.Coulomb`, derivatives are those of the equations that steps solve, at the
-        state of each contact (docs/ground.md).
+        state of each contact; not exact where a restitution is shortened, as in `linearize_step`
+        (docs/ground.md).
 
         Examples:
             >>> controls = np.zeros((50, 2))
