@@ -106,14 +106,16 @@ def test_many_contact_points_are_told():
         GroundInputs(fl.Ground(), fl.Coulomb()).counts(model)
 
 
-def test_sweeps_over_many_contacts_that_are_no_loop_are_told():
+def test_sweeps_over_many_contacts_beside_constraints_are_told():
     """Before they are compiled, which takes minutes: here the warning ends the call."""
     shapes = [fl.CollisionShape(f"c{k}", "cylinder", (0.1, 0.2), 0) for k in range(7)]
     model = ball().with_collision_shapes(shapes)
     state = model.neutral(), np.zeros(6), np.zeros(6), 0.002
+    held = model.constraints([fl.Pin("ball", axes="z")])
     with warnings.catch_warnings(action="error"):
-        with pytest.raises(RuntimeWarning, match=r"28 contact points .*square.*'foot'"):
-            model.linearize_step(*state, ground=fl.Ground())
+        for name in ("step", "linearize_step"):
+            with pytest.raises(RuntimeWarning, match=r"28 contact points .*square.*'foot'"):
+                getattr(model, name)(*state, ground=fl.Ground(), constraints=held)
         model.step(*state, ground=fl.Ground())
 
 

@@ -5,7 +5,7 @@ from functools import cache
 import gpu_emulator
 import numpy as np
 import pytest
-from ground_robots import DT, STANCE, quadruped, standing
+from ground_robots import DT, STANCE, biped, block, quadruped, standing
 from numpy.testing import assert_allclose, assert_array_equal
 from repetition import full, repeated
 from test_backend import same_bits
@@ -14,12 +14,15 @@ import featherlane as fl
 from featherlane.algorithms import many_contacts
 from featherlane.algorithms.ground_steps import damped_ground_step
 from featherlane.algorithms.mean_accelerations import mean_acceleration
+from featherlane.backends import dual
+from featherlane.functions import sequences
 from featherlane.functions.gpu import source_of
 from featherlane.functions.ground_inputs import GroundInputs
 from featherlane.functions.table import Variant
 from featherlane.program.plan import Composite
 from featherlane.robot.tree_of import tree_of
 
+GROUND = fl.Ground(friction=0.7)
 LAW = fl.Coulomb(restitution=0.2)
 
 
@@ -106,6 +109,36 @@ def test_code_grows_with_the_number_of_contacts():
     longer = nodes(source_of(more, step)) - nodes(source_of(plain, step))
     assert 0 < longer < 4 * 1200
     assert nodes(source_of(more, step)) < 16 * 1200
+
+
+@pytest.mark.parametrize("law", [
+    fl.Coulomb(sweeps=30), fl.Coulomb(sweeps=30, limits=True, friction_loss=True)
+], ids=["contacts", "joints"])  # fmt: skip
+def test_derivatives_in_loops_are_those_in_one_piece(law, monkeypatch):
+    """Of a block on eight points, half of them redundant, and of a robot on two feet."""
+    box = fl.CollisionShape("block", "box", (0.2, 0.1, 0.05))
+    on_points = block().with_collision_shapes({"block": box})
+    model, options = on_points if not law.limits else biped(), {"ground": GROUND, "law": law}
+    q, v = standing(8, model=biped())
+    if not law.limits:
+        q, v = q[:, :7], v[:, :6]
+        q[:, 2] = 0.05 - np.linspace(0, 0.004, 8)
+    state, moves = (q, 0.2 * v, 0 * v, np.full(8, DT)), (v, 0.5 * v, v)
+    values = dict(zip(("q", "v", "tau", "dt"), state, strict=True))
+    plain, _ = dual.evaluate(model.graph("linearize_step", **options), values, {})
+    monkeypatch.setattr(sequences, "IN_ONE_PIECE", 0)
+    monkeypatch.setattr(many_contacts, "LONG", 0)
+    step = model.step(*state, **options)
+    assert (step.contact_force[..., 2] > 0).any()
+    looped = model.linearize_step(*state, **options)
+    for x, y in ((looped.A, plain["A"]), (looped.B, plain["B"])):
+        assert_allclose(x, y, atol=1e-8 * np.abs(y).max())
+    both = np.concatenate([looped.A, looped.B], -1)
+    along = np.hstack(model.step_jvp(*state, *moves, **options))
+    assert_allclose(along, np.einsum("nij,nj->ni", both, np.hstack(moves)), atol=1e-9)
+    back = np.hstack(model.step_vjp(*state, *moves[:2], **options))
+    expected = np.einsum("nij,ni->nj", both, np.hstack(moves[:2]))
+    assert_allclose(back, expected, atol=1e-9 * np.abs(expected).max())
 
 
 @full

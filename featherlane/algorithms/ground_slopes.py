@@ -26,6 +26,7 @@ from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds, rise
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows
+from featherlane.algorithms.row_elimination import RowBlock, RowLaw, in_blocks
 from featherlane.algorithms.scene import Scene, joints_with_rows
 from featherlane.algorithms.sparse_rows import Row, dense, plus_products, sparse_dot
 from featherlane.robot.constraints import Constraints
@@ -35,6 +36,7 @@ from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
 
 ON_CONE = 1.0 - 1e-5  # of the square of mu p_n: friction that is larger belongs to sliding
 LEAST = 1e-24  # (m/s)^2
+ITERATIONS = 2  # proximal ones, which take the error of R back as in `delassus.py`
 
 
 class StepState(NamedTuple):
@@ -138,67 +140,139 @@ class Conditions(NamedTuple):
     R: list[Scalar]
 
 
-def contact_conditions(u: Scalars, p: Scalars, mu: Scalar, small: Scalar) -> Conditions:
-    """Returns the conditions of a contact. small: R of velocities that are held."""
-    across, limit = p[1] * p[1] + p[2] * p[2], mu * p[0]
-    opens, slides = p[0] <= 0.0, across >= limit * limit * ON_CONE
-    inverse = 1.0 / sqrt(u[1] * u[1] + u[2] * u[2] + LEAST)
-    x, y, stiff = u[1] * inverse, u[2] * inverse, mu * p[0] * inverse
-    yy, xy, xx = stiff * (y * y), -stiff * (x * y), stiff * (x * x)
-    of_state = lambda free, stuck, sliding: select(opens, free, select(slides, sliding, stuck))
-    closed, loose = of_state(0.0, 1.0, 1.0), of_state(1.0, 0.0, 1.0)
-    Lu = [
-        [closed, 0.0, 0.0],
-        [0.0, of_state(0.0, 1.0, yy), of_state(0.0, 0.0, xy)],
-        [0.0, of_state(0.0, 0.0, xy), of_state(0.0, 1.0, xx)],
-    ]
-    Lp = [
-        [of_state(1.0, 0.0, 0.0), 0.0, 0.0],
-        [of_state(0.0, 0.0, mu * x), loose, 0.0],
-        [of_state(0.0, 0.0, mu * y), 0.0, loose],
-    ]
-    by_grip = [0.0, of_state(0.0, 0.0, p[0] * x), of_state(0.0, 0.0, p[0] * y)]
-    stuck = of_state(0.0, small, 0.0)
-    return Conditions(Lu, Lp, by_grip, [of_state(0.0, small, small), stuck, stuck])
+class ContactState(NamedTuple):
+    """1 for a contact that is closed, and for one that sticks, else 0; the direction in which one
+    slides, its friction, and mu p_n / |u_t|, both 0 unless it slides.
+    """
 
+    closed: Scalar
+    sticks: Scalar
+    x: Scalar
+    y: Scalar
+    mu: Scalar
+    stiff: Scalar
 
-def joint_conditions(
-    u: Scalar, p: Scalar, B: Scalar, friction: Scalar, bounds: tuple[Scalar, Scalar] | None
-) -> Conditions:
-    """Returns the conditions of a joint with a row: free, held by friction, or at a limit."""
-    free = u - B * p
-    held = minimum(maximum(-free / B, -friction), friction)
-    sticks = select(held * held < friction * friction, 1.0, 0.0)
-    if bounds is not None:
-        end = free + B * held
-        stopped = select(end < bounds[0], 1.0, select(end > bounds[1], 1.0, 0.0))
-        sticks = maximum(sticks, stopped)
-    slips = 1.0 - sticks
-    return Conditions([[sticks]], [[slips]], [select(p > 0.0, -slips, slips)], [0.0])
-
-
-def all_conditions(
-    tree: Tree, step: StepState, around: StepRows, closing: Scalars, S: Rows
-) -> list[Conditions]:
-    """Returns the conditions of all contacts, joints and constraints."""
-    scene, frictions, end = around.scene, around.frictions, step.end(tree)
-    contacts, _ = contact_geometry(tree, step.q, scene, frictions)
-    conditions = []
-    for n, contact in enumerate(contacts):
-        rows = slice(3 * n, 3 * n + 3)
-        trace = S[3 * n][3 * n] + S[3 * n + 1][3 * n + 1] + S[3 * n + 2][3 * n + 2]
-        small = trace * RHO + STILL
-        conditions.append(
-            contact_conditions(closing[rows], step.p[rows], scene.sliding(contact), small)
+    @staticmethod
+    def of(u: Scalars, p: Scalars, mu: Scalar) -> ContactState:
+        """Returns the state of a contact with these velocities and impulses."""
+        across, limit = p[1] * p[1] + p[2] * p[2], mu * p[0]
+        opens, slides = p[0] <= 0.0, across >= limit * limit * ON_CONE
+        inverse = 1.0 / sqrt(u[1] * u[1] + u[2] * u[2] + LEAST)
+        of_state = lambda other, sliding: select(opens, other, select(slides, sliding, other))
+        return ContactState(
+            select(opens, 0.0, 1.0),
+            select(opens, 0.0, select(slides, 0.0, 1.0)),
+            of_state(1.0, u[1] * inverse),
+            of_state(0.0, u[2] * inverse),
+            of_state(0.0, mu),
+            of_state(0.0, limit * inverse),
         )
-    for n, k in enumerate(joints_with_rows(scene, frictions), 3 * len(contacts)):
-        bounds = joint_bounds(scene, k, step.q, step.dt)
-        friction = frictions[k] * step.dt
-        conditions.append(joint_conditions(end[k], step.p[n], S[n][n], friction, bounds))
-    first = sum(len(one.Lu) for one in conditions)
-    for n, mask in enumerate(around.held.masks if around.held else (), first):
-        conditions.append(Conditions([[mask]], [[1.0 - mask]], [0.0], [S[n][n] * RHO + STILL]))
-    return conditions
+
+    def conditions(self, p: Scalar, small: Scalar) -> Conditions:
+        """Returns the conditions of a contact. p: its normal impulse; small: R of velocities that
+        are held.
+        """
+        closed, sticks, x, y, mu, stiff = self
+        skewed, loose, slips = -stiff * (x * y), 1.0 - sticks, (closed - sticks) * p
+        Lu = [
+            [closed, 0.0, 0.0],
+            [0.0, sticks + stiff * (y * y), skewed],
+            [0.0, skewed, sticks + stiff * (x * x)],
+        ]
+        Lp = [[1.0 - closed, 0.0, 0.0], [mu * x, loose, 0.0], [mu * y, 0.0, loose]]
+        return Conditions(
+            Lu, Lp, [0.0, slips * x, slips * y], [closed * small, *[sticks * small] * 2]
+        )
+
+    def block(self, J: Rows, changes: Rows, small: Scalar) -> RowBlock:
+        """Returns the rows along the normal, across the direction of sliding and along it."""
+        closed, sticks, x, y, mu, stiff = self
+        turned = lambda rows: [
+            rows[0],
+            [x * b - y * a for a, b in zip(rows[1], rows[2], strict=True)],
+            [x * a + y * b for a, b in zip(rows[1], rows[2], strict=True)],
+        ]
+        held = _law(sticks, small)
+        laws = [_law(closed, small), held._replace(w=sticks + stiff), held]
+        return RowBlock(turned(J), turned(changes), laws, mu)
+
+
+def _law(held: Scalar, small: Scalar) -> RowLaw:
+    """Returns the law of a row that is held (1) or not (0)."""
+    return RowLaw(held, 1.0 - held, held * (small * small))
+
+
+class RowState(NamedTuple):
+    """1 for a row of a joint or of a constraint that is held, else 0, and the sign of friction
+    against which a joint moves.
+    """
+
+    held: Scalar
+    against: Scalar = 0.0
+
+    @staticmethod
+    def of_joint(
+        u: Scalar, p: Scalar, B: Scalar, friction: Scalar, bounds: tuple[Scalar, Scalar] | None
+    ) -> RowState:
+        """Returns the state of a joint with a row: free, held by friction, or at a limit."""
+        free = u - B * p
+        held = minimum(maximum(-free / B, -friction), friction)
+        sticks = select(held * held < friction * friction, 1.0, 0.0)
+        if bounds is not None:
+            end = free + B * held
+            stopped = select(end < bounds[0], 1.0, select(end > bounds[1], 1.0, 0.0))
+            sticks = maximum(sticks, stopped)
+        return RowState(sticks, select(p > 0.0, sticks - 1.0, 1.0 - sticks))
+
+
+class RowStates(NamedTuple):
+    """The states of all contacts and single rows, with the R that keeps each of them solvable."""
+
+    contacts: list[tuple[ContactState, Scalar]]
+    singles: list[tuple[RowState, Scalar]]
+
+    @staticmethod
+    def of(
+        tree: Tree, step: StepState, around: StepRows, closing: Scalars, diagonal: Scalars
+    ) -> RowStates:
+        """Returns the states at the solution of a step. diagonal: of the Delassus matrix."""
+        scene, frictions, end = around.scene, around.frictions, step.end(tree)
+        contacts, _ = contact_geometry(tree, step.q, scene, frictions)
+        states, singles = list[tuple[ContactState, Scalar]](), list[RowState]()
+        for n, contact in enumerate(contacts):
+            rows = slice(3 * n, 3 * n + 3)
+            x, y, z = diagonal[rows]
+            state = ContactState.of(closing[rows], step.p[rows], scene.sliding(contact))
+            states.append((state, (x + y + z) * RHO + STILL))
+        first = 3 * len(contacts)
+        for n, k in enumerate(joints_with_rows(scene, frictions), first):
+            bounds, dry = joint_bounds(scene, k, step.q, step.dt), frictions[k] * step.dt
+            singles.append(RowState.of_joint(end[k], step.p[n], diagonal[n], dry, bounds))
+        singles += [RowState(mask) for mask in (around.held.masks if around.held else ())]
+        least = [x * RHO + STILL for x in diagonal[first:]]
+        return RowStates(states, [*zip(singles, least, strict=True)])
+
+    def conditions(self, p: Scalars) -> list[Conditions]:
+        """Returns the conditions of contacts and single rows with these impulses."""
+        normal = p[: 3 * len(self.contacts) : 3]
+        pairs = zip(self.contacts, normal, strict=True)
+        return [
+            *(state.conditions(x, small) for (state, small), x in pairs),
+            *(
+                Conditions([[one.held]], [[1.0 - one.held]], [one.against], [one.held * small])
+                for one, small in self.singles
+            ),
+        ]
+
+    def blocks(self, J: Rows, changes: Rows) -> list[RowBlock]:
+        """Returns the blocks of rows that are eliminated. changes: along each row."""
+        blocks = list[RowBlock]()
+        for n, (state, small) in enumerate(self.contacts):
+            rows = slice(3 * n, 3 * n + 3)
+            blocks.append(state.block(J[rows], changes[rows], small))
+        first = 3 * len(blocks)
+        laws = [_law(one.held, small) for one, small in self.singles]
+        return [*blocks, *in_blocks(J[first:], changes[first:], laws)]
 
 
 def grips(tree: Tree, q: Scalars, dt: Scalar, around: StepRows) -> list[Scalar]:
@@ -214,7 +288,7 @@ def grips(tree: Tree, q: Scalars, dt: Scalar, around: StepRows) -> list[Scalar]:
 
 class RowResponse(NamedTuple):
     """G = Lu S + Lp + R of all rows, Lu, the derivatives by `grips`, and R: impulses answer changes
-    after a proximal iteration, (Lu S + Lp)^-1 = G^-1 (1 + R G^-1).
+    after proximal iterations, (Lu S + Lp)^-1 = G^-1 (1 + R G^-1 (1 + ...)).
     """
 
     G: Rows
@@ -242,20 +316,14 @@ class RowResponse(NamedTuple):
         G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
         return RowResponse(G, Lu, by_grip, R)
 
-    def matrix(self) -> Rows:
-        """Returns Q."""
-        more = [
-            [x if is_zero(r) else x + r * y for x, y in zip(row, answer, strict=True)]
-            for row, answer, r in zip(self.Lu, solved(self.G, self.Lu), self.R, strict=True)
-        ]
-        return solved(self.G, more)
-
     def solve(self, right: Scalars, transposed: bool = False) -> list[Scalar]:
         """Returns (Lu S + Lp)^-1 right, or the product with its transpose."""
         G = [list(column) for column in zip(*self.G, strict=True)] if transposed else self.G
-        first = [x for (x,) in solved(G, [[x] for x in right])]
-        more = [r * x for r, x in zip(self.R, first, strict=True)]
-        return [x + y for x, (y,) in zip(first, solved(G, [[x] for x in more]), strict=True)]
+        total = term = [x for (x,) in solved(G, [[x] for x in right])]
+        for _ in range(ITERATIONS):
+            term = [x for (x,) in solved(G, [[r * x] for r, x in zip(self.R, term, strict=True)])]
+            total = [x + y for x, y in zip(total, term, strict=True)]
+        return total
 
 
 def solved(G: Rows, right: Rows) -> Rows:
@@ -274,28 +342,11 @@ def solved(G: Rows, right: Rows) -> Rows:
     return B
 
 
-class GroundResponse(NamedTuple):
-    """P = M^-1 - K^T Q K and K^T Q, by which a step answers changes."""
-
-    P: Rows
-    KQ: Rows
-
-    def slopes(self, X: Rows, y: Rows, dt: Scalar) -> Rows:
-        """Returns da/dx from X / dt and y, with a column for each entry of x."""
-        rate = -1.0 / dt
-        columns, moved = [*zip(*X, strict=True)], [*zip(*y, strict=True)]
-        return [
-            [dot(b, d) * rate - dot(p, c) for c, d in zip(columns, moved, strict=True)]
-            for p, b in zip(self.P, self.KQ, strict=True)
-        ]
-
-
 class GroundSystem(NamedTuple):
     """The rows J of a step, and what answers changes of their velocities."""
 
     factored: MassFactor
     J: list[Row]
-    S: Rows
     response: RowResponse
 
     @staticmethod
@@ -307,20 +358,8 @@ class GroundSystem(NamedTuple):
         lower, _ = delassus(factored, [factored.row_inward(row) for row in rows])
         n = range(len(rows))
         S = [[lower[max(i, j)][min(i, j)] for j in n] for i in n]
-        conditions = all_conditions(tree, step, around, closing, S)
-        return GroundSystem(factored, rows, S, RowResponse.of(conditions, S))
-
-    def answer(self) -> GroundResponse:
-        """Returns P and K^T Q."""
-        Q = self.response.matrix()
-        K = [self.factored.solve(dense(row, len(self.factored.Dinv))) for row in self.J]
-        columns = [*zip(*K, strict=True)]  # of K, for each entry of v
-        KQ = [[dot(column, q) for q in zip(*Q, strict=True)] for column in columns]
-        P = [
-            [m - dot(b, c) for m, c in zip(row, columns, strict=True)]
-            for row, b in zip(self.factored.inverted().inverse(), KQ, strict=True)
-        ]
-        return GroundResponse(P, KQ)
+        states = RowStates.of(tree, step, around, closing, [S[i][i] for i in n])
+        return GroundSystem(factored, rows, RowResponse.of(states.conditions(step.p), S))
 
     def moved(self, changes: RowChanges) -> tuple[list[Scalar], list[Scalar]]:
         """Returns dt da and dp."""
@@ -350,3 +389,23 @@ class RowChanges(NamedTuple):
     forces: list[Scalar]
     closing: list[Scalar]
     grips: list[Scalar]
+
+
+def row_blocks(
+    tree: Tree,
+    factored: MassFactor,
+    step: StepState,
+    around: StepRows,
+    closing: Scalars,
+    changes: Rows,
+) -> list[RowBlock]:
+    """Returns the rows of a step that was solved in blocks, in which they are eliminated. changes:
+    of the closing velocities.
+    """
+    rows = all_rows(tree, step, around)
+    diagonal: list[Scalar] = []
+    for row in rows:
+        Y = factored.row_inward(row)
+        diagonal.append(sparse_dot(Y, {k: factored.Dinv[k] * x for k, x in Y.items()}))
+    states = RowStates.of(tree, step, around, closing, diagonal)
+    return states.blocks([dense(row, tree.nv) for row in rows], changes)

@@ -22,6 +22,7 @@ from featherlane.program.derivatives.graphs import jacobian
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
+from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
 from featherlane.robot.tree_of import build_tree, tree_of
 from featherlane.scalar import Scalar
@@ -60,6 +61,15 @@ class GroundEquations(NamedTuple):
         return GroundEquations(
             tree, StepRows(scene, frictions, held), arrays["tau"], options, terms
         )
+
+    def slopes(self, q: Scalars, v: Scalars, a: Scalars, dt: Scalar) -> tuple[Rows, Rows]:
+        """Returns the derivatives of inverse dynamics by q and v at fixed a."""
+        X = inverse_dynamics_derivatives(self.tree, q, v, a, **self.options)
+        shifts = self.terms.shifts(v, a, dt) if self.terms else ()
+        for rows, diagonal in zip(X, shifts, strict=False):
+            for k, x in enumerate(diagonal):
+                rows[k][k] = rows[k][k] + x
+        return X
 
     def factor(self, q: Scalars, dt: Scalar) -> MassFactor:
         """Returns the factor of M, and of implicit damping if there is any."""
@@ -118,53 +128,72 @@ def ground_step_and_derivatives(
     """
     step = graphs(variant._replace(name=variant.name.removesuffix("_and_derivatives")))
     results = call(step, **{name: arrays[name] for name in step.inputs})
-    a, q, v, dt = results["a"], arrays["q"], arrays["v"], arrays["dt"]
-    equations = GroundEquations.of(model, variant, arrays, "damped" in variant.name)
-    X_q, X_v = inverse_dynamics_derivatives(equations.tree, q, v, a, **equations.options)
-    shifts = equations.terms.shifts(v, a, dt) if equations.terms else ()
-    for X, diagonal in zip((X_q, X_v), shifts, strict=False):
-        for k, x in enumerate(diagonal):
-            X[k][k] = X[k][k] + x
     is_soft = variant.ground is not None and variant.ground.is_soft
-    slopes_of = _soft_slopes if is_soft else _rigid_slopes
-    slopes = slopes_of(model, variant, {**arrays, **results}, equations, X_q, X_v)
-    return {"a": a, **slopes, **{name: results[name] for name in results if name != "a"}}
+    slopes = (_soft_slopes if is_soft else _rigid_slopes)(model, variant, {**arrays, **results})
+    return {"a": results.pop("a"), **slopes, **results}
 
 
-def _rigid_slopes(
-    model: Robot, variant: Variant, arrays: Arrays, equations: GroundEquations, X_q: Rows, X_v: Rows
-) -> Arrays:
-    """Returns the derivatives of an acceleration under rigid contacts from those of inverse
-    dynamics at this acceleration.
-    """
-    from featherlane.algorithms.ground_slopes import GroundSystem, StepState, contact_kinematics
+def _rigid_slopes(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
+    """Returns the derivatives of an acceleration under rigid contacts."""
+    from featherlane.algorithms.row_elimination import RowBlock, eliminate
 
-    q, v, a, dt = (arrays[name] for name in ("q", "v", "a", "dt"))
-    tree, factored = equations.tree, equations.factor(q, dt)
-    solved = equations.with_held(StepState(q, v, a, arrays["impulse_next"], dt), factored)
-    _, closing = contact_kinematics(tree, solved, equations.around)
-    answer = GroundSystem.of(tree, factored, solved, equations.around, closing).answer()
-    moved = _kinematics(model, variant, arrays, solved)
-    rate = 1.0 / dt
-    X_q = [
-        [x - rate * y for x, y in zip(row, pull, strict=True)]
-        for row, pull in zip(X_q, moved["pull"], strict=True)
+    before = ground_rows(model, variant, arrays)
+    answer = before["answer"]
+    for block in zip(*(before[x] for x in ("rows", "changes", "laws")), strict=True):
+        answer = eliminate(RowBlock.unpacked(*block), answer)
+    n, columns = model.nv, [*zip(*before["pull"], strict=True)]
+    slopes = [
+        [x + dot(row[:n], column) for x, column in zip(row[n:], columns, strict=True)]
+        for row in answer
     ]
     return {
-        "da_dq": answer.slopes(X_q, moved["closing"], dt),
-        "da_dv": answer.slopes(X_v, moved["by_v"], dt),
-        "da_dtau": answer.P,
+        "da_dq": [row[:n] for row in slopes],
+        "da_dv": [row[n:] for row in slopes],
+        "da_dtau": [row[:n] for row in answer],
     }
 
 
-def _soft_slopes(
-    model: Robot, variant: Variant, arrays: Arrays, equations: GroundEquations, X_q: Rows, X_v: Rows
+def ground_rows(
+    model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs | None = None
 ) -> Arrays:
-    """Returns the derivatives of an acceleration under soft constraints from those of inverse
-    dynamics at this acceleration.
+    """Returns what an acceleration under rigid contacts is differentiated from: its answer without
+    contacts, [M^-1, 0], the blocks of rows that change it, and pull, nv x 2 nv, the derivatives of
+    forces by q and v; with the answer [P, V] after all rows they are V + P pull.
     """
+    from featherlane.algorithms import ground_slopes
+
+    q, v, a, dt = (arrays[name] for name in ("q", "v", "a", "dt"))
+    equations = GroundEquations.of(model, variant, arrays, "damped" in variant.name)
+    X = equations.slopes(q, v, a, dt)
+    tree, factored = equations.tree, equations.factor(q, dt)
+    state = ground_slopes.StepState(q, v, a, arrays["impulse_next"], dt)
+    solved, n = equations.with_held(state, factored), model.nv
+    _, closing = ground_slopes.contact_kinematics(tree, solved, equations.around)
+    moved, rate = _kinematics(model, variant, arrays, solved), 1.0 / dt
+    beside = zip(moved["closing"], moved["by_v"], strict=True)
+    changes = [[rate * x for x in (*by_q, *by_v)] for by_q, by_v in beside]
+    blocks = ground_slopes.row_blocks(tree, factored, solved, equations.around, closing, changes)
+    pull = [
+        [*[rate * y - x for x, y in zip(by_q, of_rows, strict=True)], *[-x for x in by_v]]
+        for by_q, by_v, of_rows in zip(*X, moved["pull"], strict=True)
+    ]
+    inverse = factored.inverted().inverse()
+    return {
+        "answer": [[*row, *[0.0] * (2 * n)] for row in inverse],
+        "rows": [block.rows for block in blocks],
+        "changes": [block.changes for block in blocks],
+        "laws": [block.packed_laws() for block in blocks],
+        "pull": pull,
+    }
+
+
+def _soft_slopes(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
+    """Returns the derivatives of an acceleration under soft constraints."""
     from featherlane.algorithms.soft import slopes as on_soft
     from featherlane.algorithms.soft.steps import SoftState
+
+    equations = GroundEquations.of(model, variant, arrays, "damped" in variant.name)
+    X_q, X_v = equations.slopes(*(arrays[name] for name in ("q", "v", "a", "dt")))
 
     ground = variant.ground
     assert ground is not None

@@ -8,15 +8,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.functions.matrix_sensitivities import MatrixSensitivities
+from featherlane.functions.matrix_sensitivities import LANES, MatrixSensitivities
 from featherlane.functions.steps import (
     COMPOSED,
     Call,
     calls_of,
     control_law,
+    is_differentiated_as_solved,
     one_step,
 )
-from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
+from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant, shapes
 from featherlane.functions.variants import (
     input_names,
     input_shapes,
@@ -27,12 +28,17 @@ from featherlane.program.plan import (
     ArrayRow,
     Clear,
     Copy,
+    CopyRows,
     Every,
     KernelRun,
     Loop,
     Matrices,
+    MatrixBlock,
+    MatrixWork,
+    Multiply,
     Plan,
     PlanStep,
+    Scale,
     Shape,
     Use,
 )
@@ -40,11 +46,17 @@ from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.model import Robot
 from featherlane.robot.tree_of import tree_of
 
+# Products with the derivatives of a step, and the functions that compute them from A and B
+PRODUCTS = {"step_jvp": "slopes_along", "step_vjp": "slopes_backwards"}
+DERIVED = "_and_derivatives"  # the ending of the names of functions with derivatives
 FLAT = 12_000  # operations of a step as one piece of code: a second of compilation
 # Operations of forward dynamics for each body, and of its derivatives for each pair of joints on a
 # path: what is known without tracing
 FOR_A_BODY, FOR_A_PAIR = 150, 180
 SWEEPS = 32_000  # operations of sweeps as one piece of code: arrays are loaded once for it
+# Operations that eliminate a block of rows for each pair of freedoms, and those of all blocks that
+# are one piece of code with the rest
+ELIMINATION, IN_ONE_PIECE = 27, 60_000
 IN_TILES = 12  # freedoms up to which sensitivities are code for a tile of states
 
 
@@ -54,9 +66,11 @@ def is_planned(model: Robot, variant: Variant) -> bool:
     """
     if variant.steps:
         return True
+    if variant.name in PRODUCTS:
+        return is_differentiated_as_solved(variant) and _is_long(model, variant)
     if variant.name not in COMPOSED:
         return False
-    if has_many_contacts(model, variant):
+    if has_many_contacts(model, variant) or has_many_rows(model, variant):
         return True
     tree = tree_of(model)
     each = FOR_A_BODY * tree.nbodies
@@ -69,10 +83,26 @@ def is_planned(model: Robot, variant: Variant) -> bool:
 
 def has_many_contacts(model: Robot, variant: Variant) -> bool:
     """Returns whether the sweeps of a step over its contacts are a loop."""
+    return variant.name == "step" and variant.constraints is None and _is_long(model, variant)
+
+
+def _is_long(model: Robot, variant: Variant) -> bool:
+    """Returns whether the sweeps of a step would be long as one piece of code."""
     ground = variant.ground
-    if variant.name != "step" or variant.constraints is not None or ground is None:
+    if ground is None or not isinstance(ground.law, Coulomb):
         return False
-    return isinstance(ground.law, Coulomb) and ground.layout(model).is_long(ground.law.sweeps)
+    return ground.layout(model).is_long(ground.law.sweeps)
+
+
+def has_many_rows(model: Robot, variant: Variant) -> bool:
+    """Returns whether the rows of a step are eliminated in a loop where it is differentiated."""
+    ground = variant.ground
+    if not variant.name.startswith("linearize") or ground is None or ground.is_soft:
+        return False
+    if _is_long(model, variant):
+        return True
+    (blocks,) = shapes(model, {"": ("blocks",)}, variant)[""]
+    return ELIMINATION * blocks * model.nv**2 > IN_ONE_PIECE
 
 
 def in_tiles(model: Robot) -> bool:
@@ -89,7 +119,17 @@ Planned = tuple[Plan, list[Variant]]
 def planned(model: Robot, variant: Variant) -> Planned:
     """Returns the plan of a function that `is_planned`, and the functions that its runs call."""
     plans = {"rollout": _rollout, "rollout_with": _rollout, "rollout_gradient": _rollout_gradient}
+    plans |= dict.fromkeys(PRODUCTS, _product)
     return plans.get(variant.name, _composed)(model, variant)
+
+
+def _product(model: Robot, variant: Variant) -> Planned:
+    """Returns the plan of a product with the derivatives of a step, whose matrices come first."""
+    linear, name = variant._replace(name="linearize_step"), PRODUCTS[variant.name]
+    product = Variant(name, actuation=variant.actuation)
+    runs = [KernelRun(k, _uses(x, {})) for k, x in enumerate((linear, product))]
+    inputs, outputs = input_shapes(model, variant), output_shapes(model, variant)
+    return Plan(inputs, outputs, runs, output_shapes(model, linear)), [linear, product]
 
 
 def _composed(model: Robot, variant: Variant) -> Planned:
@@ -106,17 +146,82 @@ def _composed(model: Robot, variant: Variant) -> Planned:
             temporaries |= matrices.temporaries
             scratch |= matrices.scratch
             continue
-        shapes = output_shapes(model, call.variant)
-        new = {array: shapes[name] for name, array in call.outputs.items() if array not in outputs}
+        sizes = output_shapes(model, call.variant)
+        new = {array: sizes[name] for name, array in call.outputs.items() if array not in outputs}
         temporaries |= new
-        if has_many_contacts(model, variant) and "contact_force" in call.outputs:
-            of_contacts, more = _swept_step(model, call, kernel)
+        if "contact_force" in call.outputs and (
+            has_many_contacts(model, variant) or has_many_rows(model, variant)
+        ):
+            of_contacts, more, matrices_of = _on_ground(model, call, kernel)
             steps += of_contacts
             temporaries |= more
+            scratch |= matrices_of
             continue
         arrays = [*call.inputs.values(), *call.outputs.values()]
         steps.append(KernelRun(kernel(call.variant), tuple(map(Use, arrays))))
     return Plan(inputs, outputs, steps, temporaries, scratch), list(variants)
+
+
+RunsOnGround = tuple[list[PlanStep], dict[str, Shape], dict[str, Shape]]
+
+
+def _on_ground(model: Robot, call: Call, kernel: Callable[[Variant], int]) -> RunsOnGround:
+    """Returns the runs of a step with rigid contacts, with its derivatives if the call has them,
+    and their temporary arrays and scratch matrices.
+    """
+    step, is_linear = call, call.variant.name.endswith(DERIVED)
+    if is_linear:
+        base = call.variant._replace(name=call.variant.name.removesuffix(DERIVED))
+        step = Call(base, call.inputs, {x: call.outputs[x] for x in output_sizes(base)})
+    if step.variant.constraints is None:
+        runs, temporaries = _swept_step(model, step, kernel)
+    else:
+        arrays = [*step.inputs.values(), *step.outputs.values()]
+        runs, temporaries = [KernelRun(kernel(step.variant), tuple(map(Use, arrays)))], {}
+    if not is_linear:
+        return runs, temporaries, {}
+    of_rows, more, scratch = _eliminated_rows(model, call, kernel)
+    return [*runs, *of_rows], temporaries | more, scratch
+
+
+def _eliminated_rows(model: Robot, call: Call, kernel: Callable[[Variant], int]) -> RunsOnGround:
+    """Returns the runs of the derivatives of a step with rigid contacts, which eliminate its rows
+    block by block, and their temporary arrays and scratch matrices.
+    """
+    rows = call.variant._replace(name=call.variant.name.replace("step" + DERIVED, "rows"))
+    eliminate, n = Variant("eliminate_rows"), model.nv
+    shapes = output_shapes(model, rows)
+    blocks, (now, then) = shapes["rows"][0], ("answer", "next_answer")
+    runs: list[PlanStep] = [KernelRun(kernel(rows), _uses(rows, _known(call)))]
+    of_block = {x: Use(x, ArrayRow("number")) for x in ("rows", "changes", "laws")}
+    run = KernelRun(kernel(eliminate), _uses(eliminate, of_block))
+    runs.append(Loop("number", blocks, (run, Copy(Use(then), Use(now)))))
+    work, scratch = _joined_answer(n, now)
+    first = {"da_dtau": 0, "da_dq": n, "da_dv": 2 * n}  # columns of the answer
+    copies = [CopyRows(MatrixBlock(now, k, 3 * n), call.outputs[x]) for x, k in first.items()]
+    runs.append(Matrices((*work, *copies)))
+    return runs, {**shapes, then: shapes[now]}, scratch
+
+
+def _joined_answer(n: int, answer: str) -> tuple[list[MatrixWork], dict[str, Shape]]:
+    """Returns the work that adds P pull to V in [P, V], n x 3 n, and its scratch matrices, whose
+    rows are whole vectors.
+    """
+    columns = -(-2 * n // LANES) * LANES
+    right, product = (MatrixBlock(x, 0, columns) for x in ("padded pull", "P pull"))
+    pull, P, V = MatrixBlock("pull", 0, 2 * n), *(MatrixBlock(answer, k, 3 * n) for k in (0, n))
+    work: list[MatrixWork] = [Scale(x, None, n, columns) for x in (right, product)]
+    work += [
+        Scale(right, pull, n, 2 * n, more=True),
+        Multiply(product, P, right, n, n, columns),
+        Scale(V, product, n, 2 * n, more=True),
+    ]
+    return work, {x.array: (n, columns) for x in (right, product)}
+
+
+def _known(call: Call) -> dict[str, Use]:
+    """Returns the arrays of a call by the names of its inputs and outputs."""
+    return {x: Use(array) for x, array in (call.inputs | call.outputs).items()}
 
 
 def _swept_step(

@@ -18,6 +18,7 @@ from featherlane.algorithms import (
 )
 from featherlane.algorithms.integrators import Tableau
 from featherlane.algorithms.late import late
+from featherlane.algorithms.row_elimination import BLOCK, LAWS
 from featherlane.algorithms.step_derivatives import (
     number,
     stage_names,
@@ -31,7 +32,9 @@ from featherlane.functions.table import (
     BY_CONTROLS,
     CALLED,
     CONTROLLED,
+    DIRECTIONS,
     DT,
+    END_GRADIENTS,
     FUNCTIONS,
     IN_TIME,
     LINEAR,
@@ -145,6 +148,21 @@ GROUND_SYSTEMS |= {
         ("ground",),
     ),
 }
+# Pieces of its derivatives, whose plan repeats the elimination of blocks of rows
+BLOCKS: Sizes = {"rows": (BLOCK, "v"), "changes": (BLOCK, "2v"), "laws": (LAWS,)}
+ANSWER: Sizes = {"answer": ("v", "3v")}
+GROUND_ROWS = {
+    name.replace("step", "rows"): _on_ground._replace(
+        inputs={**_on_ground.inputs, "a": V, "impulse_next": GROUND_OUTPUTS["impulse_next"]},
+        outputs={
+            **ANSWER,
+            **{x: ("blocks", *size) for x, size in BLOCKS.items()},
+            "pull": ("v", "2v"),
+        },
+        algorithms=(),
+    )
+    for name in GROUND_STEPS
+}
 GROUND_STEPS |= {
     f"{name}_and_derivatives": _on_ground._replace(
         outputs={"a": V, **SLOPES, **GROUND_OUTPUTS}, algorithms=()
@@ -212,6 +230,11 @@ STEP_FUNCTIONS: dict[str, DynamicsFunction] = {
         {f"mean_{x}": size for x, size in BY_CONTROLS.items()},
         mean_accelerations.mean_acceleration_slopes,
     ),
+    "eliminate_rows": _function(
+        {**BLOCKS, **ANSWER},
+        {"next_answer": ANSWER["answer"]},
+        late("featherlane.algorithms.row_elimination", "eliminate_rows"),
+    ),
     "motion_maps": _function({"u": V}, MOTION_MAPS, lie_group_joints.motion_maps),
     "straight_maps": _function({"u": V}, MOTION_MAPS, lie_group_joints.straight_maps),
     "straight_derivatives": _function(
@@ -224,11 +247,16 @@ STEP_FUNCTIONS: dict[str, DynamicsFunction] = {
     ),
 }
 
-STEP_FUNCTIONS |= CONSTRAINED_STEPS | GROUND_STEPS | GROUND_SYSTEMS
+STEP_FUNCTIONS |= CONSTRAINED_STEPS | GROUND_STEPS | GROUND_SYSTEMS | GROUND_ROWS
 STEP_FUNCTIONS |= {
     f"servo_{name}": _with_servos(function)
     for name, function in STEP_FUNCTIONS.items()
     if name.startswith("damped")
+}
+_MATRICES: Sizes = {x: LINEAR[x] for x in ("A", "B")}
+STEP_FUNCTIONS |= {
+    "slopes_along": CALLED["step_jvp"]._replace(inputs={**_MATRICES, **DIRECTIONS}),
+    "slopes_backwards": CALLED["step_vjp"]._replace(inputs={**_MATRICES, **END_GRADIENTS}),
 }
 STEP_FUNCTIONS |= {
     "step_forces": DynamicsFunction(CONTROLLED, _FORCES, (), IN_TIME),

@@ -19,7 +19,7 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.ground_derivatives import ground_step_and_derivatives
+from featherlane.functions.ground_derivatives import ground_rows, ground_step_and_derivatives
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.ground_products import RigidStep, SolvedStep
 from featherlane.functions.soft_products import SoftStep
@@ -323,11 +323,28 @@ def solved_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) 
     return kind(model, step, inputs, values, damped, end)
 
 
+def slopes_along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns how the end of a step with the derivatives A and B changes along directions."""
+    moves = [*arrays["dq"], *arrays["dv"], *arrays["dtau"]]
+    slopes = zip(arrays["A"], arrays["B"], strict=True)
+    change = [dot([*a, *b], moves) for a, b in slopes]
+    return {"dq_next": change[: model.nv], "dv_next": change[model.nv :]}
+
+
+def slopes_backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
+    """Returns gradients by the beginning of a step with the derivatives A and B."""
+    weights, nv = [*arrays["gq_next"], *arrays["gv_next"]], model.nv
+    of_state, of_controls = (
+        [dot(column, weights) for column in zip(*arrays[x], strict=True)] for x in ("A", "B")
+    )
+    return {"gq": of_state[:nv], "gv": of_state[nv:], "gtau": of_controls}
+
+
 def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
-    dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
     if is_differentiated_as_solved(variant):
         return _along_on_ground(model, variant, arrays, graphs)
+    dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
     graph, inputs = _in_one(model, variant, arrays, graphs)
     rate = [*configuration_rate(model, arrays["q"], dq), *dv, *du]
     change = call(directional(graph, "y", "x"), **inputs, x_direction=rate)["y_direction"]
@@ -521,6 +538,7 @@ def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Gra
 
 
 DERIVE_STEPS = {
+    **dict.fromkeys(("ground_rows", "damped_ground_rows", "servo_damped_ground_rows"), ground_rows),
     **{
         f"{name}_and_derivatives": ground_step_and_derivatives
         for name in ("ground_step", "damped_ground_step", "servo_damped_ground_step")
@@ -531,6 +549,8 @@ DERIVE_STEPS = {
     "linearize_step_reduced": composed,
     "step_forces": composed,
     "step_forces_and_derivatives": force_slopes,
+    "slopes_along": slopes_along,
+    "slopes_backwards": slopes_backwards,
     "step_jvp": along,
     "step_vjp": backwards,
     "control_law": law_controls,

@@ -302,7 +302,8 @@ ON_GROUND = (*IN_TIME, "ground")
 SENSING = (*ON_GROUND, "sensors")
 _TRAJECTORY: Sizes = {"q": ("kept", "q"), "v": ("kept", "v")}
 _MANY_CONTROLS: Sizes = {**STATE, "tau": ("steps", "u"), **DT}
-_DIRECTIONS: Sizes = {"dq": V, "dv": V, "dtau": ("u",)}
+DIRECTIONS: Sizes = {"dq": V, "dv": V, "dtau": ("u",)}
+END_GRADIENTS: Sizes = {"gq_next": V, "gv_next": V}
 _GRADIENTS: Sizes = {"gq": V, "gv": V, "gtau": ("u",)}
 STEPS = of_kind(
     "steps",
@@ -315,14 +316,14 @@ STEPS = of_kind(
             CONTROLLED, {**NEXT, **BY_CONTROLS}, (), ON_GROUND, collect=ReducedStep
         ),
         "step_jvp": DynamicsFunction(
-            {**CONTROLLED, **_DIRECTIONS},
+            {**CONTROLLED, **DIRECTIONS},
             {"dq_next": V, "dv_next": V},
             (),
             ON_GROUND,
             collect=Direction,
         ),
         "step_vjp": DynamicsFunction(
-            {**CONTROLLED, "gq_next": V, "gv_next": V}, _GRADIENTS, (), ON_GROUND, collect=Gradients
+            {**CONTROLLED, **END_GRADIENTS}, _GRADIENTS, (), ON_GROUND, collect=Gradients
         ),
     },
     divides=True,
@@ -467,6 +468,8 @@ def shapes(model: Robot, sizes: Sizes, variant: Variant) -> dict[str, tuple[int,
         of |= {"rows": held.rows, "constraints": held.count}
     if variant.ground is not None:
         of |= variant.ground.counts(model)
+        singles = of["impulses"] - 3 * of["contacts"] + of.get("rows", 0)
+        of |= {"blocks": of["contacts"] - (-singles // 3)}
 
     def number(entry: str | int) -> int:
         if entry == "wrt":

@@ -23,9 +23,7 @@ class ArrayRow(NamedTuple):
 
 
 class Use(NamedTuple):
-    """An array that a kernel reads or writes: whole, or one row of it. A temporary is used either
-    by rows or whole, never both: its rows each hold the states of a block.
-    """
+    """An array that a kernel reads or writes: whole, or one row of it."""
 
     array: str
     row: ArrayRow | None = None

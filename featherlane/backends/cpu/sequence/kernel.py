@@ -180,6 +180,8 @@ class _Lines:
         for name, shape in plan.scratch.items():
             self.offsets[name] = at
             at += math.prod(shape) * self.itemsize
+        uses = [use for run, _ in plan.times() for use in run.uses]
+        self.by_state = {use.array for use in uses if use.row is None}  # also those used by rows
         self.calls = 0  # of kernels and copies, each with a record of strides
         self.strides: list[str] = []
         self.records = 0
@@ -234,7 +236,8 @@ class _Lines:
             n = self.number[use.array]
             return f"%step.{n}", [f"%core.{n}.{axis + skip}" for axis in range(len(shape))]
         inner = [self.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        return str(self.itemsize * math.prod(shape)), list(map(str, inner))
+        whole = self.plan.shapes[use.array] if use.array in self.by_state else shape
+        return str(self.itemsize * math.prod(whole)), list(map(str, inner))
 
     def _address(self, use: Use, name: str) -> list[str]:
         """Lines that set %name to the address of an array, or its row, of the block's first
@@ -245,7 +248,8 @@ class _Lines:
             place = self.offsets[use.array]
             if use.row is None:
                 return [f"%{name} = at %memory {place}"]
-            size = math.prod(self.plan.shape(use)) * self.itemsize * self.together
+            states = 1 if use.array in self.by_state else self.together
+            size = math.prod(self.plan.shape(use)) * self.itemsize * states
             row.append(f"%{name}.r = mul i64 %{name}.k, {size}")
             return [*row, f"%{name} = at %memory $(add i64 %{name}.r, {place})"]
         n = self.number[use.array]
