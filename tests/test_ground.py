@@ -266,13 +266,13 @@ def test_derivatives_along_directions_are_those_of_linear_steps():
     along = np.einsum("nij,nj->ni", both, np.hstack([dq, dv, du]))
     found = np.hstack(model.step_jvp(*state, dq, dv, du, **options))
     errors = np.abs(found - along).max(1) / np.abs(along).max(1)
-    assert np.median(errors) < 1e-12
-    assert np.quantile(errors, 0.75) < 1e-6  # weak directions differ
+    assert np.median(errors) < 1e-14
+    assert errors.max() < 1e-10  # of weak pivots, whose rounding errors grow
     back = np.einsum("nij,ni->nj", both, np.hstack([gq, gv]))
     found = np.hstack(model.step_vjp(*state, gq, gv, **options))
     errors = np.abs(found - back).max(1) / np.abs(back).max(1)
-    assert np.median(errors) < 1e-12
-    assert np.quantile(errors, 0.75) < 1e-6
+    assert np.median(errors) < 1e-14
+    assert errors.max() < 1e-10
 
 
 def test_linear_steps_are_those_of_differences():

@@ -106,7 +106,7 @@ def test_many_contact_points_are_told():
         GroundInputs(fl.Ground(), fl.Coulomb()).counts(model)
 
 
-def test_sweeps_over_many_contacts_beside_constraints_are_told():
+def test_sweeps_over_many_contacts_that_are_no_loop_are_told():
     """Before they are compiled, which takes minutes: here the warning ends the call."""
     shapes = [fl.CollisionShape(f"c{k}", "cylinder", (0.1, 0.2), 0) for k in range(7)]
     model = ball().with_collision_shapes(shapes)
@@ -116,6 +116,9 @@ def test_sweeps_over_many_contacts_beside_constraints_are_told():
         for name in ("step", "linearize_step"):
             with pytest.raises(RuntimeWarning, match=r"28 contact points .*square.*'foot'"):
                 getattr(model, name)(*state, ground=fl.Ground(), constraints=held)
+        elastic = {"ground": fl.Ground(), "law": fl.Coulomb(restitution=0.5)}
+        with pytest.raises(RuntimeWarning, match=r"step_jvp with restitution grows .*square"):
+            model.step_jvp(*state, *[np.zeros(6)] * 3, **elastic)
         model.step(*state, ground=fl.Ground())
 
 

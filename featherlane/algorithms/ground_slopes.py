@@ -5,11 +5,9 @@ changes du of the velocities along its rows and dp of its impulses each of them 
 
     Lu du + Lp dp = 0:    dp = 0;    du = 0;    du_n = 0 and d(p_t + mu p_n u_t / |u_t|) = 0.
 
-Constraints have rows, too, whose du is 0. A step keeps dt (ID(q, v, a) - tau) = J^T p.
-With X and y, the changes of dt ID - J^T p and of u as the state changes at fixed a, p and tau, K =
-J M^-1 and Q = (Lu S + Lp)^-1 Lu,
-
-    dt da = -(M^-1 - K^T Q K) X - K^T Q y.
+Constraints have rows, too, whose du is 0. A step keeps dt (ID(q, v, a) - tau) = J^T p. Changes of
+dt ID - J^T p and of u, as the state changes at fixed a, p and tau, are answered by velocities and
+impulses as `row_elimination.py` eliminates these conditions, for matrices and for single vectors.
 """
 
 from __future__ import annotations
@@ -26,17 +24,16 @@ from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds, rise
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows
-from featherlane.algorithms.row_elimination import RowBlock, RowLaw, in_blocks
+from featherlane.algorithms.row_elimination import RowBlock, RowLaw, RowResponse, in_blocks
 from featherlane.algorithms.scene import Scene, joints_with_rows
-from featherlane.algorithms.sparse_rows import Row, dense, plus_products, sparse_dot
+from featherlane.algorithms.sparse_rows import Row, combined, dense, plus_products, sparse_dot
 from featherlane.robot.constraints import Constraints
 from featherlane.robot.spatial import dot
 from featherlane.robot.tree import Tree
-from featherlane.scalar import Scalar, is_zero, maximum, minimum, select, sqrt
+from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
 
 ON_CONE = 1.0 - 1e-5  # of the square of mu p_n: friction that is larger belongs to sliding
 LEAST = 1e-24  # (m/s)^2
-ITERATIONS = 2  # proximal ones, which take the error of R back as in `delassus.py`
 
 
 class StepState(NamedTuple):
@@ -129,17 +126,6 @@ def _along(row: Row, v: Scalars) -> Scalar:
     return dot(row.values(), [v[k] for k in row])
 
 
-class Conditions(NamedTuple):
-    """The blocks of Lu and Lp of a contact or joint, its derivatives by `grips`, and what R adds to
-    the diagonal of Lp, so that redundant contacts have an answer.
-    """
-
-    Lu: Rows
-    Lp: Rows
-    by_grip: list[Scalar]
-    R: list[Scalar]
-
-
 class ContactState(NamedTuple):
     """1 for a contact that is closed, and for one that sticks, else 0; the direction in which one
     slides, its friction, and mu p_n / |u_t|, both 0 unless it slides.
@@ -168,33 +154,30 @@ class ContactState(NamedTuple):
             of_state(0.0, limit * inverse),
         )
 
-    def conditions(self, p: Scalar, small: Scalar) -> Conditions:
-        """Returns the conditions of a contact. p: its normal impulse; small: R of velocities that
-        are held.
+    def turns(self, first: int = 0) -> list[Row]:
+        """Returns the rows along the normal, across the direction of sliding and along it, as sums
+        of the contact's rows, of which the first has this number.
         """
-        closed, sticks, x, y, mu, stiff = self
-        skewed, loose, slips = -stiff * (x * y), 1.0 - sticks, (closed - sticks) * p
-        Lu = [
-            [closed, 0.0, 0.0],
-            [0.0, sticks + stiff * (y * y), skewed],
-            [0.0, skewed, sticks + stiff * (x * x)],
-        ]
-        Lp = [[1.0 - closed, 0.0, 0.0], [mu * x, loose, 0.0], [mu * y, 0.0, loose]]
-        return Conditions(
-            Lu, Lp, [0.0, slips * x, slips * y], [closed * small, *[sticks * small] * 2]
-        )
+        y, z = first + 1, first + 2
+        return [{first: 1.0}, {y: -self.y, z: self.x}, {y: self.x, z: self.y}]
+
+    def laws(self, small: Scalar) -> list[RowLaw]:
+        """Returns the laws of these rows. small: R of velocities that are held."""
+        held = _law(self.sticks, small)
+        return [_law(self.closed, small), held._replace(w=self.sticks + self.stiff), held]
+
+    def by_grip(self, p: Scalar) -> list[Scalar]:
+        """Returns how impulses fall with mu. p: the normal one."""
+        slips = (self.closed - self.sticks) * p
+        return [0.0, slips * self.x, slips * self.y]
 
     def block(self, J: Rows, changes: Rows, small: Scalar) -> RowBlock:
-        """Returns the rows along the normal, across the direction of sliding and along it."""
-        closed, sticks, x, y, mu, stiff = self
+        """Returns the rows of the contact as a block that is eliminated."""
         turned = lambda rows: [
-            rows[0],
-            [x * b - y * a for a, b in zip(rows[1], rows[2], strict=True)],
-            [x * a + y * b for a, b in zip(rows[1], rows[2], strict=True)],
+            [dot(turn.values(), entries) for entries in zip(*(rows[k] for k in turn), strict=True)]
+            for turn in self.turns()
         ]
-        held = _law(sticks, small)
-        laws = [_law(closed, small), held._replace(w=sticks + stiff), held]
-        return RowBlock(turned(J), turned(changes), laws, mu)
+        return RowBlock(turned(J), turned(changes), self.laws(small), self.mu)
 
 
 def _law(held: Scalar, small: Scalar) -> RowLaw:
@@ -252,17 +235,28 @@ class RowStates(NamedTuple):
         least = [x * RHO + STILL for x in diagonal[first:]]
         return RowStates(states, [*zip(singles, least, strict=True)])
 
-    def conditions(self, p: Scalars) -> list[Conditions]:
-        """Returns the conditions of contacts and single rows with these impulses."""
-        normal = p[: 3 * len(self.contacts) : 3]
-        pairs = zip(self.contacts, normal, strict=True)
-        return [
-            *(state.conditions(x, small) for (state, small), x in pairs),
-            *(
-                Conditions([[one.held]], [[1.0 - one.held]], [one.against], [one.held * small])
-                for one, small in self.singles
-            ),
+    def turns(self) -> list[Row]:
+        """Returns the rows that are eliminated as sums of those of a step."""
+        turns = [row for n, (state, _) in enumerate(self.contacts) for row in state.turns(3 * n)]
+        return [*turns, *({n: 1.0} for n, _ in enumerate(self.singles, len(turns)))]
+
+    def laws(self) -> list[RowLaw]:
+        """Returns the laws of these rows."""
+        of_contacts = [law for state, small in self.contacts for law in state.laws(small)]
+        return of_contacts + self._single_laws
+
+    def by_grip(self, p: Scalars) -> list[Scalar]:
+        """Returns how the impulses p fall with `grips`."""
+        of_contacts = [
+            x
+            for (state, _), normal in zip(self.contacts, p[::3], strict=False)
+            for x in state.by_grip(normal)
         ]
+        return [*of_contacts, *(one.against for one, _ in self.singles)]
+
+    @property
+    def _single_laws(self) -> list[RowLaw]:
+        return [_law(one.held, small) for one, small in self.singles]
 
     def blocks(self, J: Rows, changes: Rows) -> list[RowBlock]:
         """Returns the blocks of rows that are eliminated. changes: along each row."""
@@ -271,8 +265,7 @@ class RowStates(NamedTuple):
             rows = slice(3 * n, 3 * n + 3)
             blocks.append(state.block(J[rows], changes[rows], small))
         first = 3 * len(blocks)
-        laws = [_law(one.held, small) for one, small in self.singles]
-        return [*blocks, *in_blocks(J[first:], changes[first:], laws)]
+        return [*blocks, *in_blocks(J[first:], changes[first:], self._single_laws)]
 
 
 def grips(tree: Tree, q: Scalars, dt: Scalar, around: StepRows) -> list[Scalar]:
@@ -286,67 +279,16 @@ def grips(tree: Tree, q: Scalars, dt: Scalar, around: StepRows) -> list[Scalar]:
     return [*mu, *dry, *[0.0] * (held.constraints.rows if held else 0)]
 
 
-class RowResponse(NamedTuple):
-    """G = Lu S + Lp + R of all rows, Lu, the derivatives by `grips`, and R: impulses answer changes
-    after proximal iterations, (Lu S + Lp)^-1 = G^-1 (1 + R G^-1 (1 + ...)).
-    """
-
-    G: Rows
-    Lu: Rows
-    by_grip: list[Scalar]
-    R: list[Scalar]
-
-    @staticmethod
-    def of(conditions: Sequence[Conditions], S: Rows) -> RowResponse:
-        """Returns the response of rows with the Delassus matrix S."""
-        size, first = len(S), 0
-        R = [x for one in conditions for x in one.R]
-        by_grip = [x for one in conditions for x in one.by_grip]
-        G: Rows = []
-        Lu: Rows = []
-        for one in conditions:
-            n = len(one.Lu)
-            for by_u, by_p in zip(one.Lu, one.Lp, strict=True):
-                row = [dot(by_u, [S[first + j][k] for j in range(n)]) for k in range(size)]
-                for j, x in enumerate(by_p):
-                    row[first + j] = row[first + j] + x
-                G.append(row)
-                Lu.append([*[0.0] * first, *by_u, *[0.0] * (size - first - n)])
-            first += n
-        G = [[*row[:i], row[i] + R[i], *row[i + 1 :]] for i, row in enumerate(G)]
-        return RowResponse(G, Lu, by_grip, R)
-
-    def solve(self, right: Scalars, transposed: bool = False) -> list[Scalar]:
-        """Returns (Lu S + Lp)^-1 right, or the product with its transpose."""
-        G = [list(column) for column in zip(*self.G, strict=True)] if transposed else self.G
-        total = term = [x for (x,) in solved(G, [[x] for x in right])]
-        for _ in range(ITERATIONS):
-            term = [x for (x,) in solved(G, [[r * x] for r, x in zip(self.R, term, strict=True)])]
-            total = [x + y for x, y in zip(total, term, strict=True)]
-        return total
-
-
-def solved(G: Rows, right: Rows) -> Rows:
-    """Returns G^-1 right by Gaussian elimination without pivots."""
-    A, B = [list(row) for row in G], [list(row) for row in right]
-    for k in range(len(A)):
-        inverse = 1.0 / A[k][k]
-        A[k] = [*A[k][: k + 1], *[x * inverse for x in A[k][k + 1 :]]]
-        B[k] = [x * inverse for x in B[k]]
-        for i in range(len(A)):
-            if i == k or is_zero(factor := A[i][k]):
-                continue
-            later = zip(A[i][k + 1 :], A[k][k + 1 :], strict=True)
-            A[i] = [*A[i][: k + 1], *[x - factor * y for x, y in later]]
-            B[i] = [x - factor * y for x, y in zip(B[i], B[k], strict=True)]
-    return B
-
-
 class GroundSystem(NamedTuple):
-    """The rows J of a step, and what answers changes of their velocities."""
+    """The rows J of a step, how its impulses fall with `grips`, and what answers changes of their
+    velocities: rows T J are eliminated, whose impulses act along N J.
+    """
 
     factored: MassFactor
     J: list[Row]
+    by_grip: list[Scalar]
+    T: list[Row]
+    N: list[Row]
     response: RowResponse
 
     @staticmethod
@@ -355,30 +297,45 @@ class GroundSystem(NamedTuple):
     ) -> GroundSystem:
         """Returns the system of a step that was solved."""
         rows = all_rows(tree, step, around)
-        lower, _ = delassus(factored, [factored.row_inward(row) for row in rows])
-        n = range(len(rows))
-        S = [[lower[max(i, j)][min(i, j)] for j in n] for i in n]
-        states = RowStates.of(tree, step, around, closing, [S[i][i] for i in n])
-        return GroundSystem(factored, rows, RowResponse.of(states.conditions(step.p), S))
+        inward = [factored.row_inward(row) for row in rows]
+        states = RowStates.of(tree, step, around, closing, _diagonal(factored, inward))
+        T = states.turns()
+        lower, _ = delassus(factored, [combined(turn, inward) for turn in T])
+        n = range(len(T))
+        S, N = [[lower[max(i, j)][min(i, j)] for j in n] for i in n], [*T]
+        for k, (state, _) in enumerate(states.contacts):
+            first, last = 3 * k, 3 * k + 2
+            N[first] = combined({first: 1.0, last: -state.mu}, T)
+            for row in S:
+                row[first] = row[first] - state.mu * row[last]
+        response = RowResponse.of(S, states.laws())
+        return GroundSystem(factored, rows, states.by_grip(step.p), T, N, response)
 
     def moved(self, changes: RowChanges) -> tuple[list[Scalar], list[Scalar]]:
         """Returns dt da and dp."""
-        held = self.factored.solve(changes.forces)
-        still = [_along(row, held) - y for row, y in zip(self.J, changes.closing, strict=True)]
-        by_u = [dot(row, still) for row in self.response.Lu]
-        by_grip = zip(self.response.by_grip, changes.grips, strict=True)
-        dp = self.response.solve([x - y * g for x, (y, g) in zip(by_u, by_grip, strict=True)])
-        return self.factored.solve(plus_products([-x for x in changes.forces], self.J, dp)), dp
+        forces = [-x for x in changes.forces]
+        dp = [-x * y for x, y in zip(self.by_grip, changes.grips, strict=True)]
+        free = self.factored.solve(plus_products(forces, self.J, dp))
+        u = [_along(row, free) + y for row, y in zip(self.J, changes.closing, strict=True)]
+        answers = self.response.solve([_along(row, u) for row in self.T])
+        dp = plus_products(dp, self.N, [-x for x in answers])
+        return self.factored.solve(plus_products(forces, self.J, dp)), dp
 
     def weighed(self, by_motion: Scalars, by_impulse: Scalars) -> RowChanges:
         """Returns the gradients by changes from those by dt da and dp: the transpose of `moved`."""
-        motion, Lu = self.factored.solve(by_motion), self.response.Lu
-        right = [_along(row, motion) + g for row, g in zip(self.J, by_impulse, strict=True)]
-        weights = self.response.solve(right, transposed=True)
-        of_u = [dot(column, weights) for column in zip(*Lu, strict=True)]
+        motion = self.factored.solve(by_motion)
+        by_dp = [_along(row, motion) + w for row, w in zip(self.J, by_impulse, strict=True)]
+        weights = self.response.solve([_along(row, by_dp) for row in self.N], transposed=True)
+        of_u = plus_products([0.0] * len(self.J), self.T, weights)
         forces = self.factored.solve(plus_products([-x for x in by_motion], self.J, of_u))
-        grips = [-w * x for w, x in zip(weights, self.response.by_grip, strict=True)]
+        free = [w - _along(row, forces) for row, w in zip(self.J, by_impulse, strict=True)]
+        grips = [-x * y for x, y in zip(self.by_grip, free, strict=True)]
         return RowChanges(forces, [-x for x in of_u], grips)
+
+
+def _diagonal(factored: MassFactor, inward: Sequence[Row]) -> list[Scalar]:
+    """Returns the diagonal of the Delassus matrix of rows that were taken inward."""
+    return [sparse_dot(Y, {k: factored.Dinv[k] * x for k, x in Y.items()}) for Y in inward]
 
 
 class RowChanges(NamedTuple):
@@ -403,9 +360,6 @@ def row_blocks(
     of the closing velocities.
     """
     rows = all_rows(tree, step, around)
-    diagonal: list[Scalar] = []
-    for row in rows:
-        Y = factored.row_inward(row)
-        diagonal.append(sparse_dot(Y, {k: factored.Dinv[k] * x for k, x in Y.items()}))
+    diagonal = _diagonal(factored, [factored.row_inward(row) for row in rows])
     states = RowStates.of(tree, step, around, closing, diagonal)
     return states.blocks([dense(row, tree.nv) for row in rows], changes)

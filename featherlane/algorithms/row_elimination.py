@@ -7,7 +7,8 @@ changes by -w / c times the velocity along A (c = 0: that velocity stays 0), tak
 
 with the velocities V that answer changes y along rows. Sizes are those of M and not of the number
 of rows, each pivot A Z is what the row has left after those before it, and a row that is redundant,
-whose pivot is lost among rounding errors, takes nothing.
+whose pivot is lost among rounding errors, takes nothing. Single vectors are answered by the same
+pivots, of S = A Z.
 """
 
 from __future__ import annotations
@@ -107,3 +108,39 @@ def eliminate_rows(
 ) -> tuple[Rows]:
     """Returns the answer after the rows of a block, whose laws are packed."""
     return (eliminate(RowBlock.unpacked(rows, changes, laws), answer),)
+
+
+class RowResponse(NamedTuple):
+    """What `eliminate` does, for single vectors: S = A Z of all rows, less the shares of the rows
+    that were eliminated before each of them, and the gains g.
+    """
+
+    S: Rows
+    gains: list[Scalar]
+
+    @staticmethod
+    def of(S: Rows, laws: Sequence[RowLaw]) -> RowResponse:
+        """Returns the response of rows with this S, A in rows and F in columns."""
+        S, gains = [list(row) for row in S], list[Scalar]()
+        for r, law in enumerate(laws):
+            gains.append(law.gain(S[r][r]))
+            kept = r + 1
+            for s in range(kept, len(S)):
+                share = S[s][r] * gains[r]
+                later = zip(S[s][kept:], S[r][kept:], strict=True)
+                S[s] = [*S[s][:kept], *[x - share * y for x, y in later]]
+        return RowResponse(S, gains)
+
+    def solve(self, moved: Scalars, transposed: bool = False) -> list[Scalar]:
+        """Returns the impulses that stand against velocities moved along rows, or the product with
+        the transpose of that matrix.
+        """
+        S = [*zip(*self.S, strict=True)] if transposed else self.S
+        x, n = list(moved), len(moved)
+        for r in range(n):
+            x[r] = self.gains[r] * x[r]
+            for s in range(r + 1, n):
+                x[s] = x[s] - S[s][r] * x[r]
+        for r in reversed(range(n - 1)):
+            x[r] = x[r] - self.gains[r] * dot(S[r][r + 1 :], x[r + 1 :])
+        return x

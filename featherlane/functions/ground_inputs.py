@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Contact points that take 10 s of one core to compile, of which users hear
 MANY: dict[type, int] = {Coulomb: 96, SoftContacts: 24}
-MANY_UNROLLED = 24  # contact points of rigid steps with constraints, which have no loop of sweeps
+MANY_UNROLLED = 24  # contact points of functions of rigid steps that have no loop of sweeps
 Shape = tuple[str | int, ...]
 GROUND_PARAMETERS: dict[str, Shape] = {
     "friction": (),
@@ -123,15 +123,14 @@ class GroundInputs(NamedTuple):
                 warnings.warn(_left_out(pairs), RuntimeWarning, stacklevel=2)
         return known[key]
 
-    def warn_of_unrolled_sweeps(self, model: Robot) -> None:
-        """Warns of rigid steps with constraints, whose sweeps are no loop, before they are
-        compiled.
+    def warn_of_unrolled_sweeps(self, model: Robot, name: str, beside: str) -> None:
+        """Warns of a function of rigid steps whose sweeps are no loop with what it has beside the
+        ground, before it is compiled.
         """
         count = len(self.layout(model).contacts)
         if not self.is_soft and count > MANY_UNROLLED:
-            warnings.warn(
-                _many(model, self.ground, count, unrolled=True), RuntimeWarning, stacklevel=2
-            )
+            code = f"{name} with {beside}"
+            warnings.warn(_many(model, self.ground, count, code), RuntimeWarning, stacklevel=2)
 
     def without_arrays(self) -> GroundInputs:
         """Returns the ground and the law alone. A restitution that is an input counts as 1."""
@@ -174,14 +173,16 @@ def _pairs(model: Robot, ground: Ground) -> tuple[ShapePair, ...]:
     return known[ground]
 
 
-def _many(model: Robot, ground: Ground, count: int, unrolled: bool = False) -> str:
-    """Returns a warning of contacts whose code takes long to compile. unrolled: by its sweeps."""
+def _many(model: Robot, ground: Ground, count: int, unrolled: str = "") -> str:
+    """Returns a warning of contacts whose code takes long to compile. unrolled: that whose code has
+    every sweep, if any has.
+    """
     shapes = dict.fromkeys(pair.shape.name for pair in _pairs(model, ground))
     time = "the code of a step takes more than 10 s of one core to compile"
     if unrolled:
         time = (
-            "the code of a step with constraints grows with their square and takes minutes to "
-            "compile (without constraints it does not)"
+            f"the code of {unrolled} grows with their square and takes minutes to compile (that "
+            "without does not)"
         )
     return (
         f"{count} contact points on {len(shapes)} shapes of {model.name!r} ({listed([*shapes])}): "
