@@ -111,8 +111,8 @@ def eliminate_rows(
 
 
 class RowResponse(NamedTuple):
-    """What `eliminate` does, for single vectors: S = A Z of all rows, less the shares of the rows
-    that were eliminated before each of them, and the gains g.
+    """The elimination of single vectors: S = A Z of all rows, less the shares of the rows that were
+    eliminated before each of them, and the gains g.
     """
 
     S: Rows
