@@ -132,8 +132,8 @@ class _Line(NamedTuple):
         y = self.y.plus(t, self.d)
         slope, curvature = self.slope + t * self.curvature, self.curvature
         for c, x, d in zip(self.constraints, y.each, self.d.each, strict=True):
-            slope = slope - dot(c.potential.forces(x), d)
-            curvature = curvature + dot(_times_matrix(c.potential.curvature(x), d), d)
+            first, second = c.potential.along(x, d)
+            slope, curvature = slope + first, curvature + second
         return slope, curvature
 
     def minimum(self) -> Scalar:

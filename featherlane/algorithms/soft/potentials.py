@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.mminv import Rows
+from featherlane.robot.spatial import dot
 from featherlane.scalar import Scalar, maximum, minimum, select, sqrt
 
 LEAST = 1e-30  # of the square of a sliding acceleration that is divided by
@@ -32,6 +33,15 @@ class Potential(Protocol):
     def stuck(self, rows: int) -> Rows:
         """Returns the lower half of d2s/dy2 in the zone where all its rows stick."""
 
+    def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+        """Returns the first and the second derivative of s(y + t d) by t, at t = 0."""
+
+
+def _of_one_row(potential: Potential, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+    """Returns the derivatives of `along` of a potential of one row."""
+    [force], [[curvature]] = potential.forces(y), potential.curvature(y)
+    return -force * d[0], curvature * (d[0] * d[0])
+
 
 class TwoSided(NamedTuple):
     """1/2 D |y|^2 of rows that hold in both directions."""
@@ -46,6 +56,9 @@ class TwoSided(NamedTuple):
 
     def stuck(self, rows: int) -> Rows:
         return [[*[0.0] * i, self.D] for i in range(rows)]
+
+    def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+        return self.D * dot(y, d), self.D * dot(d, d)
 
 
 class OneSided(NamedTuple):
@@ -65,6 +78,9 @@ class OneSided(NamedTuple):
     def stuck(self, rows: int) -> Rows:
         return [[self.D]]
 
+    def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+        return _of_one_row(self, y, d)
+
 
 class DryFriction(NamedTuple):
     """1/2 D y^2 near y = 0, and from where its force is `most` on a straight line."""
@@ -80,6 +96,9 @@ class DryFriction(NamedTuple):
 
     def stuck(self, rows: int) -> Rows:
         return [[self.D]]
+
+    def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+        return _of_one_row(self, y, d)
 
 
 class EllipticCone(NamedTuple):
@@ -118,6 +137,18 @@ class EllipticCone(NamedTuple):
 
     def stuck(self, rows: int) -> Rows:
         return [[*[0.0] * i, self.D] for i in range(rows)]
+
+    def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+        zone, mu = self._zone(y), self.mu
+        radial, square = dot(zone.n, d[1:]), dot(d[1:], d[1:])
+        off = d[0] - mu * radial  # the change of the depth, times -(1 + mu^2)
+        turning = mu * zone.depth * zone.inverse * (square - radial * radial)
+        slope = select(zone.sticks, dot(y, d), -zone.depth * off)
+        curvature = select(
+            zone.sticks, d[0] * d[0] + square, off * off * (1.0 / (1.0 + mu * mu)) + turning
+        )
+        D = select(zone.separates, 0.0, self.D)
+        return D * slope, D * curvature
 
     def _zone(self, y: Scalars) -> _Zone:
         square = maximum(sum((x * x for x in y[2:]), start=y[1] * y[1]), LEAST)
@@ -168,3 +199,15 @@ class PyramidalCone(NamedTuple):
         twice = 2.0 * self.D
         across = [[*[0.0] * i, mu * mu * twice] for i, mu in enumerate(self.mu, 1)]
         return [[twice * float(len(self.mu))], *across]
+
+    def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
+        slope: Scalar = 0.0
+        curvature: Scalar = 0.0
+        for edge, change in zip(self._edges(y), self._edges(d), strict=True):
+            yields = select(edge < 0.0, change, 0.0)
+            slope, curvature = slope + edge * yields, curvature + change * yields
+        return self.D * slope, self.D * curvature
+
+    def _edges(self, y: Scalars) -> list[Scalar]:
+        across = [mu * x for mu, x in zip(self.mu, y[1:], strict=True)]
+        return [edge for x in across for edge in (y[0] + x, y[0] - x)]
