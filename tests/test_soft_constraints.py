@@ -128,7 +128,7 @@ POTENTIALS = [
 @pytest.mark.parametrize("potential", POTENTIALS, ids=lambda x: type(x).__name__)
 def test_curvatures_are_those_of_the_forces(potential):
     n = 3 if hasattr(potential, "mu") else 1
-    for y in np.random.default_rng(0).normal(size=(30, n)) * 2:
+    for y, d in np.random.default_rng(0).normal(size=(30, 2, n)) * 2:
         lower = potential.curvature([*y])
         C = np.array([[lower[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)])
         h = 1e-6 * np.eye(n)
@@ -136,6 +136,8 @@ def test_curvatures_are_those_of_the_forces(potential):
             (np.subtract(potential.forces([*y - e]), potential.forces([*y + e]))) / 2e-6 for e in h
         ]
         assert_allclose(C, slope, atol=1e-7)
+        along = -np.dot(potential.forces([*y]), d), d @ C @ d
+        assert_allclose(potential.along([*y], [*d]), along, atol=1e-12, err_msg=str(y))
 
 
 def test_the_impedance_is_that_of_the_documentation():

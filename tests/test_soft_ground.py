@@ -8,6 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from soft_files import GRIPPER, gripper_states, quadruped, quadruped_states
 
 import featherlane as fl
+from featherlane.algorithms.contact_rows import contact_factors, contact_rows
+from featherlane.algorithms.frames import placements
+from featherlane.algorithms.sparse_rows import dense
+from featherlane.functions.ground_inputs import GroundInputs
+from featherlane.robot.tree_of import tree_of
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -38,6 +43,19 @@ def test_steps_accelerate_as_in_mujoco(name):
     assert np.quantile(errors, 0.99) < 1e-9
     assert (contacts > 0).mean() > 0.5
     assert np.median(moved.residual) < 1e-9
+
+
+def test_rows_of_contacts_are_the_products_of_their_factors():
+    model, rng = fl.load(quadruped()), np.random.default_rng(3)
+    tree, q = tree_of(model), model.integrate(model.neutral(), rng.normal(size=model.nv))
+    poses = placements(tree, q, range(tree.nbodies))
+    normal = np.array([0.6, 0.0, 0.8])
+    for point in GroundInputs(fl.Ground(normal=normal), fl.SoftContacts()).points(model):
+        F, L = contact_factors(tree, poses, point)
+        dense_L = [dense(row, model.nv) for row in L]
+        J = [dense(row, model.nv) for row in contact_rows(tree, poses, point)]
+        assert_allclose([dense(row, 3) for row in F] @ np.array(dense_L), J, atol=1e-12)
+        assert [row[:3] for row in dense_L] == np.eye(3).tolist()
 
 
 def test_a_ball_rests_where_soft_contact_carries_its_weight():

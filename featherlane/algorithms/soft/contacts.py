@@ -39,13 +39,15 @@ class ConeModel(NamedTuple):
 class Touch(NamedTuple):
     """The state of a contact. rows: of velocities along its normal and its tangents, then of
     angular velocities about them, as many as its condim; gap: m, less the margin; friction: the
-    coefficient of each row but the first; weight: the inverse inertia of its bodies, 1/kg.
+    coefficient of each row but the first; weight: the inverse inertia of its bodies, 1/kg; factors:
+    of three rows, see `contact_factors`.
     """
 
     rows: list[Row]
     gap: Scalar
     friction: Sequence[Scalar]
     weight: float
+    factors: Sequence[list[Row]] = ()
 
 
 class SoftContact(NamedTuple):
@@ -76,9 +78,14 @@ def soft_contact(
     reference[0] = reference[0] - normal.p * impedance * touch.gap
     D = select(touch.gap < 0.0, stiffness_of(impedance, touch.weight), 0.0)
     potential, scales = _potential(D, [maximum(x, LEAST_FRICTION) for x in touch.friction], model)
-    rows = [{k: s * x for k, x in row.items()} for s, row in zip(scales, touch.rows, strict=True)]
+    rows, *factors = (_scaled(scales, x) for x in (touch.rows, *touch.factors[:1]))
     reference = [s * x for s, x in zip(scales, reference, strict=True)]
-    return SoftContact(SoftConstraint(rows, reference, potential), scales)
+    factors += touch.factors[1:]
+    return SoftContact(SoftConstraint(rows, reference, potential, factors), scales)
+
+
+def _scaled(scales: Scalars, rows: Sequence[Row]) -> list[Row]:
+    return [{k: s * x for k, x in row.items()} for s, row in zip(scales, rows, strict=True)]
 
 
 def _potential(

@@ -34,11 +34,14 @@ LEAST = 1e-30  # of a curvature and a difference of slopes that are divided by
 
 
 class SoftConstraint(NamedTuple):
-    """A constraint: its rows of J, their reference accelerations, and its potential."""
+    """A constraint: its rows of J, their reference accelerations, and its potential. factors: of J,
+    matrices whose product it is, if J^T C J takes fewer operations with one after the other.
+    """
 
     rows: list[Row]
     reference: list[Scalar]
     potential: Potential
+    factors: Sequence[list[Row]] = ()
 
 
 class SoftSolution(NamedTuple):
@@ -105,13 +108,24 @@ def stiffened(
     """Returns the lower half of M + J^T C J."""
     H = [dict(row) for row in M]
     for c, C in zip(constraints, curvatures, strict=True):
-        columns = sorted({k for row in c.rows for k in row})
-        by_column = [[row.get(k, 0.0) for row in c.rows] for k in columns]
-        for n, (k, x) in enumerate(zip(columns, by_column, strict=True)):
-            Cx = _times_matrix(C, x)
-            for j, y in zip(columns[: n + 1], by_column[: n + 1], strict=True):
-                H[k][j] = H[k].get(j, 0.0) + dot(Cx, y)
+        for rows in c.factors or [c.rows]:
+            product = _congruent(C, rows)
+            C = [[*row.values()] for row in product.values()]
+        for k, row in product.items():
+            for j, x in row.items():
+                H[k][j] = H[k].get(j, 0.0) + x
     return H
+
+
+def _congruent(C: Rows, rows: Sequence[Row]) -> dict[int, Row]:
+    """Returns the lower half of Y^T C Y for the rows of Y, by the columns that have entries."""
+    columns = sorted({k for row in rows for k in row})
+    by_column = {k: [row.get(k, 0.0) for row in rows] for k in columns}
+    product: dict[int, Row] = {}
+    for n, k in enumerate(columns):
+        Cx = _times_matrix(C, by_column[k])
+        product[k] = {j: dot(Cx, by_column[j]) for j in columns[: n + 1]}
+    return product
 
 
 class _Line(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.contact_points import ContactPoint
-from featherlane.algorithms.contact_rows import contact_rows
+from featherlane.algorithms.contact_rows import contact_factors, contact_rows
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.scene import Scene, SteppedContacts
 from featherlane.algorithms.soft.contacts import ConeModel, SoftContact, Touch, soft_contact
@@ -148,6 +148,7 @@ def _contact(state: SoftState, poses: dict[int, Transform], point: ContactPoint)
         point.gap - numbers.margin,
         friction[: numbers.condim - 1],
         scene.weights.between(*bodies).linear,
+        contact_factors(state.tree, poses, point) if numbers.condim == 3 else (),
     )
     softness = Softness(numbers.solref, numbers.solimp)
     elliptic = law.cone == "elliptic"  # the edges of a pyramid all have the solref of the normal
