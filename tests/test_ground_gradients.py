@@ -202,3 +202,16 @@ def test_gradients_in_traces():
         return model.rollout_gradient(moved, tau, DT, ones, ones, ground=GROUND).tau
 
     assert_allclose(fl.compile(by_tau, {"q": 7, "v": 6})(q, v), by_tau(q, v), rtol=1e-9, atol=1e-12)
+
+
+def test_a_rollout_on_the_ground_has_no_gradient_without_its_ground():
+    start, tau = (np.array([0, 0, 0.1, 0, 0, 0, 1.0]), np.zeros(6)), np.zeros((3, 6))
+    run = ball().rollout(*start, tau, 0.002, ground=fl.Ground())
+    with pytest.raises(TypeError, match="rollout on the ground: wanted the ground="):
+        ball().rollout_gradient(run, tau, 0.002, *np.zeros((2, 4, 6)))
+
+
+@pytest.mark.parametrize("method", ["graph", "function"])
+def test_accelerations_on_contacts_by_name_need_a_ground(method):
+    with pytest.raises(TypeError, match="contact_forward_dynamics needs a ground"):
+        getattr(ball(), method)("contact_forward_dynamics")

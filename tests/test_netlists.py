@@ -2,14 +2,22 @@
 
 import ctypes
 import itertools
+import json
 import shutil
 
 import numpy as np
 import pytest
 from repetition import repeated
 
+import featherlane as fl
+from featherlane.backends.fpga.bitstream.build import SYNTHESIS
+from featherlane.backends.fpga.bitstream.tools import YOSYS, run_yosys, tool_version
 from featherlane.backends.fpga.netlists.read import read_netlist
+from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
 from featherlane.backends.fpga.netlists.text import module_text
+from featherlane.backends.fpga.serial.host import SerialDriver
+from featherlane.backends.fpga.serial.self_test import plan_of
+from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.simulation.simulate import compiled
 from featherlane.errors import CompileError
 
@@ -357,3 +365,35 @@ def test_block_ram_of_36_bits():
 def test_cells_that_no_model_knows(wrong, message):
     with pytest.raises(CompileError, match=message):
         Bench([wrong], 4, [1])
+
+
+# Whole netlists
+
+HINGE = """<robot name="hinge"><link name="base"/><link name="rod"><inertial>
+  <origin xyz="0.2 0 0"/><mass value="0.5"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0"
+  izz="0.02"/></inertial></link><joint name="turn" type="revolute"><parent link="base"/>
+  <child link="rod"/><axis xyz="0 1 0"/><limit lower="-3" upper="3" velocity="5" effort="5"/>
+  </joint></robot>"""
+
+
+@needs_verilator
+def test_a_robot_of_one_joint_after_synthesis(tmp_path):
+    """Inverse dynamics, synthesised by Yosys for the ECP5, at the pins of its serial line."""
+    try:
+        tool_version(YOSYS)
+    except CompileError as error:
+        pytest.skip(str(error))
+    made = fl.accelerator(
+        fl.load(HINGE), "inverse_dynamics", interval=1, format="fitted18", device="ecp5_85k"
+    )
+    design = SerialCore(made.core, plan_of(made.core, *made.vectors(16)), 64, 9)
+    for name, text in design.sources.items():
+        (tmp_path / name).write_text(text)
+    files = " ".join(design.sources)
+    run_yosys(SYNTHESIS.format(files=files, top=design.name), tmp_path)
+    data = json.loads((tmp_path / f"{design.name}.json").read_text())
+    line = simulated_netlist(data, design.facts.payloads, 64, 9, LinePins())
+    device, states = SerialDriver(design.facts, line), made.samples(50)
+    assert device.self_test(2).passed
+    run = device.run(states)
+    assert np.array_equal(run.results["tau"], made.function(**states))

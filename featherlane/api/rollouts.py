@@ -207,10 +207,11 @@ class Rollouts(TimeSteps):
         function with respect to these states, in the tangent spaces for q. Units are those of the
         function per rad or m, per rad/s or m/s, and per N m or N.
 
-        trajectory: the result of `rollout` for the same controls, with every state kept. On the
-        ground with `fl.Coulomb`, derivatives are those of the equations that steps solve, at the
-        state of each contact; not exact where a restitution is shortened, as in `linearize_step`
-        (docs/ground.md).
+        trajectory: the result of `rollout` for the same controls, with every state kept. All other
+        arguments must be those of that rollout, its ground, law and constraints too. On the ground
+        with `fl.Coulomb`, derivatives are those of the equations that steps solve, at the state of
+        each contact; not exact where a restitution is shortened, as in `linearize_step`
+        (docs/ground.md). Raises TypeError for a rollout on the ground without ground=.
 
         Examples:
             >>> controls = np.zeros((50, 2))
@@ -222,6 +223,11 @@ class Rollouts(TimeSteps):
         """
         steps = rows("tau", tau)
         q, v = _states(trajectory, steps)
+        if ground is None and hasattr(trajectory, "contact_force"):
+            raise TypeError(
+                "trajectory is of a rollout on the ground: wanted the ground=, law= and "
+                "ground_params= of that rollout"
+            )
         inputs = q, v, tau, checked_time_steps(dt, q, v, tau), gq, gv
         options: Any = {"on_ground": (ground, law, ground_params), "steps": steps}
         others, held = (params, out, threads, f_ext, f_ext_frame), (constraints, active, anchors)

@@ -23,6 +23,7 @@ from featherlane.functions.step_functions import entry_of
 from featherlane.functions.table import (
     CALLED,
     DEFAULT_INTEGRATOR,
+    ON_CONTACTS,
     REFERENCE_HINT,
     REFERENCES,
     Variant,
@@ -174,6 +175,8 @@ def check_variant(model: Robot, variant: Variant) -> None:
     for what, value in options.items():
         if value is not None and what not in takes:
             raise ValueError(f"{name} takes no {what}")
+    if name in ON_CONTACTS and variant.ground is None:
+        raise TypeError(f"{name} needs a ground: wanted ground=fl.Ground(...)")
     if "wrt" in takes and wrt is None:
         raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
     if "frame" in takes and not variant.frames:
