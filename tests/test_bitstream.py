@@ -66,7 +66,7 @@ def test_boards_by_name_and_alias():
 def test_devices_like_another_differ_in_size_alone():
     large, small = devices.load("ecp5_85k"), devices.load("ecp5_45k")
     assert (small.name, small.dsps, small.luts) == ("ECP5-45k", 72, 43848)
-    sizes = {"name": "", "dsps": 0, "luts": 0, "ffs": 0}
+    sizes = {"name": "", "dsps": 0, "luts": 0, "ffs": 0, "blocks": 0}
     assert small._replace(**sizes) == large._replace(**sizes)
 
 
