@@ -80,7 +80,7 @@ def test_derivatives_by_wrenches_and_parameters(robot, name):
 
 def test_special_derivatives_are_cheaper_and_equal():
     robot, rng = fl.load("iiwa14"), np.random.default_rng(3)
-    for name in DERIVATIVES:
+    for name in [*filter("step".__ne__, DERIVATIVES)]:  # steps have special ones on the ground
         op = Operation(robot, Variant(name))
         wrt = tuple(op.inputs)
         for made, derive in ((op.tangents(wrt), tangents), (op.adjoints(wrt), adjoints)):

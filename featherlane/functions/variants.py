@@ -175,8 +175,6 @@ def check_variant(model: Robot, variant: Variant) -> None:
     for what, value in options.items():
         if value is not None and what not in takes:
             raise ValueError(f"{name} takes no {what}")
-    if name in ON_CONTACTS and variant.ground is None:
-        raise TypeError(f"{name} needs a ground: wanted ground=fl.Ground(...)")
     if "wrt" in takes and wrt is None:
         raise ValueError(f"wrt is missing: wanted one of {', '.join(PARAMETERS)}")
     if "frame" in takes and not variant.frames:
@@ -194,6 +192,8 @@ def check_variant(model: Robot, variant: Variant) -> None:
     needs_inertia = CALLED[name].divides and not WITH_INERTIA & {*parameters}
     if needs_inertia and (why := massless_refusal(model, name)):
         raise ModelError(why)
+    if name in ON_CONTACTS and variant.ground is None:
+        raise TypeError(f"{name} needs a ground: wanted ground=fl.Ground(...)")
     if method is not None:
         _check_method(model, variant, method)
 

@@ -102,7 +102,7 @@ def run_package(
 ) -> None:
     """Runs YoWASP's tool, as `run`. It sees the folder, but not that for temporary files."""
     package_version(tool)
-    module = tool.package.replace("-", "_")
+    module = "_".join(tool.package.split("-"))
     command = [sys.executable, str(LAUNCHER), module, tool.function, *arguments]
     _run(command, tool.package, folder, seconds)
 

@@ -80,8 +80,11 @@ def _add_control(module: Module, control: Microcode) -> None:
     module.declare("control", bits=width)
     module.remark("Micro-code")
     module.assign(f"{{{', '.join(control.bits)}}}", "control")
-    rows = [f"  {n}: control <= {width}'h{word:x};" for n, word in enumerate(control.words)]
-    rows[-1] = rows[-1].replace(f"{count - 1}:", "default:", 1)
+    labels = [*range(count - 1), "default"]
+    rows = [
+        f"  {label}: control <= {width}'h{word:x};"
+        for label, word in zip(labels, control.words, strict=True)
+    ]
     module.clocked("\n".join(["case (phase_next)", *rows, "endcase"]))
 
 

@@ -54,7 +54,7 @@ class DeviceCell(NamedTuple):
         text = self.parameters.get(parameter)
         if text is None:
             return default
-        return int(text.replace("x", "0").removeprefix("0b"), 2)
+        return int("".join("1" if bit == "1" else "0" for bit in text.removeprefix("0b")), 2)
 
 
 class CellNetlist(NamedTuple):

@@ -34,11 +34,11 @@ struct Line {
 
   void send_level() {
     if (levels.empty()) {
-      device->@RX@ = 1;
+      device->RX_PIN = 1;
       credit = 0;
       return;
     }
-    device->@RX@ = levels.front().high;
+    device->RX_PIN = levels.front().high;
     credit += 16;
     while (!levels.empty() && credit >= levels.front().sixteenths) {
       credit -= levels.front().sixteenths;
@@ -62,18 +62,23 @@ struct Line {
   }
   void cycle() {
     send_level();
-    device->@CLOCK@ = 1;
+    device->CLOCK_PIN = 1;
     device->eval();
-    device->@CLOCK@ = 0;
+    device->CLOCK_PIN = 0;
     device->eval();
-    take_level(device->@TX@);
+    take_level(device->TX_PIN);
     cycles++;
   }
   explicit Line(long sixteenths) : bit(sixteenths) {
-    device->@CLOCK@ = 0;
-    device->@RX@ = 1;
+    device->CLOCK_PIN = 0;
+    device->RX_PIN = 1;
     device->eval();
-    @RESET@
+#ifdef RESET_PIN
+    device->RESET_PIN = 1;
+    for (int n = 0; n < 8; n++) cycle();
+    device->RESET_PIN = 0;
+    cycles = 0;
+#endif
   }
 };
 
@@ -114,11 +119,6 @@ unsigned long line_cycles(void *handle) { return ((Line *)handle)->cycles; }
 }
 """
 
-RESET = """device->@RESET@ = 1;
-    for (int n = 0; n < 8; n++) cycle();
-    device->@RESET@ = 0;
-    cycles = 0;"""
-
 
 def harness(
     clock: str = "clock", rx: str = "rx", tx: str = "tx", reset: str | None = "reset"
@@ -126,5 +126,6 @@ def harness(
     """The C++ of the loop, for the ports of a top module. reset: the port that is 1 for the first
     eight cycles, None if there is none.
     """
-    text = HARNESS.replace("@RESET@", RESET.replace("@RESET@", reset) if reset else "")
-    return text.replace("@CLOCK@", clock).replace("@RX@", rx).replace("@TX@", tx)
+    pins = {"CLOCK": clock, "RX": rx, "TX": tx, "RESET": reset}
+    names = [f"#define {name}_PIN {port}\n" for name, port in pins.items() if port]
+    return "".join(names) + HARNESS

@@ -45,8 +45,8 @@ class SerialPort:
             self._port: Any = serial.Serial(port, baud, timeout=seconds, write_timeout=10.0)
         except (self._errors, ValueError) as error:
             raise DeviceError(
-                f"the port {port!r} does not open at {baud} baud: {error}; is the board plugged "
-                "in, and may this user open the port?"
+                f"the port {port!r} does not open at {baud} baud; is the board plugged in, and "
+                f"may this user open the port? {error}"
             ) from error
 
     def write(self, data: bytes) -> None:
