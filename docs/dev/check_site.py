@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 SITE = Path(__file__).parents[2] / "build" / "site"
@@ -20,9 +21,21 @@ SEARCHED = {  # what people search for, and the page that has to be among those 
     "mj_fullM": "coming_from/mujoco/",
     "CalcMassMatrix": "coming_from/drake/",
     "inverse_dynamics_gradient": "coming_from/grid/",
-    "rnea": "reference/",
     "dID": "reference/",
     "map_store": "reference/frameworks/",
+}
+
+
+FIRST = {  # names of other libraries, and our name that the search has to show first
+    "rnea": "dynamics/#featherlane.Model.inverse_dynamics",
+    "mj_inverse": "dynamics/#featherlane.Model.inverse_dynamics",
+    "aba": "dynamics/#featherlane.Model.forward_dynamics",
+    "mj_forward": "dynamics/#featherlane.Model.forward_dynamics",
+    "crba": "dynamics/#featherlane.Model.mass_matrix",
+    "computeMinverse": "dynamics/#featherlane.Model.mass_matrix_inverse",
+    "computeJointTorqueRegressor": "dynamics/#featherlane.Model.inverse_dynamics_regressor",
+    "mj_jac": "kinematics/#featherlane.Model.jacobian",
+    "ddp": "tasks/#featherlane.ilqr",
 }
 
 
@@ -70,11 +83,38 @@ def broken(site: Path) -> Iterator[str]:
                 yield f"{path.relative_to(site)}: {link} has no such anchor"
 
 
+def searched(site: Path) -> dict[str, Any]:
+    """The index of the search."""
+    path = site / "search" / "search_index.json"
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def not_first(site: Path) -> Iterator[str]:
+    """A line for every name of another library that is not in the entry of our name alone: the
+    search weighs tags above longer names, and finds both by how they begin.
+    """
+    entries = searched(site)["docs"]
+    for name, location in FIRST.items():
+        by_field = (with_name(entries, field, name.lower()) for field in ("tags", "longer_names"))
+        first = next((locations for locations in by_field if locations), set())
+        if first != {f"reference/{location}"}:
+            yield f"the search for {name} finds {sorted(first)} and not {location} first"
+
+
+def with_name(entries: list[dict[str, Any]], field: str, start: str) -> set[str]:
+    """Where the entries are of which a name in a field begins so."""
+    return {
+        entry["location"]
+        for entry in entries
+        if any(name.startswith(start) for name in entry.get(field, ()))
+    }
+
+
 def unfound(site: Path) -> Iterator[str]:
     """A line for every name by which the search does not find its page: the search finds words by
     how they begin, so that a name inside of `pin.crba(model,` has to be a word of its own.
     """
-    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    index = searched(site)
     separator, found = re.compile(index["config"]["separator"]), dict[str, set[str]]()
     for entry in index["docs"]:
         text = re.sub("<[^>]*>", " ", f"{entry['title']} {entry['text']}").lower()
@@ -87,6 +127,6 @@ def unfound(site: Path) -> Iterator[str]:
 
 if __name__ == "__main__":
     site = Path(sys.argv[1]) if len(sys.argv) > 1 else SITE
-    wrong = [*broken(site), *unfound(site)]
+    wrong = [*broken(site), *unfound(site), *not_first(site)]
     print(*wrong, f"{len(wrong)} problems in {site}", sep="\n")
     sys.exit(bool(wrong))

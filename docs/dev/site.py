@@ -15,6 +15,22 @@ ROOT = DOCS.parent
 SHOWN = {".md", ".ipynb", ".html", ".svg", ".png"}  # what the site has; else see the repository
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
 DOCUMENT = re.compile(r"\bdocs/([\w/]+)\.md")  # in the text of docstrings
+ELSEWHERE = {  # types of other packages, in signatures
+    "numpy.ndarray": "https://numpy.org/doc/stable/reference/generated/numpy.ndarray.html",
+    "pathlib.Path": "https://docs.python.org/3/library/pathlib.html#pathlib.Path",
+    "os.PathLike": "https://docs.python.org/3/library/os.html#os.PathLike",
+    "typing.Any": "https://docs.python.org/3/library/typing.html#typing.Any",
+    "typing.Literal": "https://docs.python.org/3/library/typing.html#typing.Literal",
+    **{
+        f"collections.abc.{name}": f"https://docs.python.org/3/glossary.html#term-{term}"
+        for name, term in (
+            ("Callable", "callable"),
+            ("Iterable", "iterable"),
+            ("Mapping", "mapping"),
+            ("Sequence", "sequence"),
+        )
+    },
+}
 log = logging.getLogger("mkdocs.hooks")
 
 
@@ -48,6 +64,11 @@ def expanded(entry: Any) -> list[Any]:
 def on_config(config: Any) -> Any:
     config.nav = expanded(config.nav)
     return config
+
+
+def on_pre_build(config: Any) -> None:
+    for name, address in ELSEWHERE.items():
+        config.plugins["autorefs"].register_url(name, address)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

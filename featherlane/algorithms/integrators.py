@@ -56,6 +56,7 @@ class Tableau(NamedTuple):
 # The names, which type checkers and editors know, and their tableaus: a Runge-Kutta method is added
 # by one of each. docs/time_steps.md has the orders and stability.
 Integrator = Literal["implicit_damping", "semi_implicit", "euler", "rk4", "midpoint"]
+"""The name of an integrator (docs/time_steps.md)."""
 INTEGRATORS: dict[str, Tableau] = {
     "implicit_damping": Tableau(1, (), (1.0,), semi_implicit=True, damped=True),
     "semi_implicit": Tableau(1, (), (1.0,), semi_implicit=True),

@@ -9,7 +9,7 @@ import numpy as np
 
 from featherlane.api.model import Model, held
 from featherlane.errors import one_of
-from featherlane.functions.array_like import ArrayLike
+from featherlane.functions.array_like import ArrayLike, Vector3
 from featherlane.robot.constants import direction
 from featherlane.robot.joints import JOINT_TYPES
 from featherlane.robot.loaders import JointOrder, Root, checked_options
@@ -17,7 +17,6 @@ from featherlane.robot.loaders.assemble import FrameSpec, JointSpec, LinkSpec, a
 from featherlane.robot.parts import Floats, Mimic, floats
 from featherlane.robot.values import inertial, number, numbers, placement_of
 
-Vector3 = Sequence[float] | np.ndarray
 ZERO3 = (0.0, 0.0, 0.0)
 
 

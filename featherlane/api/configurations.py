@@ -23,6 +23,7 @@ FAR = 1e3  # m between the limits of a slide from which on 2 m within them are d
 
 if TYPE_CHECKING:  # np.random is slow to import
     Seed = int | np.random.Generator | None
+    """The seed of random numbers, or NumPy's generator of them."""
 
 
 C = TypeVar("C", bound="Configurations")

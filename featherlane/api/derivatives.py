@@ -14,9 +14,13 @@ from featherlane.program.trace import trace as program_trace
 from featherlane.robot.model import Robot
 
 Function = Callable[..., Any] | Graph
+"""A function of arrays that `trace` accepts, or a graph."""
 Inputs = Mapping[str, Any] | None
+"""The shape of each input by its name; None for a graph, which has them."""
 Names = str | Iterable[str] | None
+"""The name of an input or output, or names of several; None: all."""
 Tangent = Robot | Mapping[str, Robot] | None
+"""The robot in whose tangent space derivatives are taken, or a robot by the name of an input."""
 
 
 def _graph(function: Function, inputs: Inputs) -> Graph:

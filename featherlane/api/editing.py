@@ -11,11 +11,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from featherlane.api.rerooted_derivatives import derivatives_back
 from featherlane.api.rerooting import Rerooting, rerooting
-from featherlane.functions.array_like import ArrayLike
+from featherlane.functions.array_like import ArrayLike, Vector3
 from featherlane.robot import model
 from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.editing import attach as attaching
@@ -28,9 +26,9 @@ from featherlane.robot.editing.urdf_text import urdf_text
 __all__ = ["Rerooting", "derivatives_back", "rerooting"]
 
 M = TypeVar("M", bound="Editing")
-Vector3 = Sequence[float] | np.ndarray
 ZERO3 = (0.0, 0.0, 0.0)
 Limit = ArrayLike | Mapping[str, ArrayLike] | None
+"""A limit of all joints or of each, or limits by the name of a joint; None: unchanged."""
 
 
 class Editing(model.Robot):

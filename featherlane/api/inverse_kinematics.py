@@ -28,6 +28,7 @@ from featherlane.scalar import maximum
 SETTLED = 1e-3  # rad or m: a step below it ends the way to a posture
 SKEW = 1e-3  # by which entries of a pose may differ from a rotation's
 Targets = ArrayLike | Mapping[str, ArrayLike]
+"""Poses (..., 4, 4) or positions (..., 3), m, of one frame; or {frame: targets} for several."""
 
 
 class InverseKinematicsMethod(Clearances):

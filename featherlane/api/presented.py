@@ -131,7 +131,7 @@ def _with_arguments(method: FunctionType) -> str:
 
 
 def _line(method: str, name: str, default: object) -> str:
-    default_text = "" if default is NO_DEFAULT else f" (default: {_shown(default)})"
+    default_text = "" if default is NO_DEFAULT else f" (default: {shown(default)})"
     return _filled(f"{name}: {argument_text(method, name)}{default_text}")
 
 
@@ -148,7 +148,7 @@ def _filled(text: str) -> str:
     return "\n".join([*lines, line])
 
 
-def _shown(default: object) -> str:
+def shown(default: object) -> str:
     """A default as it is written: double quotes, names of types."""
     if isinstance(default, str):
         return f'"{default}"'

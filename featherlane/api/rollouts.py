@@ -26,6 +26,7 @@ from featherlane.robot.contact_law import ContactLaw
 from featherlane.robot.ground import Ground
 
 Shape = int | Sequence[int]
+"""The shape of an array, or the length of a vector."""
 TAKEN = (  # names of the inputs and outputs of rollouts, and of the law
     *("q", "v", "t", "dt", "tau", "f_ext", "active", "anchors"),
     *("count", "controls", "q_kept", "v_kept", "diverged"),

@@ -24,6 +24,7 @@ from featherlane.robot.parts import IDENTITY, WORLD, Floats, Frame, Placement
 from featherlane.robot.row_softness import SOLIMP, SOLREF
 
 ShapeKind = Literal["plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "hull"]
+"""The kind of a shape."""
 SIZES: dict[str, tuple[str, ...]] = {  # the entries of `size`, m, as in MuJoCo
     "plane": (),
     "sphere": ("radius",),

@@ -103,6 +103,7 @@ class Coupling:
 
 
 Constraint = Pin | Weld | Hinge | Rod | Coupling
+"""A contact, a closed loop or a coupling of joints."""
 
 
 class LoopClosure(NamedTuple):

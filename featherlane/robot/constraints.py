@@ -27,7 +27,8 @@ from featherlane.robot.parts import WORLD, Floats, Frame, floats
 from featherlane.robot.row_softness import DEFAULT_SOFTNESS, RowSoftness
 from featherlane.robot.spatial import cross, unit
 
-StepLevel = Literal["velocity", "acceleration"]  # that semi-implicit steps hold
+StepLevel = Literal["velocity", "acceleration"]
+"""The level at which semi-implicit steps hold constraints."""
 LEVELS: tuple[StepLevel, ...] = ("velocity", "acceleration")
 TRIPLE: tuple[Floats, ...] = tuple(floats(unit(k, 3)) for k in range(3))
 

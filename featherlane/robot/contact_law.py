@@ -99,6 +99,7 @@ class SoftContacts:
 
 
 ContactLaw = Coulomb | SoftContacts
+"""The law of contacts with the ground (docs/ground.md)."""
 
 
 def _set(law: ContactLaw, **fields: Any) -> None:

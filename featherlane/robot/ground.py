@@ -21,8 +21,8 @@ LARGEST_GRID = 4096  # heights of a field: each one costs four operations for ea
 
 @dataclass(frozen=True)
 class HeightField:
-    """Terrain above a rectangle: heights[i][k], m, at the i-th of equal steps along x and the k-th
-    along y, bilinear in between and constant beyond the edges.
+    """Terrain above a rectangle: `heights[i][k]`, m, at the i-th of equal steps along x and the
+    k-th along y, bilinear in between and constant beyond the edges.
 
     x, y: the ends of the rectangle, m. heights: an array (nx, ny); or its shape (nx, ny) alone, if
     heights are inputs, which differ between environments. friction: sliding; torsional, m; rolling,
@@ -104,6 +104,7 @@ class HeightField:
 
 
 Surface = CollisionShape | HeightField
+"""What the robot stands on besides the plane."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from featherlane.robot.spatial import dot, matmul, matvec, transpose
 WORLD = -1  # the parent of a body that hangs on the ground
 
 Floats = tuple[float, ...]
-Rows3 = tuple[Floats, Floats, Floats]  # of a 3 x 3 matrix
+"""Numbers in a tuple. What builds a robot takes lists and arrays as well."""
+Rows3 = tuple[Floats, Floats, Floats]
+"""The rows of a 3 x 3 matrix."""
 NO_MOMENT: Rows3 = ((0.0, 0.0, 0.0),) * 3
 
 

@@ -12,6 +12,7 @@ from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import depths
 
 JointNames = Sequence[str] | None
+"""The names of another library's joints, in its order; None: that of this package."""
 FreeJoints = Collection[str] | None
 Part = tuple[int, range, range]  # a joint here, and entries of its q and v in the other library
 

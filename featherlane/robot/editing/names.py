@@ -15,6 +15,7 @@ from featherlane.robot.parts import Mimic
 
 M = TypeVar("M", bound=Robot)
 Renaming = Mapping[str, str] | Callable[[str], str] | None
+"""{old: new}, or a function from old to new names; None: names stay."""
 
 
 def renamed(

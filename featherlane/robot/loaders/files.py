@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
-Source = str | bytes | os.PathLike[str]  # a path, XML text, or a name
+Source = str | bytes | os.PathLike[str]
+"""The path of a robot's file, its XML text, or the name of a robot."""
 LARGEST_FILE = 32_000_000  # bytes of one file or text
 # A FIFO that takes a file's place between the check and open() must not block; and Windows must
 # not change line ends.

@@ -13,6 +13,7 @@ from featherlane.robot.walk import children, depths
 
 JOINT_ORDERS = ("depth-first", "file", "breadth-first")
 JointOrder = str | Sequence[str]
+"""The name of an order, or the names of all moving joints."""
 
 
 def checked_order(order: JointOrder) -> JointOrder:

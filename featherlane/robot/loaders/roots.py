@@ -30,6 +30,7 @@ RootName = Literal[
     "translation",
 ]
 Root = RootName | Joint
+"""The joint between the ground and the root link: the name of a type, or a joint."""
 
 
 def checked_root(root: Root) -> Root:
