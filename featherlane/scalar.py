@@ -62,9 +62,12 @@ def sine_cosine(x: float) -> tuple[float, float]:
     return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
 
 
-def _documentation(name: str, what: str, arguments: str) -> str:
+def _documentation(name: str, what: str, names: str, arguments: str) -> str:
     """The documentation of a function of scalars."""
+    listed = "".join(f"\n        {x}: a float, an array or a traced scalar" for x in names)
     return f"""Returns the {what}, for scalars of any kind: floats, arrays and traced scalars.
+
+    Arguments:{listed}
 
     Examples:
         >>> x = np.array([0.25, 0.5])
@@ -82,7 +85,7 @@ def _by_method(name: str, what: str, of_number: Any, of_array: Any) -> Any:
         return of_array(x) if method is None else method()
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documentation(name, what, "x")
+    function.__doc__ = _documentation(name, what, "x", "x")
     return function
 
 
@@ -107,7 +110,7 @@ def _of_two(name: str, what: str, reflected: str, of_arrays: Any) -> Any:
         return of_arrays(x, y)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documentation(name, what, "x, 0.25 + x")
+    function.__doc__ = _documentation(name, what, "xy", "x, 0.25 + x")
     return function
 
 
@@ -130,6 +133,11 @@ def is_zero(x: Scalar) -> bool:
 
 def select(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     """Returns a where the condition (of two scalars, `x < y`) holds, else b; both are computed.
+
+    Arguments:
+        condition: a comparison of two scalars
+        a: the result where it holds
+        b: the result elsewhere
 
     Examples:
         >>> fl.compile(lambda x: fl.select(x < 0, 0.0, x), {"x": ()})([-1.0, 2.0])

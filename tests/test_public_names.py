@@ -16,6 +16,7 @@ import pytest
 from documents import ROOT, blocks
 
 import featherlane as fl
+from featherlane.accelerators.designs import accelerator
 from featherlane.functions import results
 from featherlane.functions.table import BY_NAME
 from featherlane.tools import commands
@@ -165,6 +166,72 @@ def test_functions_that_raise_tell_it():
     found = [path for path, f in CALLED.items() if raises(f)]
     assert len(found) > 10
     assert [path for path in found if "Raises" not in told(NAMES[path])] == []
+
+
+# Arguments
+
+NOT_BUILT = {"Constraints", "Function", "Graph", "Model"}  # other functions return these
+BUILT = {
+    path: item
+    for path, item in NAMES.items()
+    if inspect.isclass(item)
+    and path not in NOT_BUILT
+    and not issubclass(item, Exception)
+    and not path.endswith(("Derivatives", "State", "Change", "Rerooting", "BaseParameters"))
+}
+
+
+def parameters(item):
+    taken = inspect.signature(item).parameters
+    return {name: p.default for name, p in taken.items() if name != "self"}
+
+
+def listed(item):
+    """{argument: words} of the list in a docstring."""
+    section = told(item).partition("Arguments:\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^    (?=\w)", section, flags=re.MULTILINE)[1:]
+    pairs = (" ".join(entry.split()).partition(": ") for entry in entries)
+    return {name: words for name, _, words in pairs}
+
+
+def wrong_arguments(item):
+    """The arguments without words of their own, or whose default None has no meaning."""
+    words = listed(item)
+    for name, default in parameters(item).items():
+        text = words.get(name, "")
+        if not re.search(r"\w\w", text) or (default is None and "None: " not in text):
+            yield name
+    yield from words.keys() - parameters(item).keys()
+
+
+DESCRIBED = CALLED | BUILT | {"accelerator": accelerator, "build": fl.accelerator.build}
+
+
+@pytest.mark.parametrize("path", sorted(DESCRIBED))
+def test_every_argument_is_described(path):
+    """With what its default None means; other defaults stand beside it."""
+    assert [*wrong_arguments(DESCRIBED[path])] == []
+
+
+@pytest.mark.parametrize("module", INTEROP)
+def test_every_argument_of_frameworks_is_described(module):
+    package = {"view": "viser"}.get(module, module)
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    held = import_module(f"featherlane.interop.{module}")
+    assert [x for name in INTEROP[module] for x in wrong_arguments(getattr(held, name))] == []
+
+
+def test_an_argument_without_words_is_seen():
+    def scaled(x, by=None, to=None):
+        """Returns x.
+
+        Arguments:
+            x: (...), m. The lengths
+            by: a number
+            of: nothing
+        """
+
+    assert [*wrong_arguments(scaled)] == ["by", "to", "of"]
 
 
 # Examples

@@ -1,11 +1,12 @@
-"""What the reference shows of a public name besides its docstring: the arguments of `Model`'s
-methods, whose texts are a table of the package, the values of defaults that the code names, and
-where the source is. An extension of Griffe, which reads the package for mkdocstrings.
+"""What the reference shows of a public name besides the text of its source: lists of arguments that
+docstrings get when the package is imported, the values of defaults that have names in the code,
+and a link to the source. An extension of Griffe, which reads the package for mkdocstrings.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import griffe
 
 import featherlane as fl
-from featherlane.api.argument_texts import argument_text
 from featherlane.api.presented import shown
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,16 @@ class Shown(griffe.Extension):
             path = obj.filepath.relative_to(ROOT).as_posix()
             obj.source_link = f"{self.repository}/blob/main/{path}#L{obj.lineno}-L{obj.endlineno}"
 
+    def on_class(self, *, cls: griffe.Class, **named: Any) -> None:
+        """Leaves out the constructors of classes that functions return, and users do not build, and
+        adds those of named tuples, which Griffe does not know.
+        """
+        if cls.docstring and "Arguments:" not in cls.docstring.value:
+            cls.members.pop("__init__", None)
+        elif cls.docstring and any(str(base) == "NamedTuple" for base in cls.bases):
+            cls["__init__"] = _of_fields(cls)
+            _give_values(cls["__init__"], self.callables[f"{cls.path}.__init__"])
+
     def on_function(
         self, *, func: griffe.Function, loader: griffe.GriffeLoader, **named: Any
     ) -> None:
@@ -61,12 +71,24 @@ class Shown(griffe.Extension):
         _give_values(func, item)
         if str(func.returns) in TYPES_OF_SELF:
             func.returns = griffe.ExprName("Model", loader.modules_collection["featherlane"])
-        if func.parent and func.parent.name in METHOD_CLASSES and func.docstring:
-            func.docstring.value = _with_arguments(func)
+        if func.docstring:
+            func.docstring.value = IN_TEXT.sub("", inspect.getdoc(item) or "")
 
 
-METHOD_CLASSES = {base.__name__ for base in fl.Model.__mro__}
+IN_TEXT = re.compile(r"\s\(default:\s.*?\)(?=\n(?:    \w|\n))", re.DOTALL)  # shown beside the type
 TYPES_OF_SELF = {"C", "M"}  # type variables of methods that return a changed copy
+
+
+def _of_fields(cls: griffe.Class) -> griffe.Function:
+    """The constructor of a named tuple."""
+    kind = griffe.ParameterKind.positional_or_keyword
+    fields = [
+        griffe.Parameter(x.name, annotation=x.annotation, kind=kind, default=x.value)
+        for x in cls.attributes.values()
+        if x.annotation is not None
+    ]
+    parameters = griffe.Parameters(griffe.Parameter("self", kind=kind), *fields)
+    return griffe.Function("__init__", parameters=parameters, parent=cls)
 
 
 def _give_values(func: griffe.Function, item: Any) -> None:
@@ -75,12 +97,3 @@ def _give_values(func: griffe.Function, item: Any) -> None:
     for parameter in func.parameters:
         if parameter.default is not None and parameter.name in values:
             parameter.default = shown(values[parameter.name])
-
-
-def _with_arguments(func: griffe.Function) -> str:
-    """The docstring of a method of `Model` with its arguments before the examples."""
-    text, examples, rest = func.docstring.value.partition("Examples:\n")
-    names = [p.name for p in func.parameters if p.name != "self"]
-    lines = [f"    {name}: {argument_text(func.name, name)}" for name in names]
-    listed = "\n".join(["Arguments:", *lines, "", ""]) if lines else ""
-    return f"{text}{listed}{examples}{rest}"

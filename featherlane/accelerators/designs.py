@@ -56,48 +56,6 @@ def accelerator(
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
 
-    function: the name of one of `Model`'s functions, as in `generate`. format: a uniform format
-    such as "q16.16" for all signals; "proved", with 32 bits and binary points that rule out
-    overflow for inputs within `ranges`; or "fitted", with 27 bits, 18 for constants, sines and
-    cosines, and binary points from sampled states. "proved24" and "fitted24/16" set other numbers
-    of bits. The default is "q16.16", and "fitted18" on a board. device, delays: a name in
-    `backends.fpga.devices`, and one of its delay models. clock: MHz, by default 125, and 60 on a
-    board. sharing: the operations that may share multipliers: those of a "module" (a step of a
-    joint), of a "class" of isomorphic modules, or of the "whole" design.
-
-    algorithm: for M^-1, forward dynamics and its derivatives, "deferred" (divisions at the end, the
-    shortest path), "factor" (the fewest products) or "bounded" (with bounds from mechanics, for
-    proved formats); also "mminvgen" for M^-1 and "aba" for forward dynamics. For the derivatives of
-    inverse dynamics, and of forward dynamics from M^-1, "common" (sums over subtrees, dot products
-    in one frame: the fewest products) or "body" (column by column in body frames, as in the papers:
-    a shorter path). For inverse dynamics and its derivatives, also "scan" (prefix sums: the
-    shortest path).
-
-    ranges: (low, high) of inputs by name; by default the model's limits, and the defaults of
-    `Model.function(backend="fixed")`. In proved formats also the range of accelerations "a" caused
-    by torques, which saturate. f_ext: None, or the axes ("body" or "world") of an additional input,
-    wrenches [force; moment] on the bodies (nbodies, 6), or at `frames` (frames, 6), a list of
-    names; their default range is 128 N or N m. name: the name of the top module, by default of the
-    robot and the function.
-
-    arrays: None for one pipeline; "limbs" for separate arrays of the robot's trunk, arms and legs,
-    with isomorphic limbs time-multiplexed on one array if that needs less (fewer LUTs and
-    flip-flops for more cycles; for the functions of `multifunction`); or "columns" for an array
-    that time-multiplexes the columns of products with M^-1 (for derivatives of forward dynamics).
-    Arrays take neither f_ext nor proved formats; `sharing` is then "whole" in each array, and
-    algorithms that divide are "factor" by default.
-
-    board: a name in `backends.fpga.boards`, such as "ulx3s": the device is the one of this board,
-    at its speed grade, and a design may take as much of it as open tools route; `bitstream` then
-    builds it. interval: "auto" is the smallest one whose design fits.
-
-    datapath: "shared" for multipliers with multiplexers in front of them and registers behind;
-    "memories" for units with a memory for each operand, which accumulate sums of products and are
-    controlled by micro-code (far fewer LUTs at long intervals, for more cycles, multipliers and
-    blocks of RAM; for uniform formats and functions without divisions, at intervals from 2 on); or
-    "auto" for the one that needs the smaller share of the device. A sum of products that a unit
-    accumulates is rounded once.
-
     Sums are computed with one of their products in the post-adders of DSPs, and rounded once, if
     the device has post-adders and the latency does not grow. The result's `function` rounds like
     its circuit.
@@ -105,6 +63,50 @@ def accelerator(
     Raises CompileError for operations without a circuit, for a signal without bounds, for a uniform
     format in which random states overflow (naming one in which none does), and for a design that
     the device cannot hold (naming the interval that fits).
+
+    Arguments:
+        model: the robot
+        function: the name of one of `Model`'s functions, as in `generate`
+        interval: clock cycles from one state to the next; "auto" is the smallest whose design fits
+        format: a uniform format such as "q16.16" for all signals; "proved", with 32 bits and binary
+            points that rule out overflow for inputs within `ranges`; or "fitted", with 27 bits, 18
+            for constants, sines and cosines, and binary points from sampled states. "proved24" and
+            "fitted24/16" set other numbers of bits. None: "q16.16", and "fitted18" on a board
+        device: a name in `backends.fpga.devices`
+        delays: the name of one of the device's delay models; None: its first one
+        clock: MHz; None: 125, and 60 on a board
+        sharing: operations that may share multipliers: those of a "module" (a step of a joint), of
+            a "class" of isomorphic modules, or of the "whole" design
+        algorithm: for M^-1, forward dynamics and its derivatives, "deferred" (divisions at the end,
+            the shortest path), "factor" (the fewest products) or "bounded" (with bounds from
+            mechanics, for proved formats); also "mminvgen" for M^-1 and "aba" for forward dynamics.
+            For the derivatives of inverse dynamics, and of forward dynamics from M^-1, "common"
+            (sums over subtrees, dot products in one frame: the fewest products) or "body" (column
+            by column in body frames, as in the papers: a shorter path). For inverse dynamics and
+            its derivatives, also "scan" (prefix sums: the shortest path). None: the usual one of
+            the function; in arrays, "factor"
+        ranges: {input: (low, high)}. In proved formats also the range of accelerations "a" caused
+            by torques, which saturate. None: the model's limits, and the defaults of
+            `Model.function(backend="fixed")`
+        f_ext: the axes ("body" or "world") of a further input, wrenches [force; moment] on the
+            bodies (nbodies, 6), or at `frames` (frames, 6); None: no such input
+        frames: names of frames with wrenches, whose default range is 128 N or N m
+        name: the name of the top module; None: from the robot and the function
+        arrays: "limbs" for separate arrays of the robot's trunk, arms and legs, with isomorphic
+            limbs time-multiplexed on one array if that needs less (fewer LUTs and flip-flops for
+            more cycles; for the functions of `multifunction`); or "columns" for an array that
+            time-multiplexes the columns of products with M^-1 (for derivatives of forward
+            dynamics). Arrays take neither f_ext nor proved formats; `sharing` is then "whole" in
+            each array. None: one pipeline
+        board: a name in `backends.fpga.boards`, such as "ulx3s": the device is the one of this
+            board, at its speed grade, and a design may take as much of it as open tools route;
+            `bitstream` then builds it. None: no board
+        datapath: "shared" for multipliers with multiplexers in front of them and registers behind;
+            "memories" for units with a memory for each operand, which accumulate sums of products
+            and are controlled by micro-code (far fewer LUTs at long intervals, for more cycles,
+            multipliers and blocks of RAM; for uniform formats and functions without divisions, at
+            intervals from 2 on; a sum of products is rounded once); or "auto" for the one that
+            needs the smaller share of the device
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
@@ -164,25 +166,36 @@ def multifunction(
     """Returns several functions of a robot in one design, which takes a task of any of them every
     `interval` clock cycles; the derivatives of forward dynamics pass it twice.
 
-    functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix", "mass_matrix_inverse",
-    "inverse_dynamics_derivatives", "forward_dynamics_derivatives_from" and
-    "forward_dynamics_derivatives"; all seven if None. spare: the fraction by which the units of
-    each kind may exceed the number that tasks need, if that shortens the latency, such as 0.1.
-    algorithm: for M^-1, "deferred" (the shortest path), "factor" (the fewest products) or "bounded"
-    (for proved formats). ranges: (low, high) of q, v, a, tau, minv and f_ext by name; accelerations
-    and M^-1 of a second pass saturate at the formats of a and minv. tag_bits: the bits of a tag
-    that accompanies a task and its result, since tasks of different functions overtake each other.
-
-    arrays: None for two flat pipelines; "auto" for arrays in both. Isomorphic limbs are then
-    time-multiplexed in the recursions over the tree, and columns in the product with M^-1, each if
-    that needs less (`print(result.organisation)` shows the reasons). This takes a fraction of the
-    LUTs at long intervals, for robots with many joints. Arrays take uniform and fitted formats,
-    M^-1 by its factor, and no wrenches, friction or joints that share coordinates; `sharing` is
-    then "whole" in each array. f_ext, frames: for the functions with wrenches; these and the other
-    arguments are those of `accelerator`.
-
     Raises CompileError for operations without a circuit, and for a design that the device cannot
     hold (naming the interval that fits).
+
+    Arguments:
+        model: the robot
+        functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix",
+            "mass_matrix_inverse", "inverse_dynamics_derivatives",
+            "forward_dynamics_derivatives_from" and "forward_dynamics_derivatives"; None: all seven
+        interval: clock cycles from one task to the next
+        format: as in `accelerator`; in arrays, a uniform or fitted one
+        device: a name in `backends.fpga.devices`
+        delays: the name of one of the device's delay models; None: its first one
+        clock: MHz
+        sharing: as in `accelerator`; in arrays, "whole" in each
+        spare: fraction by which the units of each kind may exceed the number that tasks need, if
+            that shortens the latency, such as 0.1
+        algorithm: for M^-1, "deferred" (the shortest path), "factor" (the fewest products, the one
+            of arrays) or "bounded" (for proved formats); None: the usual one
+        ranges: (low, high) of q, v, a, tau, minv and f_ext by name; accelerations and M^-1 of a
+            second pass saturate at the formats of a and minv. None: as in `accelerator`
+        tag_bits: bits of a tag that accompanies a task and its result, since tasks of different
+            functions overtake each other
+        f_ext: the axes of wrenches, as in `accelerator`, without arrays; None: no wrenches
+        frames: names of frames with wrenches
+        name: the name of the top module; None: from the robot
+        arrays: "auto" for arrays in both pipelines: isomorphic limbs are time-multiplexed in the
+            recursions over the tree, and columns in the product with M^-1, each if that needs less
+            (`print(result.organisation)` shows the reasons). This takes a fraction of the LUTs at
+            long intervals, for robots with many joints without friction or joints that share
+            coordinates. None: two flat pipelines
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)

@@ -97,26 +97,36 @@ class Accelerators:
     ) -> Accelerator:
         """Returns the best accelerator within bounds.
 
-        function: a name, as in `accelerator`; None for all seven functions in one design, as in
-        `multifunction`, whose latency is that of the derivatives of forward dynamics. dsp: the
-        largest number of DSPs, in percent of the device. interval: the largest number of cycles
-        from one state to the next, 1 to 4096. error: the largest error over 500 random states, of
-        each output relative to its largest result. latency: the largest number of cycles from
-        inputs to results. lut: the largest number of LUTs, in percent of the device, by an
-        estimate.
-
         The design is the best one in the quantities without a bound, in the order interval, DSPs,
         error, latency, LUTs, and then in those with a bound: with dsp= and error= the one with the
         smallest interval, with interval= and error= the one with the fewest DSPs, with interval=
-        and dsp= the most accurate one. formats, intervals, algorithms: the candidates (intervals
-        also include the bound, if it is a whole number). arrays: the candidates for `arrays` of
-        `accelerator`; (None, "limbs", "columns") also considers arrays, which need fewer LUTs for
-        more cycles, if they exist for the function, format and algorithm. For all functions, the
-        candidates are (None, "auto"), as in `multifunction`. Other arguments are those of
-        `accelerator`.
+        and dsp= the most accurate one.
 
         Raises CompileError if no design is within the bounds, naming the nearest one, and
         ValueError for invalid bounds or candidates.
+
+        Arguments:
+            model: the robot
+            function: a name, as in `accelerator`; None: all seven functions in one design, as in
+                `multifunction`, whose latency is that of the derivatives of forward dynamics
+            dsp: largest number of DSPs, in percent of the device; None: no bound
+            interval: largest number of cycles from one state to the next, 1 to 4096; None: no bound
+            error: largest error over 500 random states, of each output relative to its largest
+                result; None: no bound
+            latency: largest number of cycles from inputs to results; None: no bound
+            lut: largest number of LUTs, in percent of the device, by an estimate; None: no bound
+            formats: candidates of the format, as in `accelerator`
+            intervals: candidates of the interval, and the bound, if it is a whole number
+            algorithms: candidates of the algorithm, as in `accelerator`; None: all of the function
+            arrays: candidates for `arrays` of `accelerator`; (None, "limbs", "columns") also
+                considers arrays, which need fewer LUTs for more cycles, if they exist for the
+                function, format and algorithm. For all functions, (None, "auto")
+            device: a name in `backends.fpga.devices`
+            delays: the name of one of the device's delay models; None: its first one
+            clock: MHz
+            sharing: operations that may share multipliers, as in `accelerator`
+            ranges: {input: (low, high)}, as in `accelerator`; None: the model's limits
+            name: the name of the top module; None: from the robot and the function
 
         Examples:
             >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
@@ -157,7 +167,23 @@ class Accelerators:
         """Returns the designs of a function, or of all seven functions in one (None), with their
         intervals, latencies, resources and errors. Its `best` are the designs that no other design
         equals or beats in all of these. For an arm, a design of inverse dynamics takes about a
-        second, and a design of derivatives some seconds. The arguments are those of `design`.
+        second, and a design of derivatives some seconds.
+
+        Arguments:
+            model: the robot
+            function: a name, as in `accelerator`; None: all seven functions in one design, as in
+                `multifunction`, whose latency is that of the derivatives of forward dynamics
+            formats: candidates of the format, as in `accelerator`
+            intervals: candidates of the interval
+            algorithms: candidates of the algorithm, as in `accelerator`; None: all of the function
+            arrays: candidates for `arrays` of `accelerator`; (None, "limbs", "columns") also
+                considers arrays, which need fewer LUTs for more cycles, if they exist for the
+                function, format and algorithm. For all functions, (None, "auto")
+            device: a name in `backends.fpga.devices`
+            delays: the name of one of the device's delay models; None: its first one
+            clock: MHz
+            sharing: operations that may share multipliers, as in `accelerator`
+            ranges: {input: (low, high)}, as in `accelerator`; None: the model's limits
 
         Examples:
             >>> tried = {"formats": ["q16.16"], "intervals": [1, 4]}
@@ -186,10 +212,18 @@ class Accelerators:
         """Builds the bitstream of a function for a board, and returns it with the clock that it
         reached: `accelerator` with `board=`, and `bitstream` of the result.
 
-        interval: "auto" is the smallest one whose design fits, or the first of the next ones that
-        is routed. seeds, limit: as in `bitstream`. choices: other arguments of `accelerator`.
-
         Raises CompileError for a tool that is missing, and for a design that is not routed.
+
+        Arguments:
+            model: the robot
+            function: a name, as in `accelerator`
+            board: a name in `backends.fpga.boards`, such as "ulx3s"
+            folder: where the files are written
+            interval: clock cycles from one state to the next; "auto" is the smallest one whose
+                design fits, or the first of the next ones that is routed
+            seeds: seeds of placement, as in `bitstream`
+            limit: the longest time of a routing, s, as in `bitstream`
+            choices: other arguments of `accelerator`
 
         Examples:
             >>> built = fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built")

@@ -6,8 +6,27 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
+from featherlane.api.argument_texts import with_arguments
 from featherlane.api.compile import compile
 
+ARGUMENTS = {
+    "w": "(..., 3), rad. Rotation vectors",
+    "v": "(..., 6), m/s and rad/s. Velocities [linear; angular] in the moving axes",
+    "p": "(..., 3), m. The origins of the placed frames",
+    "rpy": "(..., 3), rad. Roll, pitch and yaw about the fixed axes x, y and z, in this order",
+    "s": "(...), from 0 to 1. The fraction of the way",
+    "sphere": "(..., 4), m. Spheres [x y z r]",
+    "capsule": "(..., 7), m. Capsules [x0 y0 z0 x1 y1 z1 r], whose ends may be one point",
+    "plane": "(..., 4), d in m. Half-spaces [nx ny nz d] of the points with n . x <= d, |n| = 1",
+    **dict.fromkeys(("R", "R0", "R1"), "(..., 3, 3), without units. Rotation matrices"),
+    **dict.fromkeys(("T", "T0", "T1"), "(..., 4, 4), p in m. Placements [R p; 0 1]"),
+    **dict.fromkeys(
+        ("quaternion", "quaternion0", "quaternion1"),
+        "(..., 4), without units. Quaternions x y z w of any length but 0",
+    ),
+    **dict.fromkeys(("a", "b"), "(..., 4). The first and the second of two"),
+    "target": "the shape of the first argument. Where the way ends",
+}
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
@@ -31,6 +50,8 @@ def array_function(
         def of_arrays(*arrays: P.args, **named: P.kwargs) -> Result:
             return compiled()(*arrays, **named)
 
+        texts = {name: ARGUMENTS[name] for name in shapes}
+        of_arrays.__doc__ = with_arguments(str(function.__doc__), texts)
         return of_arrays
 
     return decorated

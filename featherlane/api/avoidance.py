@@ -38,17 +38,21 @@ TEXTS = {"spheres": "[x y z r]", "capsules": "[x0 y0 z0 x1 y1 z1 r]", "planes": 
 class Avoidance:
     """Spheres that cover a robot, and the obstacles that they keep clear of.
 
-    - body_spheres: (frame, centre (3,) in its axes, radius) each, in m, as `model.body_spheres()`.
-    - spheres (..., n, 4), [x y z r]; capsules (..., n, 7), [x0 y0 z0 x1 y1 z1 r], the points within
-      r of a segment; planes (..., n, 4), [nx ny nz d], solid where n . x <= d, with |n| = 1: in
-      world axes, m. Leading dimensions broadcast with those of targets or q. Nothing is compiled
-      anew where obstacles move, only where their number changes.
-    - pairs: which spheres keep clear of each other: pairs (i, j) of numbers of body_spheres, or
-      "all" whose bodies are neither one nor neighbours and that do not touch in `neutral()`.
-    - margin: the least distance in m that counts as clear.
+    Leading dimensions of obstacles broadcast with those of targets or q. Nothing is compiled anew
+    where obstacles move, only where their number changes. Spheres on frames that are fixed to the
+    ground keep clear of moving ones only. Functions that take an Avoidance raise ValueError or
+    TypeError with what is wrong in it.
 
-    Spheres on frames that are fixed to the ground keep clear of moving ones only. Functions that
-    take an Avoidance raise ValueError or TypeError with what is wrong in it.
+    Arguments:
+        body_spheres: (frame, centre (3,) in its axes, radius) each, m, as `model.body_spheres()`
+        spheres: (..., n, 4), m, in world axes: [x y z r]; None: no such obstacles
+        capsules: (..., n, 7), m, in world axes: [x0 y0 z0 x1 y1 z1 r], the points within r of a
+            segment; None: no such obstacles
+        planes: (..., n, 4), d in m, in world axes: [nx ny nz d], solid where n . x <= d, with
+            |n| = 1; None: no such obstacles
+        pairs: spheres that keep clear of each other: pairs (i, j) of numbers of body_spheres, or
+            "all" whose bodies are neither one nor neighbours and that do not touch in `neutral()`
+        margin: the least distance that counts as clear, m
 
     Examples:
         >>> avoid = fl.Avoidance([("link2", (0, 0, 0.2), 0.05)], planes=[[0, 0, 1, -0.5]])

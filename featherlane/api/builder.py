@@ -27,6 +27,9 @@ class ModelBuilder:
     wrong argument raises ValueError or TypeError at once; links that do not form one tree raise
     ModelError in `build`, with the name of the link or joint.
 
+    Arguments:
+        name: the name of the robot
+
     Examples:
         >>> b = fl.ModelBuilder("pendulum")
         >>> b.link("base")
@@ -53,9 +56,13 @@ class ModelBuilder:
     ) -> None:
         """Adds a rigid body.
 
-        mass: kg. com: the centre of mass (3,), m, in the link's axes. inertia: kg m^2 about com in
-        the link's axes, (3, 3), or (3,) for a diagonal matrix. Raises ValueError or TypeError that
-        names the link.
+        Raises ValueError or TypeError that names the link.
+
+        Arguments:
+            name: the name of the link
+            mass: kg
+            com: (3,), m, in the link's axes. The centre of mass
+            inertia: (3, 3), or (3,) for a diagonal matrix, kg m^2, about com in the link's axes
 
         Examples:
             >>> b = fl.ModelBuilder("rod")
@@ -92,16 +99,30 @@ class ModelBuilder:
     ) -> None:
         """Adds a joint that connects link `child` to link `parent`.
 
-        type: "fixed" or a key of JOINT_TYPES. xyz with rpy (roll, pitch, yaw about fixed axes) or R
-        (3, 3): the child's frame at q = 0, in the parent's. axis: of any length, in the child's
-        frame; for a planar joint, its normal. axis2: the second axis of a universal joint. pitch:
-        m/rad, of a helical joint. mimic: the joint that this one follows, or (joint, multiplier,
-        offset). lower, upper: a number, or one for each coordinate of q. armature, damping,
-        friction: a number, or one for each degree of freedom. stiffness (N m/rad or N/m),
-        spring_reference (rad or m): of a spring on a joint with one degree of freedom, and the
-        position at which it is relaxed. velocity, effort: limits. All these values except lower,
-        upper and spring_reference must not be negative. Raises ValueError or TypeError that names
-        the joint.
+        Values except lower, upper and spring_reference must not be negative. Raises ValueError or
+        TypeError that names the joint.
+
+        Arguments:
+            name: the name of the joint
+            type: "fixed" or a key of JOINT_TYPES, such as "revolute"
+            parent: the name of the link that carries it
+            child: the name of the link that it moves
+            xyz: (3,), m. The origin of the child's frame at q = 0, in the parent's
+            rpy: (3,), rad. Its roll, pitch and yaw about fixed axes; None: no rotation
+            R: (3, 3), without units. Its rotation; None: that of rpy
+            axis: (3,), of any length, in the child's frame; for a planar joint, its normal
+            axis2: (3,), of any length. The second axis of a universal joint
+            pitch: m/rad, of a helical joint
+            mimic: the joint that this one follows, or (joint, multiplier, offset); None: no joint
+            lower: rad or m, a number, or one for each coordinate of q; None: no limit
+            upper: rad or m, a number, or one for each coordinate of q; None: no limit
+            velocity: largest speed, rad/s or m/s
+            effort: largest joint force, N m or N
+            armature: kg m^2 or kg, a number, or one for each degree of freedom; None: 0
+            damping: N m s/rad or N s/m, a number, or one for each degree of freedom; None: 0
+            friction: N m or N, a number, or one for each degree of freedom; None: 0
+            stiffness: N m/rad or N/m, of a spring on one degree of freedom; None: no spring
+            spring_reference: rad or m, where the spring is relaxed; None: 0
 
         Examples:
             >>> b = fl.ModelBuilder("cart")
@@ -153,6 +174,13 @@ class ModelBuilder:
     ) -> None:
         """Adds a frame to link `on`, at xyz (m) with orientation rpy or R (3, 3) in its axes.
 
+        Arguments:
+            name: the name of the frame
+            on: the name of the link that carries it
+            xyz: (3,), m, in the axes of the link
+            rpy: (3,), rad: roll, pitch and yaw about fixed axes; None: no rotation
+            R: (3, 3), without units: the rotation; None: that of rpy
+
         Examples:
             >>> b = fl.ModelBuilder("rod")
             >>> b.link("rod", mass=1.0, inertia=(0.1, 0.1, 0.01))
@@ -174,9 +202,15 @@ class ModelBuilder:
     ) -> Model:
         """Makes the Model; the builder can be used again afterwards.
 
-        The arguments are those of `load`; siblings are in the order in which they were added.
         Raises ModelError for links that do not form one tree, frames on unknown links, mimic joints
         that follow each other in a circle, and joints that move no inertia.
+
+        Arguments:
+            root: the joint between the ground and the root link, as in `load`; None: "fixed"
+            gravity: (3,), m/s^2, in the ground's axes; None: (0, 0, -9.81)
+            mimic: "project" (joints that follow another have no entries in q and v) or "keep"
+            joint_order: "depth-first", "breadth-first", "file" (as they were added), or the names
+                of all moving joints; siblings are in the order in which they were added
 
         Examples:
             >>> b = fl.ModelBuilder("ball")

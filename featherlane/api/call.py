@@ -20,14 +20,17 @@ def call(function: Graph | Compiled, /, *arguments: Any, **named: Any) -> Any:
     call(graph, **inputs) takes all inputs of the graph by name and returns its outputs by name.
 
     call(model, name, *inputs, **options) calls a function of a model (see `Model.function`) and
-    returns an array, or the function's named tuple if it has several results. The inputs go by
-    position or by name. The options are f_ext, f_ext_frame, params, method, frame, reference, wrt,
-    integrator, actuation, constraints with active, anchors, kp and kd, and ground with law and
-    ground_params. A rollout takes one step
-    for each row of tau, and also has the option every. If all arrays are NumPy's, results are
-    numbers.
+    returns an array, or the function's named tuple if it has several results. A rollout takes one
+    step for each row of tau. If all arrays are NumPy's, results are numbers.
 
     Raises TypeError or ValueError that names the argument.
+
+    Arguments:
+        function: a graph, or a model
+        arguments: the name of a function of the model, then its inputs, which also go by name
+        named: inputs by name, and options of a model's function: f_ext, f_ext_frame, params,
+            method, frame, reference, wrt, integrator, actuation, every, constraints with active,
+            anchors, kp and kd, and ground with law and ground_params
 
     Examples:
         >>> square = fl.trace(lambda x: x * x, {"x": 2})

@@ -32,12 +32,16 @@ def compile(
 ) -> Function:
     """Compiles your own function of arrays, or a graph, to a batched `Function`.
 
-    function: a function as in `trace`, whose `inputs` give the shape of each argument by name; or a
-    traced or differentiated Graph. Several results are returned as a named tuple with the names of
-    the outputs. width: the lanes of a vector, by default as many as the processor has. device,
-    mapping: for GPUs, as in `Model.function`. A pickle of the result contains the graph, not the
-    Python function. Raises TypeError or ValueError as `trace` does, and for shapes with a dimension
-    of 0.
+    Several results are returned as a named tuple with the names of the outputs. A pickle of the
+    result contains the graph, not the Python function. Raises TypeError or ValueError as `trace`
+    does, and for shapes with a dimension of 0.
+
+    Arguments:
+        function: a function of arrays, as in `trace`, or a traced or differentiated graph
+        inputs: {name: shape} of the function; None: those of the graph
+        width: lanes of a vector; None: as many as the processor has
+        device: "cpu", "cuda" or, if there are several, "cuda:1"; None: where arrays are
+        mapping: "lanes", "team:4" or "links:8": how states are mapped to a GPU; None: the fastest
 
     Examples:
         >>> reach = fl.compile(lambda q: arm.center_of_mass(q)[2], {"q": 2})

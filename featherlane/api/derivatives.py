@@ -94,16 +94,21 @@ def jacobian(
 ) -> Graph:
     """Returns the graph of the derivatives of a function's outputs with respect to its inputs.
 
-    function, inputs: as in `featherlane.trace`; or a Graph. of, wrt: names of outputs and inputs,
-    by default all. Each pair has an output "d{of}_d{wrt}", whose shape is that of `of` followed by
-    that of `wrt`; with `values`, the outputs themselves come first. mode: "forward" carries one
-    tangent for each input entry, "reverse" carries one adjoint for each output entry, and "auto"
-    takes the cheaper of the two. `featherlane.compile` compiles the graph, `featherlane.call`
-    calls it in other traces, and it can be differentiated again.
+    Each pair of an output and an input has an output "d{of}_d{wrt}", whose shape is that of `of`
+    followed by that of `wrt`. `featherlane.compile` compiles the graph, `featherlane.call` calls it
+    in other traces, and it can be differentiated again. Raises ValueError for unknown names, and
+    for inputs that are no configurations of the model.
 
-    tangent: a model, whose configuration is the input "q", or {input: model}. Derivatives with
-    respect to it are then in the tangent space, with nv columns. Raises ValueError for unknown
-    names, and for inputs that are no configurations of the model.
+    Arguments:
+        function: a function of arrays, as in `trace`, or a graph
+        inputs: {name: shape} of the function; None: those of the graph
+        of: names of outputs; None: all
+        wrt: names of inputs; None: all
+        mode: "forward" carries one tangent for each input entry, "reverse" one adjoint for each
+            output entry; "auto" takes the cheaper of the two
+        values: whether the outputs themselves come first
+        tangent: a model, whose configuration is the input "q", or {input: model}, in whose tangent
+            space the derivatives are, with nv columns; None: entries of q
 
     Examples:
         >>> graph = fl.jacobian(lambda q: arm.center_of_mass(q), {"q": 2})
@@ -132,8 +137,15 @@ def gradient(
     values: bool = False,
     tangent: Tangent = None,
 ) -> Graph:
-    """Returns the graph of the gradients "d{of}_d{wrt}" of a scalar output, by reverse mode. The
-    arguments are those of `jacobian`.
+    """Returns the graph of the gradients "d{of}_d{wrt}" of a scalar output, by reverse mode.
+
+    Arguments:
+        function: a function of arrays, as in `trace`, or a graph
+        inputs: {name: shape} of the function; None: those of the graph
+        of: name of the output; None: the only one
+        wrt: names of inputs; None: all
+        values: whether the output itself comes first
+        tangent: a model, or {input: model}, as in `jacobian`; None: entries of q
 
     Examples:
         >>> fl.compile(fl.gradient(lambda x: x @ x, {"x": 3}))([1.0, 2.0, 3.0])
@@ -153,8 +165,14 @@ def hessian(
     values: bool = False,
 ) -> Graph:
     """Returns the graph of a scalar output's second derivatives: "d2{of}_d{a}d{b}" for inputs a, b
-    in the order of `wrt` (those with b before a are the transposes). With `values`, the output and
-    its gradients come first. The other arguments are those of `jacobian`.
+    in the order of `wrt` (those with b before a are the transposes).
+
+    Arguments:
+        function: a function of arrays, as in `trace`, or a graph
+        inputs: {name: shape} of the function; None: those of the graph
+        of: name of the output; None: the only one
+        wrt: names of inputs; None: all
+        values: whether the output and its gradients come first
 
     Examples:
         >>> fl.compile(fl.hessian(lambda x: x @ x, {"x": 2}))([1.0, 2.0])
@@ -168,7 +186,13 @@ def hessian(
 
 def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
     """Returns the graph of a function and of its derivatives along a direction, with further inputs
-    "{wrt}_direction" and further outputs "{of}_direction". The arguments are those of `jacobian`.
+    "{wrt}_direction" and further outputs "{of}_direction".
+
+    Arguments:
+        function: a function of arrays, as in `trace`, or a graph
+        inputs: {name: shape} of the function; None: those of the graph
+        of: names of outputs; None: all
+        wrt: names of inputs; None: all
 
     Examples:
         >>> along = fl.compile(fl.jvp(lambda x: x * x, {"x": 2}))
@@ -181,8 +205,13 @@ def jvp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Nam
 
 def vjp(function: Function, inputs: Inputs = None, *, of: Names = None, wrt: Names = None) -> Graph:
     """Returns the graph of a function and of weighted sums of the derivatives of its outputs, with
-    further inputs "{of}_weight" and further outputs "{wrt}_weight". The arguments are those of
-    `jacobian`.
+    further inputs "{of}_weight" and further outputs "{wrt}_weight".
+
+    Arguments:
+        function: a function of arrays, as in `trace`, or a graph
+        inputs: {name: shape} of the function; None: those of the graph
+        of: names of outputs; None: all
+        wrt: names of inputs; None: all
 
     Examples:
         >>> back = fl.compile(fl.vjp(lambda x: x * x, {"x": 2}))

@@ -277,15 +277,18 @@ def attach(robot: M, tool: model.Robot, at: str, *, prefix: str = "") -> M:
     """Returns a robot with a tool, which is another robot, fixed to one of its frames: a gripper on
     the flange of an arm, an arm on a mobile base.
 
-    at: the frame of the robot that the tool's world coincides with. A free root joint of the tool
-    goes, so that its root link is at the frame; another root, such as a `Joint` of your own, stays
-    as the joint between both. Entries of q and v of the tool follow those of the robot. Mimic
-    joints, frames, actuators and named configurations of both are kept; configurations of the same
-    name become one. The robot's gravity holds.
+    A free root joint of the tool goes, so that its root link is at the frame; another root, such as
+    a `Joint` of your own, stays as the joint between both. Entries of q and v of the tool follow
+    those of the robot. Mimic joints, frames, actuators and named configurations of both are kept;
+    configurations of the same name become one. The robot's gravity holds. Raises ValueError for an
+    unknown frame, for names that clash, and for friction that is smoothed at another velocity.
 
-    prefix: put before all names of the tool. Without one, the tool's name and "_" are put before
-    those names that the robot has already, and the card says so. Raises ValueError for an unknown
-    frame, for names that clash all the same, and for friction that is smoothed at another velocity.
+    Arguments:
+        robot: the robot that carries the tool
+        tool: the other robot
+        at: the frame of the robot with which the tool's world coincides
+        prefix: text before all names of the tool; without one, the tool's name and "_" are put
+            before those names that the robot has already, and the card says so
 
     Examples:
         >>> two = fl.attach(arm, fl.load("double_pendulum"), "link2", prefix="upper_")

@@ -60,24 +60,32 @@ def generate(
     JavaScript, and NAME.html, a page that shows the robot; functions that the page calls are added
     (docs/browser.md).
 
-    functions: names of `Model`'s functions, by default the seven dynamics functions, or those of
-    them that a robot with loops or massless joints has, with a warning that names the others; after
-    a colon follows a frame, a parameter or an integrator ("jacobian:tool0", with axes
-    "jacobian:tool0:world", or "step:rk4"). A mapping {name in C: function} may also contain graphs,
-    from `trace` or `Model.graph` with its options: functions of constraints, such as {"contact":
-    robot.graph("constrained_forward_dynamics", constraints=feet)}. model: None if all are graphs.
-    name: the prefix of all names in C, by default the robot's name. batch_struct: also write
-    functions of many states, in a struct of arrays. code_limit: the largest number of operations in
-    straight-line code, by default that of the package. Longer functions call C functions for
-    repeated columns, or for the steps of the algorithm; if no form is short enough, the one with
-    the fewest operations is written. states: the number of random states in NAME_check.c.
-    signature: "acados" writes each function as discrete dynamics with its Jacobian, NAME_fun and
-    NAME_fun_jac of x, u and p (see `functions.discrete.Groups`), and NAME_acados.h and .c with
-    functions that acados can call; it takes "step", and graphs whose outputs are the next state.
-
     The functions allocate nothing and are bit-identical to the Python package (docs/c.md). Raises
     ValueError for an unknown function, a function that acados cannot use, a name that is not valid
     in C, and a folder that contains another library, whose check would collide with this one.
+
+    Arguments:
+        model: the robot; None if all functions are graphs
+        folder: where the files are written
+        functions: names of `Model`'s functions; after a colon follows a frame, a parameter or an
+            integrator ("jacobian:tool0", with axes "jacobian:tool0:world", or "step:rk4"). A
+            mapping {name in C: function} may also contain graphs, from `trace` or `Model.graph`
+            with its options: functions of constraints, such as {"contact":
+            robot.graph("constrained_forward_dynamics", constraints=feet)}. None: the seven dynamics
+            functions, or those of them that a robot with loops or massless joints has, with a
+            warning that names the others
+        target: "c", "ptx", "gfx90a", "gfx942", "spirv64" or "wasm"
+        name: the prefix of all names in C; None: the robot's name
+        dtype: float64 or float32
+        batch_struct: whether functions of many states, in a struct of arrays, are also written
+        code_limit: largest number of operations in straight-line code. Longer functions call C
+            functions for repeated columns, or for the steps of the algorithm; if no form is short
+            enough, the one with the fewest operations is written. None: that of the package
+        states: number of random states in NAME_check.c
+        signature: "plain", or "acados", which writes each function as discrete dynamics with its
+            Jacobian, NAME_fun and NAME_fun_jac of x, u and p (see `functions.discrete.Groups`), and
+            NAME_acados.h and .c with functions that acados can call; it takes "step", and graphs
+            whose outputs are the next state
 
     Examples:
         >>> import tempfile

@@ -39,6 +39,9 @@ def _numbers(values: Any, name: str) -> np.ndarray:
 def parameter_names(model: Robot) -> list[str]:
     """Returns names of the regressor's 10 * nbodies columns: 'm link', 'mx link' ... 'Izz link'.
 
+    Arguments:
+        model: the robot
+
     Examples:
         >>> fl.identification.parameter_names(arm)[:2]
         ['m link1', 'mx link1']
@@ -82,6 +85,9 @@ def base_parameters(Y: ArrayLike) -> BaseParameters:
     calculation of the base inertial parameters of robots, 1991. Raises ValueError for numbers that
     are not finite.
 
+    Arguments:
+        Y: (..., rows, p), from `inverse_dynamics_regressor`. The regressor of many states
+
     Examples:
         >>> states = [np.random.default_rng(k).normal(size=(50, 2)) for k in range(3)]
         >>> Y = arm.inverse_dynamics_regressor(*states)
@@ -118,11 +124,14 @@ def _independent(unit: np.ndarray) -> np.ndarray:
 def pseudo_inertia(inertial: ArrayLike) -> np.ndarray:
     """Returns P (..., 4, 4) = [[S, h], [h^T, m]] of the parameters `parameters("inertial")`.
 
-    S = int x x^T dm, h = m c, in the body's frame; inertial: (..., 10). P is positive semidefinite
-    if and only if some mass distribution that is nowhere negative has these parameters; for any
-    invertible A, the same holds for A P A^T. Wensing, Kim and Slotine, Linear matrix inequalities
-    for physically consistent inertial parameter identification, IEEE RA-L 2018. Raises ValueError
-    for other shapes.
+    S = int x x^T dm, h = m c, in the body's frame. P is positive semidefinite if and only if some
+    mass distribution that is nowhere negative has these parameters; for any invertible A, the same
+    holds for A P A^T. Wensing, Kim and Slotine, Linear matrix inequalities for physically
+    consistent inertial parameter identification, IEEE RA-L 2018. Raises ValueError for other
+    shapes.
+
+    Arguments:
+        inertial: (..., 10), kg, kg m and kg m^2. The parameters m, m c and the inertia
 
     Examples:
         >>> P = fl.identification.pseudo_inertia(arm.parameters("inertial")["inertial"])
@@ -142,6 +151,9 @@ def pseudo_inertia(inertial: ArrayLike) -> np.ndarray:
 def inertial_of(P: ArrayLike) -> np.ndarray:
     """Returns the inertial parameters (..., 10) of pseudo-inertias (..., 4, 4). Raises ValueError
     for other shapes.
+
+    Arguments:
+        P: (..., 4, 4), kg, kg m and kg m^2. The pseudo-inertias
 
     Examples:
         >>> inertial = arm.parameters("inertial")["inertial"]
@@ -169,11 +181,16 @@ def consistent_parameters(
     units, and grows without bound towards inconsistent bodies. Directions that Y does not excite
     are determined by the prior.
 
-    Y (rows, p), tau (rows,): divided by the standard deviation of the noise, so that with weight 1
-    a row counts as much as D. prior (nbodies, 10): consistent inertial parameters. Parameters of
-    the columns of Y after 10 * nbodies are unconstrained (friction, for example). Lee, Wensing and
-    Park, Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError for an
-    inconsistent prior, for linearly dependent unconstrained columns, and for other shapes.
+    Parameters of the columns of Y after 10 * nbodies are unconstrained (friction, for example).
+    Lee, Wensing and Park, Geometric robot dynamic identification, IEEE T-RO 2020. Raises ValueError
+    for an inconsistent prior, for linearly dependent unconstrained columns, and for other shapes.
+
+    Arguments:
+        Y: (rows, p). The regressor, divided by the standard deviation of the noise, so that with
+            weight 1 a row counts as much as D
+        tau: (rows,). The joint forces, divided by the same
+        prior: (nbodies, 10), kg, kg m and kg m^2. Consistent inertial parameters
+        weight: the factor of the distances D from the prior
 
     Examples:
         >>> states = [np.random.default_rng(k).normal(size=(50, 2)) for k in range(3)]

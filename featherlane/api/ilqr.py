@@ -468,43 +468,54 @@ def ilqr(
     all dimensions of a parameter of a cost belong to it. Iterative LQR uses first derivatives of
     the step.
 
-    - q0 (..., nq), v0 (..., nv): the initial state of a problem.
-    - tau (..., T, nu): the initial controls, such as zeros or an earlier solution.
-    - dt: seconds, one or one for each problem (...).
-    - cost(q, v, tau, **arrays), terminal_cost(q, v, **arrays): functions that `featherlane.trace`
-      accepts, or graphs from `trace`, which save some milliseconds per call. Each gets the
-      parameters and references whose names are among its arguments.
-    - parameters: arrays (..., *shape) by name, one for each problem.
-    - references: arrays (..., T + 1, *shape) by name, one for each problem and knot.
-    - memory: by name, first values (..., *shape), or shapes as 7 or (2, 3) of arrays of zeros, that
-      costs read by name and the cost of a knot renews: it returns (residuals, {name: next value}).
-    - params: parameters of the robot in place of the file's, as in `Model.step`: one set for all
-      problems, or one for each.
-    - states: (q, v), a first guess of the trajectory (..., T + 1, nq) and (..., T + 1, nv), such as
-      the initial state at all knots, from which tau need not lead from knot to knot: steps close
-      the gaps between them. By default the rollout of tau, which diverges if an arm falls for long.
-      q0 and v0 take the place of the first rows.
-    - tau_limits: the smallest and the largest control, each (..., nu); by default the limits of the
-      actuators, which `Model.step` enforces in any case.
-    - integrator, actuation, constraints: as in `Model.step`. active (..., T, n): which constraints
-      hold at each knot, 1 or 0; by default all. anchors (..., T, n, 7): where they hold. A cost
-      with an argument called force gets the forces of constraints (rows,) in the step from its
-      knot, 0 where they are not active.
-    - ground, law: as in `Model.step`, without constraints beside them. Derivatives say nothing of
-      contacts that a larger change would close, and `fl.Coulomb(erp=1.0)` has no kink at rest
-      (docs/ground.md); a first guess that stands is better than one that falls.
-    - hessian: "gauss_newton" for costs that return an array of residuals r, whose cost is |r|^2 / 2
-      with the Hessian J^T J; "exact" for costs that return a number or residuals, with the exact
-      Hessian, damped where it is indefinite.
-    - iterations: the largest number of iterations.
-    - tolerance: a problem has converged when the expected decrease of the cost in a step is at most
-      this fraction of the cost, or of a millionth of the first cost; by default 1e-9 (float32:
-      1e-5). A large constant in a cost therefore ends the problem early.
-    - gains: False omits them, which saves T nu 2 nv numbers for each problem.
-    - progress(done, problems): called when problems end.
-
     Raises ValueError and TypeError that name the argument; `Solution.status` says why a problem
     failed.
+
+    Arguments:
+        model: the robot
+        q0: (..., nq), rad or m. The initial configuration
+        v0: (..., nv), rad/s or m/s. The initial velocity
+        tau: (..., T, nu), N m or N. The initial controls, such as zeros or an earlier solution
+        dt: (...), s. The length of a step: one, or one for each problem
+        cost: a function (q, v, tau, **arrays) that `trace` accepts, or a graph from `trace`, which
+            saves some milliseconds per call. It gets the parameters and references whose names are
+            among its arguments, and as `force` the forces of constraints (rows,) in the step from
+            its knot, 0 where they are not active
+        terminal_cost: a function (q, v, **arrays), or a graph; None: no cost
+        parameters: {name: (..., *shape)}, one for each problem; None: no parameters
+        references: {name: (..., T + 1, *shape)}, one for each problem and knot; None: no references
+        memory: {name: first values (..., *shape)}, or shapes as 7 or (2, 3) of arrays of zeros,
+            that costs read by name and the cost of a knot renews: it returns (residuals, {name:
+            next value}); None: no memory
+        params: parameters of the robot, as in `Model.step`: one set for all problems, or one for
+            each; None: the model's
+        states: (q, v), a first guess of the trajectory (..., T + 1, nq) and (..., T + 1, nv), such
+            as the initial state at all knots, from which tau need not lead from knot to knot: steps
+            close the gaps between them. q0 and v0 take the place of the first rows. None: the
+            rollout of tau, which diverges if an arm falls for long
+        tau_limits: the smallest and the largest control, each (..., nu); None: the limits of the
+            actuators, which `Model.step` enforces in any case
+        integrator: as in `Model.step`
+        actuation: as in `Model.step`; None: tau are joint forces
+        constraints: as in `Model.step`; None: no constraints
+        active: (..., T, n), 1 or 0. Which constraints hold at each knot; None: all
+        anchors: (..., T, n, 7), m and quaternion. Where constraints hold in the world; None: no
+            errors of position
+        ground: as in `Model.step`, without constraints beside it. Derivatives say nothing of
+            contacts that a larger change would close; a first guess that stands is better than one
+            that falls. None: no ground
+        law: as in `Model.step`; `fl.Coulomb(erp=1.0)` has no kink at rest (docs/ground.md). None:
+            `fl.Coulomb()`
+        hessian: "gauss_newton" for costs that return an array of residuals r, whose cost is |r|^2 /
+            2 with the Hessian J^T J; "exact" for costs that return a number or residuals, with the
+            exact Hessian, damped where it is indefinite
+        iterations: the largest number of iterations
+        tolerance: a problem has converged when the expected decrease of the cost in a step is at
+            most this fraction of the cost, or of a millionth of the first cost. A large constant in
+            a cost therefore ends the problem early. None: 1e-9 (float32: 1e-5)
+        gains: whether feedback gains are returned, T nu 2 nv numbers for each problem
+        threads: largest number of threads; None: as many cores as save time
+        progress: a function (done, problems) that is called when problems end; None: no calls
 
     Examples:
         >>> effort, rest = lambda q, v, tau: 0.1 * tau, lambda q, v: v

@@ -29,11 +29,15 @@ def solve(
     """Returns x, of the shape of b, that solves A x = b for square matrices A (..., n, n), by
     unrolled elimination; in traces too.
 
-    b: vectors (..., n) if it has one dimension, or one less than A; else matrices (..., n, k).
-    assume: "general" matrices, up to 8 x 8, are eliminated with the largest pivot of each column,
-    as by `np.linalg.solve`. "positive" definite symmetric ones, up to 32 x 32, need no pivots and
-    fewer operations (A = L D L^T); only the lower triangle is read, and no property is checked.
     Singular matrices give infinities and NaN. Raises ValueError for other shapes.
+
+    Arguments:
+        A: (..., n, n), in any units. The matrices
+        b: (..., n) if it has one dimension, or one less than A; else matrices (..., n, k)
+        assume: "general" matrices, up to 8 x 8, are eliminated with the largest pivot of each
+            column, as by `np.linalg.solve`; "positive" definite symmetric ones, up to 32 x 32, need
+            no pivots and fewer operations (A = L D L^T): only the lower triangle is read, and no
+            property is checked
 
     Examples:
         >>> A, b = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])

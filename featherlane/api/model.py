@@ -341,19 +341,8 @@ def load(
     """Loads a robot from a bundled name ("iiwa14"), a path to a URDF or MJCF file, XML text (str or
     bytes), or a name of robot_descriptions ("go2_description"), if that package is installed.
 
-    root: the joint between the ground and the root link. With "fixed" (the default for URDF), the
-    root link is the ground. Other root joints carry body 0: "free", "planar", "free-split" (a
-    translation, then a spherical joint), another joint type, or a `Joint` that you define (required
-    for helical and universal roots, which need a pitch or two axes). gravity: m/s^2, in the
-    ground's axes, by default (0, 0, -9.81). mimic: "project" (joints that follow another have no
-    entries in q and v) or "keep" (they are independent). joint_order: "depth-first",
-    "breadth-first" (both with siblings by name), "file" (as in the file, parents first), or the
-    names of all moving joints. print(model) shows what was read, merged and ignored.
-
-    A xacro file is expanded by xacrodoc, if that is installed. xacro evaluates code, so the file
-    must be trusted. xacro_args: values of the file's arguments by name, as in {"prefix": "left_"}.
-    packages: folders in which $(find name) looks for packages first; then it looks around the file,
-    in ROS_PACKAGE_PATH and in AMENT_PREFIX_PATH.
+    print(model) shows what was read, merged and ignored. A xacro file is expanded by xacrodoc, if
+    that is installed. xacro evaluates code, so the file must be trusted.
 
     MJCF is read by MuJoCo's compiler (pip install 'featherlane[mjcf]'). By default the root and
     gravity are then those of the file, siblings are in the order of the file, and `root` replaces
@@ -361,23 +350,37 @@ def load(
     position, and assets on which no inertia depends may be missing. `actuators` and
     `configurations` are the actuators and keyframes of the file.
 
-    loops: "refuse" files that close loops; "keep" them as constraints in `model.loops`, without
-    which forward dynamics, steps and rollouts then raise ValueError; or "drop" them and soft
-    bodies. Loops are MJCF's equalities connect, weld and joint, and in URDF <loop_joint>,
-    <drake:ball_constraint> and joints in <gazebo> (docs/constraints.md).
-
-    srdf: an SRDF file, or its text, whose group states are added to `configurations`.
-
-    lock: {joint: position}; these joints are locked at these positions, as by `Model.reduced`. The
-    model card warns of joints that move no mass and no inertia: kinematics, inverse dynamics and M
-    work, while functions that divide by M raise ModelError with the name of the joint until it is
-    locked.
-
-    limits: "ignored" (motions pass through position limits) or "soft" (joints have the stops of
-    `Model.with_soft_limits`).
-
     Raises ModelError, with file, line and element, for a robot that cannot be used, and for
     anything but a regular file of at most 32 MB; ValueError or TypeError for a wrong argument.
+
+    Arguments:
+        source: a bundled name, a path, XML text, or a name of robot_descriptions
+        root: the joint between the ground and the root link. With "fixed", the root link is the
+            ground. Other root joints carry body 0: "free", "planar", "free-split" (a translation,
+            then a spherical joint), another joint type, or a `Joint` (required for helical and
+            universal roots, which need a pitch or two axes); None: that of an MJCF file, "fixed"
+            for URDF
+        gravity: (3,), m/s^2, in the ground's axes; None: that of an MJCF file, else (0, 0, -9.81)
+        mimic: "project" (joints that follow another have no entries in q and v) or "keep" (they
+            are independent)
+        joint_order: "depth-first", "breadth-first" (both with siblings by name, or in the order of
+            an MJCF file), "file" (as in the file, parents first), or the names of all moving joints
+        loops: "refuse" files that close loops; "keep" them as constraints in `model.loops`, without
+            which forward dynamics, steps and rollouts then raise ValueError; or "drop" them and
+            soft bodies. Loops are MJCF's equalities connect, weld and joint, and in URDF
+            `<loop_joint>`, `<drake:ball_constraint>` and joints in `<gazebo>` (docs/constraints.md)
+        lock: {joint: position}, rad or m. Joints that are locked, as by `Model.reduced`; None: no
+            joints. The model card warns of joints that move no mass and no inertia: kinematics,
+            inverse dynamics and M work, while functions that divide by M raise ModelError with the
+            name of the joint until it is locked
+        xacro_args: values of a xacro file's arguments by name, as in {"prefix": "left_"}; None: its
+            defaults
+        packages: folders in which $(find name) looks for packages first; then it looks around the
+            file, in ROS_PACKAGE_PATH and in AMENT_PREFIX_PATH
+        srdf: an SRDF file, or its text, whose group states are added to `configurations`; None: no
+            file
+        limits: "ignored" (motions pass through position limits) or "soft" (joints have the stops of
+            `Model.with_soft_limits`)
 
     Examples:
         >>> fl.load("iiwa14")

@@ -12,12 +12,11 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from featherlane.api.argument_texts import argument_text
+from featherlane.api.argument_texts import argument_text, with_arguments
 from featherlane.errors import keyword_instead
 from featherlane.functions.table import CALLED
 
 F = TypeVar("F", bound=Callable[..., Any])
-WIDTH = 96
 NO_DEFAULT = object()
 
 
@@ -62,7 +61,7 @@ def _presented(method: FunctionType, owner: type) -> Callable[..., Any]:
     presented = explained(method)
     presented.__module__ = owner.__module__  # pickle looks for the name there
     if method.__doc__:
-        presented.__doc__ = _with_arguments(method)
+        presented.__doc__ = with_arguments(method.__doc__, _arguments(method))
     return presented
 
 
@@ -117,35 +116,17 @@ def _too_many(function: FunctionType, args: tuple[Any, ...]) -> TypeError:
     )
 
 
-def _with_arguments(method: FunctionType) -> str:
-    """The documentation of a method with a list of its arguments, before the examples."""
+def _arguments(method: FunctionType) -> dict[str, str]:
+    """The arguments of a method in words, by name, with their defaults."""
     parameters = _parameters(method)
     if star := _star(method):
         parameters |= {star: NO_DEFAULT}
-    lines = [_line(method.__name__, name, value) for name, value in parameters.items()]
-    text, examples, rest = str(method.__doc__).partition("        Examples:\n")
-    if not lines:
-        return str(method.__doc__)
-    listed = "\n".join(["        Arguments:", *lines])
-    return f"{text.rstrip()}\n\n{listed}\n\n{examples}{rest}".rstrip(" ")
+    return {name: _text(method.__name__, name, value) for name, value in parameters.items()}
 
 
-def _line(method: str, name: str, default: object) -> str:
-    default_text = "" if default is NO_DEFAULT else f" (default: {shown(default)})"
-    return _filled(f"{name}: {argument_text(method, name)}{default_text}")
-
-
-def _filled(text: str) -> str:
-    """A text in lines of at most WIDTH characters. `textwrap` takes ten times as long, which
-    imports would wait for.
-    """
-    lines, line = [], " " * 11
-    for word in text.split():
-        if len(line) + 1 + len(word) > WIDTH:
-            lines.append(line)
-            line = " " * 15
-        line += f" {word}"
-    return "\n".join([*lines, line])
+def _text(method: str, name: str, default: object) -> str:
+    text = argument_text(method, name, default)
+    return text if default is NO_DEFAULT else f"{text} (default: {shown(default)})"
 
 
 def shown(default: object) -> str:

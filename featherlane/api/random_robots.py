@@ -38,12 +38,18 @@ def random_tree(
     """Returns a robot of n bodies with random axes and placements, and with inertias of real
     bodies.
 
-    branching: mean number of children of a body; 1 gives a chain, infinity a star. joint_types: the
-    types to draw from. roots: bodies on the ground, each the root of a tree. mimic: the fraction of
-    joints with one degree of freedom that follow another such joint. physics: whether joints have
-    armature, damping and friction. The same seed gives the same robot. Body i is named "body{i}",
-    its joint "joint{i}"; lengths are of the order of 1 m, masses of 1 kg. Raises ValueError for
-    sizes below 1, unknown joint types, or a fraction that is not between 0 and 1.
+    Body i is named "body{i}", its joint "joint{i}"; lengths are of the order of 1 m, masses of 1
+    kg. Raises ValueError for sizes below 1, unknown joint types, or a fraction that is not between
+    0 and 1.
+
+    Arguments:
+        n: number of bodies
+        branching: mean number of children of a body; 1 gives a chain, infinity a star
+        joint_types: types of joints to draw from
+        roots: number of bodies on the ground, each the root of a tree
+        mimic: fraction of joints with one degree of freedom that follow another such joint
+        physics: whether joints have armature, damping and friction
+        seed: number, or NumPy's Generator, to get the same robot again; None: any
 
     Examples:
         >>> fl.random_tree(8, seed=1, roots=2)
@@ -66,6 +72,11 @@ def random_tree(
 
 def chain(n: int, seed: Seed = None, joint_types: Sequence[str] = ("revolute",)) -> Model:
     """Returns a `random_tree` without branches: n bodies, each on the one before.
+
+    Arguments:
+        n: number of bodies
+        seed: number, or NumPy's Generator, to get the same robot again; None: any
+        joint_types: types of joints to draw from
 
     Examples:
         >>> fl.chain(10, seed=1)

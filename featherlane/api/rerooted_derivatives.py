@@ -45,9 +45,17 @@ def derivatives_back(
 ) -> RerootedDerivatives:
     """Converts derivatives of inverse dynamics to the robot before it was rerooted.
 
-    q (..., nq), v, a (..., nv): the state of `change.before`. tau (..., nv), dtau_dq, dtau_dv and M
-    (..., nv, nv): results of `change.model` at `change.to(q, v=v, a=a)`. Raises ValueError where a
-    joint on the path between the roots has several coordinates.
+    Raises ValueError where a joint on the path between the roots has several coordinates.
+
+    Arguments:
+        change: the conversion between both robots, from `rerooting`
+        q: (..., nq), rad or m. The configuration of `change.before`
+        v: (..., nv), rad/s or m/s. Its velocity
+        a: (..., nv), rad/s^2 or m/s^2. Its acceleration
+        tau: (..., nv), N m or N. The joint forces of `change.model` at `change.to(q, v=v, a=a)`
+        dtau_dq: (..., nv, nv). Their derivatives by q there
+        dtau_dv: (..., nv, nv). Their derivatives by v there
+        M: (..., nv, nv). The mass matrix there
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")

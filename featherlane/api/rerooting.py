@@ -183,6 +183,10 @@ def rerooting(model: Any, body: str) -> Rerooting:
 
     Raises ValueError as `Model.rerooted` does.
 
+    Arguments:
+        model: the robot
+        body: the name of the new root body
+
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
         >>> change = fl.editing.rerooting(free, "link2")

@@ -35,11 +35,11 @@ class Sensitivities(Compiled):
     """
 
     def parameters(self, *names: str) -> dict[str, np.ndarray]:
-        """Returns the model's values of parameters (default: all), in the form of `params=`. For
-        bodies: mass (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10),
-        position (nbodies, 3) and orientation (nbodies, 4). For degrees of freedom: armature,
-        damping, friction, stiffness and spring_reference (nv,). For the robot: gravity (3,),
-        base_velocity and base_acceleration (6,). Units are SI: kg, m, s, rad and N m or N.
+        """Returns the model's values of parameters, in the form of `params=`. For bodies: mass
+        (nbodies,), com (nbodies, 3), inertia (nbodies, 6), inertial (nbodies, 10), position
+        (nbodies, 3) and orientation (nbodies, 4). For degrees of freedom: armature, damping,
+        friction, stiffness and spring_reference (nv,). For the robot: gravity (3,), base_velocity
+        and base_acceleration (6,). Units are SI: kg, m, s, rad and N m or N.
 
         Parameters of a body are in its axes: com is the vector from the body's origin to the centre
         of mass; inertia is [Ixx, Ixy, Iyy, Ixz, Iyz, Izz] about the centre of mass; inertial is [m,

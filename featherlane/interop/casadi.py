@@ -50,16 +50,22 @@ def to_casadi(
     """Returns a casadi.Function with the inputs and outputs of a graph, or of a function of a
     model.
 
-    function, options: as in `Model.graph`, if source is a model. In MX expressions, calls remain
-    calls. Their Jacobians, products with adjoints and Hessians are derivatives of the graph, or
-    analytic derivatives where the package has them, and run as machine code inside this process;
-    with `inline=True`, they are expressions of CasADi, which can be saved, sent to other processes
-    and generated as C. In SX expressions, and with `expand`, the function becomes its operations,
-    and derivatives are CasADi's.
+    In MX expressions, calls remain calls. Their Jacobians, products with adjoints and Hessians are
+    derivatives of the graph, or analytic derivatives where the package has them, and run as machine
+    code inside this process; with `inline=True`, they are expressions of CasADi, which can be
+    saved, sent to other processes and generated as C. In SX expressions, and with `expand`, the
+    function becomes its operations, and derivatives are CasADi's.
 
     Derivatives with respect to q are with respect to its nq entries. Arrays of more than two
     dimensions become columns in C order. Raises CompileError, with the name of the operation, for a
     graph with an operation that CasADi lacks.
+
+    Arguments:
+        source: a graph, or a model
+        function: the name of a function of the model; None: source is a graph
+        name: the name of the casadi.Function; None: that of the function
+        inline: whether derivatives are expressions of CasADi
+        options: those of `Model.graph`, if source is a model
 
     Examples:
         >>> from featherlane.interop.casadi import to_casadi

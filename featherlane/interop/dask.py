@@ -26,8 +26,12 @@ def wrap(model: Model, *, threads: int = 1) -> WrappedModel[Any]:
     """Returns the functions of a model on Dask arrays, whose leading dimensions may be chunked in
     any way.
 
-    Arrays of Zarr, h5py and NumPy, and numbers, are also accepted. threads: the threads of the
-    kernel in each chunk; 1 leaves the cores to Dask, which computes a chunk on each of its threads.
+    Arrays of Zarr, h5py and NumPy, and numbers, are also accepted.
+
+    Arguments:
+        model: the robot
+        threads: threads of the kernel in each chunk; 1 leaves the cores to Dask, which computes a
+            chunk on each of its threads
 
     Examples:
         >>> import dask.array as da
@@ -44,10 +48,13 @@ def wrap(model: Model, *, threads: int = 1) -> WrappedModel[Any]:
 def apply(function: Function, *arrays: Any, threads: int = 1) -> Any:
     """Applies a compiled function, from `featherlane.compile` or `model.function`, to Dask arrays.
 
-    arrays: the inputs in their order, with leading dimensions that broadcast. Returns a lazy array,
-    or the function's tuple if it has several results.
+    Returns a lazy array, or the function's tuple if it has several results. Raises TypeError for
+    another number of arrays, and for anything but a compiled function.
 
-    Raises TypeError for another number of arrays, and for anything but a compiled function.
+    Arguments:
+        function: a compiled function
+        arrays: its inputs in their order, with leading dimensions that broadcast
+        threads: threads of the kernel in each chunk, as in `wrap`
 
     Examples:
         >>> import dask.array as da

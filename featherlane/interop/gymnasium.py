@@ -33,21 +33,28 @@ MODULES = {"numpy": "numpy", "torch": "torch", "jax": "jax.numpy"}
 class TracedVectorEnv(VectorEnv):
     """A `gymnasium.vector.VectorEnv` of so many environments of a task.
 
-    autoreset_mode: as gymnasium defines them, NEXT_STEP by default. `reset` takes
-    options={"reset_mask": booleans (num_envs,)} in all modes. A seed of `reset` is one for each
-    environment, or the first of consecutive ones; an environment does the same for a seed and
-    actions whatever the number of environments. A step whose result is not finite leaves the state
-    as it was, with reward 0, and terminates the episode.
+    `reset` takes options={"reset_mask": booleans (num_envs,)} in all modes. A seed of `reset` is
+    one for each environment, or the first of consecutive ones; an environment does the same for a
+    seed and actions whatever the number of environments. A step whose result is not finite leaves
+    the state as it was, with reward 0, and terminates the episode.
 
-    arrays: the package of observations, rewards and ends, "numpy", "torch" or "jax", which share
-    memory with the results of the compiled function; actions of any package are read without a
-    copy if their dtype is `dtype`, float32 or float64. They are used as they are: wrappers, such as
-    gymnasium's `ClipAction`, clip those beyond the bounds. In SAME_STEP `info` has `final_obs` and
-    `_final_obs`, and no `final_info`, as episodes have no `info` of their last step.
+    Observations, rewards and ends share memory with the results of the compiled function; actions
+    of any package are read without a copy if their dtype is `dtype`. They are used as they are:
+    wrappers, such as gymnasium's `ClipAction`, clip those beyond the bounds. In SAME_STEP `info`
+    has `final_obs` and `_final_obs`, and no `final_info`, as episodes have no `info` of their last
+    step.
 
     state: the named tuple of the arrays (num_envs, ...) of all states. It may be replaced, by one
     or by a dict of the same names and shapes. Copies and pickles compile their functions anew, so
     that pickles need a task that can be pickled.
+
+    Arguments:
+        task: the task of all environments
+        num_envs: number of environments
+        autoreset_mode: when episodes begin again, as gymnasium defines it
+        arrays: the package of observations, rewards and ends: "numpy", "torch" or "jax"
+        dtype: float32 or float64
+        threads: largest number of threads; None: as many cores as save time
 
     Examples:
         >>> from featherlane.interop.gymnasium import EpisodicTask, TracedVectorEnv

@@ -38,6 +38,9 @@ def wrap(model: Model) -> WrappedModel[Array]:
     respect to all of their arrays (for q, its nq entries). Results are float32 unless 64 bits are
     enabled in JAX.
 
+    Arguments:
+        model: the robot
+
     Examples:
         >>> from featherlane.interop import jax as interop
         >>> interop.wrap(arm).inverse_dynamics(q, v, a).shape

@@ -35,6 +35,9 @@ SCHEMA = "(str function, Tensor[] arrays) -> Tensor[]"
 def wrap(model: Model) -> WrappedModel[Tensor]:
     """The functions of a model on tensors, differentiable by all of them (q by its nq entries).
 
+    Arguments:
+        model: the robot
+
     Examples:
         >>> import torch
         >>> from featherlane.interop import torch as interop

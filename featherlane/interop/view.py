@@ -261,15 +261,20 @@ def show(
     """Draws a robot on a page that this process serves, at the URL of the result, until the process
     ends.
 
-    q: a configuration (nq,), by default the neutral one, moved into the limits; or configurations
-    (T, nq), or the result of `model.rollout` for one state, which are played with `dt` seconds from
-    one to the next. source: the URDF or MJCF file whose visuals are drawn, by default the file from
-    which the model was loaded; without visuals, bones are drawn from joint to joint. xacro_args,
-    packages: those with which the model was loaded. host: the address to serve, by default this
-    machine only. port: the first port to try.
-
     Raises ImportError without the extra `view`, ValueError for a q of another shape or with NaN,
     and for an invalid address, ModelError for a file that cannot be read.
+
+    Arguments:
+        model: the robot
+        q: (nq,), rad or m; or (T, nq), or the result of `model.rollout` for one state, which are
+            played; None: the neutral one, moved into the limits
+        dt: s, from one configuration to the next
+        source: the URDF or MJCF file whose visuals are drawn; without visuals, bones are drawn from
+            joint to joint. None: the file from which the model was loaded
+        xacro_args: those with which the model was loaded; None: defaults of the file
+        packages: those with which the model was loaded
+        host: the address to serve; "localhost" is this machine only
+        port: the first port to try
 
     Examples:
         >>> from featherlane.interop import view

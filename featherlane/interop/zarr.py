@@ -105,19 +105,26 @@ def map_store(
 ) -> MapReport:
     """Computes a function for all states of a Zarr group in a folder, into a new group.
 
-    function: a name as in `Model.compile` ("forward_dynamics_derivatives", "step:rk4",
-    "rollout:32"). source: a group with an array (B, ...) for each input of the function, under the
-    name of the input; an array without the dimension B holds for all states. f_ext and parameters
-    (`Model.parameters`) are read if they exist and the function takes them. target: the new group,
-    which gets an uncompressed array (B, ...) for each output. A target that an interrupted run has
-    left is completed; one that another run is writing is refused. dtype: float32 or float64, by
-    default that of the arrays. chunk: the number of states in a chunk, by default that of the
-    source if it is not too large. workers: the number of threads or processes, by default all
-    physical cores. scheduler: "threads", "processes", the address of a Dask scheduler, or a
-    `distributed.Client`. progress: a function that is called with the progress of the run.
-
     Raises ValueError or TypeError that names the array or argument, also for numbers that are not
     finite, and RuntimeError that says which chunk of a store cannot be read or written.
+
+    Arguments:
+        model: the robot
+        function: a name as in `Model.compile` ("forward_dynamics_derivatives", "step:rk4",
+            "rollout:32")
+        source: a group with an array (B, ...) for each input of the function, under the name of the
+            input; an array without the dimension B holds for all states. f_ext and parameters
+            (`Model.parameters`) are read if they exist and the function takes them
+        target: the new group, which gets an uncompressed array (B, ...) for each output. A target
+            that an interrupted run has left is completed; one that another run is writing is
+            refused
+        dtype: float32 or float64; None: that of the arrays
+        chunk: number of states in a chunk; None: that of the source if it is not too large
+        workers: number of threads or processes; None: all physical cores
+        scheduler: "threads", "processes", the address of a Dask scheduler, or a
+            `distributed.Client`
+        f_ext_frame: "body" or "world". The axes of f_ext
+        progress: a function that is called with the progress of the run
 
     Examples:
         >>> import zarr

@@ -292,12 +292,14 @@ def traced_array(name: str, value: Any) -> np.ndarray:
 def trace(function: Callable[..., Any], inputs: Mapping[str, Shape]) -> Graph:
     """Returns the graph of `function`, which is called once on arrays of symbolic scalars.
 
-    inputs: the name and shape of each argument, `{"q": 7, "A": (3, 3), "s": ()}`; the function gets
-    arrays in this order, and a scalar for (). docs/traces.md lists the functions and operators of
-    NumPy that work on them. The function returns an array, a scalar or nested lists, which become
-    the output "out", or a dict or named tuple of these, which become outputs by name.
+    docs/traces.md lists the functions and operators of NumPy that work on symbolic scalars. Raises
+    TypeError or ValueError if the function branches on a value or returns anything else.
 
-    Raises TypeError or ValueError if the function branches on a value or returns anything else.
+    Arguments:
+        function: takes arrays in the order of `inputs`, and a scalar for (); returns an array, a
+            scalar or nested lists, which become the output "out", or a dict or named tuple of
+            these, which become outputs by name
+        inputs: the name and shape of each argument, as in `{"q": 7, "A": (3, 3), "s": ()}`
 
     Examples:
         >>> graph = fl.trace(lambda q, v: q @ q + 0.1 * (v @ v), {"q": 2, "v": 2})

@@ -18,6 +18,15 @@ class JointActuator:
     bias[2] gear v. u is clipped to control_range, and f to force_range. This is MuJoCo's law of
     actuators without activation.
 
+    Arguments:
+        name: the name of the actuator
+        joint: the name of the joint
+        gear: the ratio of joint force to f
+        gain: N m or N per unit of u
+        bias: (3,): N m or N; per unit of gear q; per unit of gear v
+        control_range: (least, largest) u
+        force_range: (least, largest) f, N m or N
+
     Examples:
         >>> servo = fl.JointActuator("knee", "knee", gain=60.0, bias=(0.0, -60.0, -2.0))
         >>> servo.kind

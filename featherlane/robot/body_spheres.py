@@ -19,6 +19,11 @@ class BodySphere(NamedTuple):
     """A sphere that moves with a frame of a robot: its centre (3,) in the axes of the frame and its
     radius, m. Any (frame, center, radius) serves as well.
 
+    Arguments:
+        frame: the name of a frame
+        center: (3,), m, in the axes of the frame
+        radius: that of the sphere, m
+
     Examples:
         >>> fl.BodySphere("link2", (0.0, 0.0, 0.1), 0.05).radius
         0.05

@@ -48,10 +48,32 @@ class MeshFile(NamedTuple):
 class CollisionShape:
     """A shape that touches the ground and other shapes, in the frame of a body; lengths in m.
 
-    size: ("radius",) of a sphere, radius and half length along z of a capsule (without its caps) or
-    a cylinder, three half lengths of a box or an ellipsoid; nothing of a plane, whose outside is
-    +z, and of a hull, which has `points` instead. The numbers for contacts are MuJoCo's, with its
-    defaults where a file has none. Raises ValueError or TypeError that names the shape.
+    The numbers for contacts are MuJoCo's, with its defaults where a file has none. Raises
+    ValueError or TypeError that names the shape.
+
+    Arguments:
+        name: the name of the shape
+        kind: "sphere", "capsule", "cylinder", "box", "ellipsoid", "plane" or "hull"
+        size: m: the radius of a sphere; radius and half length along z of a capsule (without its
+            caps) or a cylinder; three half lengths of a box or an ellipsoid; nothing of a plane,
+            whose outside is +z, and of a hull
+        body: the number of the body that carries it; -1 is the world
+        placement: the pose of the shape in the frame of the body
+        link: the name of the link in the robot's file
+        points: (3,) each, m. The vertices of a hull
+        mesh: the file of a hull that was not read; None: there is none
+        friction: sliding, torsional (m) and rolling (m) coefficients
+        margin: distance below which there is a contact, m
+        gap: part of the margin without a force, m
+        contype: bits of the groups to which the shape belongs
+        conaffinity: bits of the groups that it touches
+        condim: the number of rows of a contact: 1 (no friction), 3, 4 or 6
+        priority: the shape of the higher priority determines friction and softness
+        solref: MuJoCo's softness: time constant, s, and damping ratio; or, both negative, stiffness
+            and damping
+        solimp: MuJoCo's impedance: dmin, dmax, width (m), midpoint and power
+        solmix: weight of this shape's softness in the mean of both
+        robot_file: the file that the shape is from
 
     Examples:
         >>> foot = fl.CollisionShape("foot", "sphere", (0.02,), body=1)
@@ -138,7 +160,19 @@ _CHECKS: dict[str, Any] = {
 
 class CollisionPair(NamedTuple):
     """Two shapes that touch, by name, whatever their groups are, with the numbers of their contact
-    (MJCF's <pair>). friction: two sliding, one torsional, two rolling coefficients.
+    (MJCF's `<pair>`).
+
+    Arguments:
+        first: the name of a shape
+        second: the name of the other shape
+        condim: the number of rows of a contact: 1 (no friction), 3, 4 or 6
+        friction: two sliding, one torsional (m) and two rolling (m) coefficients
+        margin: distance below which there is a contact, m
+        gap: part of the margin without a force, m
+        solref: MuJoCo's softness: time constant, s, and damping ratio; or, both negative, stiffness
+            and damping
+        solreffriction: the same of the rows of friction; zeros take `solref`
+        solimp: MuJoCo's impedance: dmin, dmax, width (m), midpoint and power
 
     Examples:
         >>> fl.CollisionPair("left_foot", "right_foot", condim=1).margin

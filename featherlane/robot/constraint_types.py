@@ -22,6 +22,11 @@ class Pin:
     """A point contact or a ball joint: the origin of a frame does not move relative to `to` (the
     world if None), along some of the axes of `to`. It has one to three rows, with forces in N.
 
+    Arguments:
+        frame: the name of a frame
+        to: the name of the other frame; None: the world
+        axes: the axes of `to` along which the point is held, such as "z"
+
     Examples:
         >>> fl.Pin("link2", axes="z").rows
         1
@@ -42,6 +47,10 @@ class Weld:
     """A flat foot or a glued joint: a frame neither moves nor rotates relative to `to` (the world
     if None). It has six rows: three forces, N, then three moments, N m.
 
+    Arguments:
+        frame: the name of a frame
+        to: the name of the other frame; None: the world
+
     Examples:
         >>> fl.Weld("link2").rows
         6
@@ -57,6 +66,11 @@ class Hinge:
     """A revolute joint that closes a loop: the origins of two frames coincide, and so does an axis,
     whose entries are the same in both frames. It has five rows: three forces, N, then the two
     moments perpendicular to the axis, N m.
+
+    Arguments:
+        frame: the name of a frame
+        to: the name of the other frame
+        axis: (3,), of any length, in the axes of either frame
 
     Examples:
         >>> fl.Hinge("link2", "base", axis=(0, 0, 1)).rows
@@ -74,6 +88,11 @@ class Rod:
     """A massless rod of constant length (m) between the origins of two frames. It has one row, the
     force that pushes them apart, N.
 
+    Arguments:
+        frame: the name of a frame
+        to: the name of the other frame
+        length: m, above 0
+
     Examples:
         >>> fl.Rod("link2", "base", length=0.5).rows
         1
@@ -90,6 +109,11 @@ class Coupling:
     """A joint that follows another: q = c0 + c1 q_leader + c2 q_leader^2 + ..., in rad or m, or,
     without a leader, q = c0. It has one row, the force on the joint, N m or N. Where the law is
     linear, a `Mimic` joint, which has no entry of q, is cheaper.
+
+    Arguments:
+        joint: the name of the joint that follows
+        leader: the name of the joint that leads; None: there is none
+        polynomial: c0, c1, ..., in rad or m, of the leader's position in rad or m
 
     Examples:
         >>> fl.Coupling("joint2", "joint1", (0.0, -1.0)).rows

@@ -23,12 +23,17 @@ CONES = ("pyramidal", "elliptic")
 class Coulomb:
     """Rigid contact with Coulomb friction, which steps solve by so many sweeps over the contacts.
 
-    erp: the share of a penetration that a step takes back, at most at recovery_speed, m/s.
-    restitution: the share of the speed of an impact with which bodies part, 0 to 1. limits,
-    friction_loss: whether limits of joints, and their dry friction, are rows of the same problem;
-    without them a step has the soft limits and the smoothed friction of other steps.
-
     Raises ValueError that names the field. docs/ground.md has the equations.
+
+    Arguments:
+        sweeps: number of sweeps over the contacts in a step
+        erp: fraction of a penetration that a step takes back, 0 to 1
+        recovery_speed: largest speed at which it is taken back, m/s
+        restitution: fraction of the speed of an impact with which bodies part, 0 to 1
+        limits: whether limits of joints are rows of the same problem; else a step has the soft
+            limits of other steps
+        friction_loss: whether dry friction of joints is, too; else a step has the smoothed friction
+            of other steps
 
     Examples:
         >>> fl.Coulomb(sweeps=10).restitution
@@ -62,13 +67,20 @@ class SoftContacts:
     """MuJoCo's soft contacts, limits, dry friction and equality constraints as one convex problem,
     which is solved by so many steps of Newton's method.
 
-    cone, impratio: of contacts. limits, friction_loss: whether limits of
-    joints and their dry friction are rows of the same problem; without them a step has the soft
-    limits and the smoothed friction of other steps. solref, solimp: of these rows and of
-    constraints; by default those of the robot's MJCF file, and else MuJoCo's defaults. Contacts
-    have those of their shapes.
-
     Raises ValueError that names the field. docs/ground.md has the equations.
+
+    Arguments:
+        cone: the cone of friction, "pyramidal" or "elliptic"
+        impratio: ratio of the impedances of friction and of normal forces, as in MuJoCo
+        steps: number of steps of Newton's method
+        limits: whether limits of joints are rows of the same problem; else a step has the soft
+            limits of other steps
+        friction_loss: whether dry friction of joints is, too; else a step has the smoothed friction
+            of other steps
+        solref: softness of these rows and of constraints: time constant, s, and damping ratio;
+            None: that of the robot's MJCF file, else MuJoCo's default. Contacts have those of their
+            shapes
+        solimp: their impedance: dmin, dmax, width, midpoint and power; None: as for `solref`
 
     Examples:
         >>> fl.SoftContacts(cone="elliptic", impratio=10.0).steps

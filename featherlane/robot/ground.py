@@ -24,9 +24,15 @@ class HeightField:
     """Terrain above a rectangle: `heights[i][k]`, m, at the i-th of equal steps along x and the
     k-th along y, bilinear in between and constant beyond the edges.
 
-    x, y: the ends of the rectangle, m. heights: an array (nx, ny); or its shape (nx, ny) alone, if
-    heights are inputs, which differ between environments. friction: sliding; torsional, m; rolling,
-    m. Raises ValueError.
+    Raises ValueError that names the field.
+
+    Arguments:
+        x: the ends of the rectangle along x, m
+        y: the ends of the rectangle along y, m
+        heights: (nx, ny), m; or the shape (nx, ny) alone, if heights are inputs, which differ
+            between environments
+        friction: sliding, torsional (m) and rolling (m) coefficients
+        name: the name in the names of contacts
 
     Examples:
         >>> ramp = fl.HeightField((0.0, 2.0), (-1.0, 1.0), [[0.0, 0.0], [0.5, 0.5]])
@@ -111,17 +117,21 @@ Surface = CollisionShape | HeightField
 class Ground:
     """The surfaces that shapes of a robot touch, and pairs of its shapes that touch.
 
-    Without surfaces the ground is the plane through (0, 0, height), m, with a normal of any length.
-    surfaces: `HeightField`s and `CollisionShape`s on the world, which are planes, boxes, spheres or
-    capsules; "file" takes those of the robot's file. friction: the sliding coefficient, or sliding,
-    torsional (m) and rolling (m), of every contact with the ground; by default MuJoCo's rule holds:
-    the larger of both coefficients, those of the higher priority. shapes: the names of those that
-    touch the ground, by default all on moving bodies whose groups match. pairs: names of two
-    shapes, spheres or capsules on moving bodies, that touch one another; "file" takes those of the
-    robot's file, its contact pairs and all spheres and capsules whose groups match, but for
-    exclusions, parents and children.
-
     Raises ValueError or TypeError that names the field. docs/ground.md has the rules.
+
+    Arguments:
+        height: m. Without surfaces, the ground is the plane through (0, 0, height)
+        shapes: names of the shapes that touch the ground; None: all on moving bodies whose groups
+            match
+        normal: (3,), of any length. The outside of the plane
+        friction: the sliding coefficient, or sliding, torsional (m) and rolling (m), of every
+            contact with the ground; None: MuJoCo's rule, the larger of both coefficients, those of
+            the higher priority
+        surfaces: `HeightField`s and `CollisionShape`s on the world, which are planes, boxes,
+            spheres or capsules; "file" takes those of the robot's file
+        pairs: names of two shapes, spheres or capsules on moving bodies, that touch one another;
+            "file" takes those of the robot's file, its contact pairs and all spheres and capsules
+            whose groups match, but for exclusions, parents and children
 
     Examples:
         >>> fl.Ground(friction=0.8).friction

@@ -35,6 +35,10 @@ class Placement(NamedTuple):
     """The pose of a frame in a reference frame: R maps coordinates to the reference, p is the
     origin.
 
+    Arguments:
+        R: (3, 3), without units. The rotation
+        p: (3,), m. The origin of the frame
+
     Examples:
         >>> quarter = fl.Placement.of([[0, -1, 0], [1, 0, 0], [0, 0, 1]], [1, 0, 0])
         >>> (quarter * quarter.inverse()).p
@@ -64,6 +68,11 @@ IDENTITY = Placement.of(np.eye(3), np.zeros(3))
 class Mimic(NamedTuple):
     """The law by which a joint follows another: q = multiplier q_leader + offset (rad or m).
 
+    Arguments:
+        joint: the name of the joint that leads
+        multiplier: the ratio of both positions
+        offset: rad or m
+
     Examples:
         >>> str(fl.Mimic("finger", -1.0, 0.02))
         '-1 * finger + 0.02'
@@ -84,8 +93,32 @@ class Mimic(NamedTuple):
 class Joint:
     """A moving joint with the values from its file, in SI units.
 
-    Limits have an entry for each coordinate of q; armature (reflected inertia), damping, friction
-    and springs have one for each degree of freedom. An empty tuple means none.
+    Limits have an entry for each coordinate of q; armature, damping, friction and springs have one
+    for each degree of freedom. An empty tuple means none.
+
+    Arguments:
+        name: the name of the joint
+        type: a key of JOINT_TYPES, such as "revolute"
+        parent: the number of the body that carries the joint; -1 is the ground
+        placement: the pose of the joint's frame in the frame of the parent
+        axis: (3,), of length 1, in the joint's frame; for a planar joint, its normal
+        axis2: (3,), of length 1. The second axis of a universal joint
+        pitch: m/rad, of a helical joint
+        mimic: the law by which it follows another joint; None: it moves independently
+        lower: least positions, rad or m
+        upper: largest positions, rad or m
+        velocity: largest speed, rad/s or m/s
+        effort: largest joint force, N m or N
+        armature: inertia of the motor, reflected through its gear, kg m^2 or kg
+        damping: viscous friction, N m s/rad or N s/m
+        friction: dry friction, N m or N
+        stiffness: of a spring, N m/rad or N/m
+        spring_reference: the position at which the spring is relaxed, rad or m
+        limit_stiffness: of the soft stops of `with_soft_limits`, N m/rad or N/m
+        limit_damping: of the soft stops, N m s/rad or N s/m
+        limit_width: distance over which a soft stop sets in, rad or m
+        limit_softness: MuJoCo's softness of the limit
+        friction_softness: MuJoCo's softness of dry friction
 
     Examples:
         >>> arm.joints[1].name, arm.joints[1].type, arm.joints[1].axis
@@ -124,6 +157,12 @@ class Joint:
 @dataclass(frozen=True)
 class Body:
     """A link and all links fixed to it, which move with one joint, in the frame of the first link.
+
+    Arguments:
+        name: the name of the link
+        mass: kg
+        com: (3,), m. The centre of mass
+        inertia: (3, 3), kg m^2, about the centre of mass
 
     Examples:
         >>> arm.bodies[0].name, arm.bodies[0].mass
@@ -167,6 +206,11 @@ def point_inertia(d: np.ndarray) -> np.ndarray:
 
 class Frame(NamedTuple):
     """A named frame fixed to a body, or to the ground (WORLD). Every link of the file has one.
+
+    Arguments:
+        name: the name of the frame
+        body: the number of the body that carries it; -1 is the ground
+        placement: its pose in the frame of the body
 
     Examples:
         >>> arm.frames[2].name, arm.frames[2].body

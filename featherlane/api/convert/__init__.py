@@ -56,10 +56,13 @@ def mujoco(model: Robot, peer: Any = None) -> Change:
 
     A planar joint J is the slides J_TX and J_TY and the hinge J_RZ, as MuJoCo's URDF reader makes
     them; other types with several degrees of freedom are slides and hinges in featherlane's order.
-    peer: the MjModel, whose unnamed joints are named by number as in `load`, or the names of its
-    joints in order; without it the joints are in featherlane's order. In an MjModel, the only free
-    joint on the ground may have another name. Raises ValueError for joints that only one of the two
-    models has.
+    In an MjModel, the only free joint on the ground may have another name. Raises ValueError for
+    joints that only one of the two models has.
+
+    Arguments:
+        model: the robot
+        peer: the MjModel, whose unnamed joints are named by number as in `load`, or the names of
+            its joints in order; None: joints are in featherlane's order
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -77,7 +80,10 @@ def drake(model: Robot, peer: JointNames = None) -> Change:
     """Drake: a free joint has q = [quaternion w x y z; position] and v = [angular; linear], both
     in the world's axes; a spherical joint is a BallRpyJoint.
 
-    peer: the names of its joints in order; a free joint that it does not name comes first.
+    Arguments:
+        model: the robot
+        peer: the names of its joints in order, of which a free joint may be missing, which comes
+            first; None: joints are in featherlane's order
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -93,7 +99,9 @@ def isaac(model: Robot, peer: JointNames = None) -> Change:
     begins with [linear; angular] in the world's axes, and the linear velocity is that of the root
     link's centre of mass.
 
-    peer: `robot.joint_names`; without it the joints are in breadth-first order.
+    Arguments:
+        model: the robot
+        peer: `robot.joint_names`; None: joints are in breadth-first order
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -106,6 +114,10 @@ def isaac(model: Robot, peer: JointNames = None) -> Change:
 def isaac_link(model: Robot, peer: JointNames = None) -> Change:
     """Isaac Lab's `root_link_state_w`: as `isaac`, with the velocity of the root link's origin.
 
+    Arguments:
+        model: the robot
+        peer: `robot.joint_names`; None: joints are in breadth-first order
+
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
         >>> fl.convert.isaac_link(free).to(free.neutral(), v=np.zeros(8)).v.shape
@@ -116,8 +128,11 @@ def isaac_link(model: Robot, peer: JointNames = None) -> Change:
 
 def rbdl(model: Robot, peer: JointNames = None) -> Change:
     """RBDL: a free joint is a translation and a spherical joint, so its linear velocity is in the
-    world's axes; the w entries of all quaternions are at the end of q. peer: the names of the
-    joints in the order in which they were added.
+    world's axes; the w entries of all quaternions are at the end of q.
+
+    Arguments:
+        model: the robot
+        peer: names of the joints in the order in which they were added; None: featherlane's order
 
     Examples:
         >>> free = fl.load("double_pendulum", root="free")
@@ -130,10 +145,13 @@ def rbdl(model: Robot, peer: JointNames = None) -> Change:
 def pinocchio(model: Robot, peer: Any = None) -> Change:
     """Pinocchio: angles of continuous and planar joints are (cos, sin) in q; the rest is the same.
 
-    peer: the pinocchio.Model; joints are matched by name, except for the only free joint on the
-    ground. Without it, joints are assumed to be in featherlane's order, which is that of
-    Pinocchio's loader, and revolute joints without limits are assumed to be continuous. Raises
-    ValueError for joints that only one of the two models has.
+    Joints are matched by name, except for the only free joint on the ground. Raises ValueError for
+    joints that only one of the two models has.
+
+    Arguments:
+        model: the robot
+        peer: the pinocchio.Model; None: joints are in featherlane's order, which is that of
+            Pinocchio's loader, and revolute joints without limits are continuous
 
     Examples:
         >>> fl.convert.pinocchio(arm).nq
@@ -162,6 +180,16 @@ RETURNS = """Derivatives wrt q are taken along the other library's v, with its v
     constant; they need the state and the other derivatives as well. Returns a State.
 
 """
+STATE = """    Arguments:
+        model: the robot
+        q: (..., nq), rad or m. The configuration
+        v: (..., nv), rad/s or m/s. The velocity; None: not converted
+        a: (..., nv), rad/s^2 or m/s^2. The acceleration; None: not converted
+        tau: (..., nv), N m or N. The joint forces; None: not converted
+"""
+MATRICES = (
+    "        matrices: (..., nv, nv) by name: M, dtau_dq, dtau_dv, da_dq, da_dv and da_dtau\n"
+)
 
 
 class Conversion(Protocol):
@@ -178,6 +206,13 @@ class Conversion(Protocol):
         peer: Any = None,
         **matrices: ArrayLike | None,
     ) -> State: ...
+
+
+def _with_state(make: Callable[..., Change]) -> str:
+    """The docstring of a library's convention with the arguments of the functions that convert."""
+    text, _, peer = str(make.__doc__).partition("    Arguments:\n        model: the robot\n")
+    peer, examples, rest = peer.partition("\n    Examples:")
+    return f"{text}{STATE}{peer}{MATRICES}{examples}{rest}"
 
 
 def _pair(make: Callable[..., Change]) -> tuple[Conversion, Conversion]:
@@ -197,7 +232,7 @@ def _pair(make: Callable[..., Change]) -> tuple[Conversion, Conversion]:
             return getattr(make(model, peer), direction)(q, v=v, a=a, tau=tau, **matrices)
 
         convert.__name__ = f"{'from' if direction == 'back' else 'to'}_{make.__name__}"
-        convert.__doc__ = f"{TITLES[direction]}\n\n    {RETURNS}    {make.__doc__}"
+        convert.__doc__ = f"{TITLES[direction]}\n\n    {RETURNS}    {_with_state(make)}"
         return convert
 
     return in_direction("to"), in_direction("back")
