@@ -37,6 +37,8 @@ PLACEHOLDERS = {
 # Where addresses of the project stand. "OWNER" in any of them stands against a release.
 ADDRESSED = (
     "pyproject.toml",
+    "README.md",
+    "docs/index.md",
     "mkdocs.yml",
     "CITATION.cff",
     "SECURITY.md",
@@ -47,8 +49,16 @@ ADDRESSED = (
 # How documents install the package before there is a release, and from the first one on
 INSTALLED = {
     "README.md": (
-        "`pip install .` in a clone of this repository installs",
-        "`pip install featherlane` installs",
+        "`pip install .` in a clone of this repository installs the package with NumPy, llvmlite "
+        "and lxml; no compiler is needed.\n"
+        "Once it is published, this will be `pip install featherlane`.",
+        "`pip install featherlane` installs the package with NumPy, llvmlite and lxml; no compiler "
+        "is needed.",
+    ),
+    "docs/index.md": (
+        "**Install** from a clone, without a compiler: `git clone {repository} && pip install\n"
+        "./featherlane`. Once it is published, this will be `pip install featherlane`.",
+        "**Install** it without a compiler: `pip install featherlane`.",
     ),
     "docs/start.md": (
         "There is no release on a package index yet. From a clone:\n\n"

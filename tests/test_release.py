@@ -119,7 +119,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     links = [part.partition(")")[0] for part in text.split("](")[1:]]
     assert len(links) > 20
     assert [link for link in links if "://" not in link] == []
-    assert f"/raw/v{featherlane.__version__}/docs/suite_throughput.svg" in text
+    assert f"/raw/v{featherlane.__version__}/docs/many_robots.svg" in text
 
 
 def test_the_sdist_holds_what_the_tests_read(built):
