@@ -249,7 +249,8 @@ def main() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     batch, rounds = arguments.batch, arguments.rounds
     humanoids = [turning(min(batch, 32), name) for name in ("g1", "atlas", "talos")]
-    tasks = reaching(batch), reaching(1), turning(min(batch, 128)), turning(1), *humanoids
+    single = reaching(1), turning(1), turning(1, "g1")
+    tasks = reaching(batch), turning(min(batch, 128)), *humanoids, *single
     rows = [row for task in tasks for row in compared(task, rounds)]
     shown = lambda row, key, form: format(row[key], form) if key in row else ""
     columns = {

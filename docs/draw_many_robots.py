@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crowds import LEGS, crowd, quadruped, rows_of_floor, spots
 from scene import Limbs, Scene, sampled
 
 import featherlane as fl
@@ -24,20 +25,9 @@ walk_policy, walking = map(import_module, ("walk_policy", "walking"))
 SECONDS, PICTURES, DT = 4.0, 55, 0.002  # of the loop; key frames; s
 SCENE = Scene(960, 480, np.array([0.0, -4.0, 1.75]), 800.0, 118.0, SECONDS)
 ROWS = (1, 2, 3, 4, 6, 8, 10)  # robots of a crowd, from the nearest row to the farthest
-NEAREST, GROWTH = 4.35, 1.33  # m, of the first row from the eye; from row to row
-CROWD, SHADED = sum(ROWS), 3  # robots; rows that have lights
-ROW = np.repeat(np.arange(len(ROWS)), ROWS)
-LEGS = ("FL", "FR", "RL", "RR")
+CROWD = sum(ROWS)
 STANCE = np.array([0.0, 0.8, -1.6] * 4)  # rad
 ARM, HAND = "iiwa14", "iiwa_link_7"
-
-
-def spots(column: int) -> np.ndarray:
-    """Points (robots, 3) of the floor, m, in the left, middle or right third of the picture."""
-    across = np.concatenate([(np.arange(n) + 0.5) / n - 0.5 for n in ROWS])
-    distance = NEAREST * GROWTH**ROW
-    x = (column - 1 + 0.86 * across) * distance * SCENE.width / SCENE.focus / 3
-    return np.stack([x, SCENE.eye[1] + distance, 0 * x], -1)
 
 
 def falls() -> np.ndarray:
@@ -96,19 +86,6 @@ def follows() -> tuple[np.ndarray, np.ndarray]:
     return sampled(second, PICTURES, axis=1), np.stack(target(times, phase), -1)
 
 
-def quadruped(q: np.ndarray) -> list[Limbs]:
-    """Limbs of a Go2 with configurations (pictures, 19): two legs, the trunk, two legs."""
-    model, legs = walking.go2().robot, []
-    for leg in LEGS:
-        frames = [f"{leg}_{part}" for part in ("hip", "thigh", "calf", "foot")]
-        legs.append(np.stack([model.frame_placement(q, f)[:, :3, 3] for f in frames], 1))
-    X = model.frame_placement(q, "base")
-    spine = np.array([[-0.2, 0, 0], [0.2, 0, 0], [0.28, 0, 0.03]])  # m
-    trunk = spine @ np.swapaxes(X[:, :3, :3], -1, -2) + X[:, None, :3, 3]
-    far, near = np.stack(legs[1::2], 1), np.stack(legs[::2], 1)
-    return [Limbs(far, 0.045), Limbs(trunk[:, None], 0.125), Limbs(near, 0.045)]
-
-
 def manipulator(q: np.ndarray, aims: np.ndarray) -> list[Limbs]:
     """Limbs of an iiwa14 with configurations (pictures, 7), and its targets (pictures, 3)."""
     model = fl.load(ARM)
@@ -119,26 +96,21 @@ def manipulator(q: np.ndarray, aims: np.ndarray) -> list[Limbs]:
     return [*limbs, Limbs(aims[:, None, None], 0.1, PINK)]
 
 
-def crowd(robots: list[list[Limbs]], name: str, hue: str) -> str:
-    """Elements of a crowd, the far ones first and fainter."""
-    parts = [
-        SCENE.robot(robots[i], f"{name}{i}_", row < SHADED, 1 - 0.1 * row)
-        for i, row in reversed([*enumerate(ROW)])
-    ]
-    return f'<g stroke="{hue}">' + "\n".join(parts) + "</g>"
-
-
 def crowds() -> list[list[list[Limbs]]]:
     """The limbs of all robots that fall, walk and follow, where they are."""
     q, walked, (reached, aims) = falls(), walks(), follows()
     heading = -2.1  # rad, of those that walk: to the reader, and to the left
     c, s = np.cos(heading), np.sin(heading)
     turned, straight = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]), np.eye(3)
-    starts = spots(1) + np.array([0.5, 1.9, 0])  # m
+    starts = spots(SCENE, ROWS, 1, 3) + np.array([0.5, 1.9, 0])  # m
     limbs = [
-        ([quadruped(q[:, i]) for i in range(CROWD)], straight, spots(0)),
+        ([quadruped(q[:, i]) for i in range(CROWD)], straight, spots(SCENE, ROWS, 0, 3)),
         ([quadruped(walked[:, i]) for i in range(CROWD)], turned, starts),
-        ([manipulator(reached[:, i], aims[:, i]) for i in range(CROWD)], straight, spots(2)),
+        (
+            [manipulator(reached[:, i], aims[:, i]) for i in range(CROWD)],
+            straight,
+            spots(SCENE, ROWS, 2, 3),
+        ),
     ]
     return [
         [[x.placed(X, spot) for x in robot] for robot, spot in zip(robots, places, strict=True)]
@@ -149,9 +121,11 @@ def crowds() -> list[list[list[Limbs]]]:
 def main() -> None:
     fallen, walkers, arms = crowds()
     body = [
-        SCENE.floor(np.linspace(-12, 12, 25), NEAREST * GROWTH ** np.arange(-1, 7.0) - 4),
-        SCENE.restarted(crowd(fallen, "a", ORANGE) + crowd(walkers, "b", BLUE)),
-        crowd(arms, "c", GREEN),
+        SCENE.floor(np.linspace(-12, 12, 25), rows_of_floor(SCENE, len(ROWS))),
+        SCENE.restarted(
+            crowd(SCENE, ROWS, fallen, "a", ORANGE) + crowd(SCENE, ROWS, walkers, "b", BLUE)
+        ),
+        crowd(SCENE, ROWS, arms, "c", GREEN),
     ]
     middle = SCENE.width / 2
     words = [
