@@ -1,6 +1,7 @@
 """The figure of docs/conventions.md: the frames of a robot with a free root and one revolute joint.
 
-Writes docs/conventions.svg; --png FOLDER also writes pictures on a white and on a dark background.
+Writes docs/conventions.svg, and conventions_narrow.svg for narrow screens; --png FOLDER also writes
+pictures on a white and on a dark background.
 """
 
 from __future__ import annotations
@@ -35,12 +36,17 @@ def turn(axis: Any, angle: float) -> np.ndarray:
 
 
 class Drawing:
-    def __init__(self) -> None:
+    """Axes of a figure with rows of them, in which things in space are drawn."""
+
+    def __init__(self, size: tuple[float, float] = (10, 4.1), rows: int = 1) -> None:
         plt.rcParams["font.size"] = 10.5
-        self.figure, self.axes = plt.subplots(figsize=(10, 4.1))
-        self.axes.set_aspect("equal")
-        self.axes.axis("off")
-        self.figure.subplots_adjust(0.005, 0.005, 0.995, 0.995)
+        self.figure, grid = plt.subplots(rows, figsize=size, squeeze=False)
+        self.rows = list(grid[:, 0])
+        for axes in self.rows:
+            axes.set_aspect("equal")
+            axes.axis("off")
+        self.axes = self.rows[0]
+        self.figure.subplots_adjust(0.005, 0.005, 0.995, 0.995, hspace=0.02)
 
     def arrow(self, start: Any, end: Any, colour: str, width: float = 1.8, **style: Any) -> None:
         options = {"arrowstyle": "-|>", "mutation_scale": 11, "shrinkA": 0, "shrinkB": 0} | style
@@ -91,6 +97,29 @@ class Drawing:
 
 def draw() -> Any:
     d = Drawing()
+    scene(d)
+    d.axes.set_xlim(-1.4, 7.1)
+    d.axes.set_ylim(-1.05, 2.45)
+    return d.figure
+
+
+PARTS = ((-1.7, 4.3), (2.3, 8.3))  # of the page, one above the other on narrow screens
+CUT = 3.4  # words left of it belong to the first part
+
+
+def draw_narrow() -> Any:
+    d = Drawing((4.7, 6.2), rows=2)
+    for axes, (left, right) in zip(d.rows, PARTS, strict=True):
+        d.axes = axes
+        scene(d)
+        for words in axes.texts:
+            words.set_visible((words.get_position()[0] < CUT) == (axes is d.rows[0]))
+        axes.set_xlim(left, right)
+        axes.set_ylim(-1.05, 2.45)
+    return d.figure
+
+
+def scene(d: Drawing) -> None:
     world = np.zeros(3)
     d.frame(world, np.eye(3), 0.9)
     d.text(page(world) + np.array([-0.06, -0.30]), "world", ha="right", weight="bold")
@@ -166,10 +195,7 @@ def draw() -> Any:
         va="top",
         ha="left",
     )
-    d.axes.set_xlim(-1.4, 7.1)
-    d.axes.set_ylim(-1.05, 2.45)
-    return d.figure
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(draw, __file__, __doc__, draw_narrow)

@@ -1,6 +1,7 @@
 """The figure of docs/frames.md: one rotating link, and its frame's velocity in three references.
 
-Writes docs/frames.svg; --png FOLDER also writes pictures on a white and on a dark background.
+Writes docs/frames.svg, and frames_narrow.svg for narrow screens; --png FOLDER also writes
+pictures on a white and on a dark background.
 """
 
 from __future__ import annotations
@@ -100,5 +101,15 @@ def draw() -> Any:
     return d.figure
 
 
+def draw_narrow() -> Any:
+    d = Drawing((4.2, 8.4), rows=len(WORDS))
+    for axes, reference in zip(d.rows, WORDS, strict=True):
+        d.axes = axes
+        panel(d, 0, reference)
+        d.axes.set_xlim(-1.3, 3.6)
+        d.axes.set_ylim(-2.05, 1.55)
+    return d.figure
+
+
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(draw, __file__, __doc__, draw_narrow)

@@ -12,14 +12,23 @@ from matplotlib.figure import Figure
 from featherlane.tools.figures import STYLE, save
 
 
-def main(draw: Callable[[], Figure], script: str, told: str | None) -> None:
-    """Writes NAME.svg beside draw_NAME.py, with the first line of its documentation as the title;
-    --png FOLDER also writes it on white and dark.
+def main(
+    draw: Callable[[], Figure],
+    script: str,
+    told: str | None,
+    narrow: Callable[[], Figure] | None = None,
+) -> None:
+    """Writes NAME.svg beside draw_NAME.py, with the first line of its documentation as the title,
+    and NAME_narrow.svg, for narrow screens, if there is a drawing for them; --png FOLDER also
+    writes them on white and dark.
     """
     options = argparse.ArgumentParser(description=told)
     options.add_argument("--png", type=Path, metavar="FOLDER")
     args = options.parse_args()
     path = Path(script)
-    name = path.with_name(path.stem.removeprefix("draw_") + ".svg")
+    name = path.stem.removeprefix("draw_")
+    title = (told or name).partition("\n")[0]
     with mpl.rc_context(STYLE):
-        save(draw(), name, (told or name.stem).partition("\n")[0], png=args.png)
+        save(draw(), path.with_name(f"{name}.svg"), title, png=args.png)
+        if narrow is not None:
+            save(narrow(), path.with_name(f"{name}_narrow.svg"), title, png=args.png)

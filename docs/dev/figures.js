@@ -4,7 +4,8 @@ const WIDEST = 1000 // pixels, at which the smallest labels of the figures are r
 function enlarged(figure) {
   const view = document.createElement("dialog")
   view.className = "figure-view"
-  const picture = figure.cloneNode()
+  const picture = new Image()
+  Object.assign(picture, { src: figure.src, alt: figure.alt })
   picture.style.width = `${Math.max(WIDEST, window.innerWidth - 32)}px`
   view.append(picture)
   view.addEventListener("click", () => view.close())
@@ -13,7 +14,7 @@ function enlarged(figure) {
   view.showModal()
 }
 
-for (const figure of document.querySelectorAll(".md-content p > img, .md-content picture > img")) {
+for (const figure of document.querySelectorAll(".figure img, .md-content picture > img")) {
   figure.title ||= "press to enlarge"
   figure.addEventListener("click", () => enlarged(figure))
 }

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from featherlane.accelerators.organise.organisation import ArrayChoice, Organisation
 from featherlane.robot.parts import WORLD
 
-COLOURS = "#57606a", "#2f81f7", "#d2691e", "#8250df", "#2da44e", "#bf3989", "#9a6700", "#1b7c83"
+INK, FAINT = "#75808a", "#8b949e"  # readable on white and on dark pages: there is no background
+COLOURS = INK, "#2f81f7", "#d2691e", "#8250df", "#2da44e", "#bf3989", "#9a6700", "#1b7c83"
 STEP, ROW, RADIUS = 26, 44, 8  # of joints and lines of the tree, in pixels
 BOX, GAP, HEIGHT = 250, 100, 92  # of arrays: the width, what is between two, the height
 MARGIN, HEAD, LINE, LETTER = 24, 62, 15, 6
+WORDS = 65  # the room right of the joints of a box for how it is fed
 FONT = "font-family='DejaVu Sans, Helvetica, sans-serif'"
 
 
@@ -23,14 +25,13 @@ class _Text(NamedTuple):
     y: float
     text: str
     size: int = 12
-    colour: str = "#1f2328"
+    colour: str = INK
     anchor: str = "start"
     weight: str = "normal"
-    more: str = ""  # attributes
 
     def __str__(self) -> str:
         return (
-            f"<text{self.more} x='{self.x:g}' y='{self.y:g}' font-size='{self.size}' "
+            f"<text x='{self.x:g}' y='{self.y:g}' font-size='{self.size}' "
             f"fill='{self.colour}' text-anchor='{self.anchor}' "
             f"font-weight='{self.weight}'>{escape(self.text)}</text>"
         )
@@ -50,8 +51,7 @@ def svg(organisation: Organisation) -> str:
             f"viewBox='0 0 {right:g} {height:g}' {FONT}>",
             f"<title>The arrays of {escape(organisation.model.name)}</title>",
             "<defs><marker id='to' markerWidth='7' markerHeight='7' refX='6' refY='3' "
-            "orient='auto'><path d='M0,0 L6,3 L0,6 z' fill='#57606a'/></marker></defs>",
-            f"<rect width='{right:g}' height='{height:g}' fill='white'/>",
+            f"orient='auto'><path d='M0,0 L6,3 L0,6 z' fill='{INK}'/></marker></defs>",
             *body,
             "</svg>",
             "",
@@ -66,14 +66,14 @@ def _heading(organisation: Organisation, right: float) -> Iterator[str]:
     root = f"root {o.root}"
     if o.before.bodies[0].name != o.root:
         root += f", before {o.before.bodies[0].name}"
-    yield str(_Text(MARGIN, 42, root, colour="#57606a"))
+    yield str(_Text(MARGIN, 42, root))
     heading = f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
     yield str(_Text(right, 24, heading, 13, weight="bold"))
     shared = sum(array.separate - array.products for array in o.arrays)
     products = sum(array.products for array in o.arrays)
     heading = f"{products:,} products in circuits"
     heading += f", {products + shared:,} if each limb had its own" if shared else ""
-    yield str(_Text(right, 42, heading, colour="#57606a"))
+    yield str(_Text(right, 42, heading))
 
 
 # The tree of joints
@@ -94,7 +94,7 @@ def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
             if last is not None:
                 lines.append(
                     f"<line x1='{last[0]:g}' y1='{last[1]:g}' x2='{x:g}' y2='{y:g}' "
-                    "stroke='#8c959f' stroke-width='2'/>"
+                    f"stroke='{FAINT}' stroke-width='2'/>"
                 )
             drawn.append(
                 f"<circle cx='{x:g}' cy='{y:g}' r='{RADIUS}' fill='{_colour(number)}'>"
@@ -110,10 +110,10 @@ def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
         ]
         if branches:
             left = last[0] - RADIUS if last else x
-            drawn.append(str(_Text(left, y - 13, label, 10, "#57606a")))
+            drawn.append(str(_Text(left, y - 13, label, 10)))
             x = max(x, left + LETTER * len(label) + 2 * RADIUS)
         else:
-            drawn.append(str(_Text(x - STEP + 14, y + 4, label, 10, "#57606a")))
+            drawn.append(str(_Text(x - STEP + 14, y + 4, label, 10)))
             row[0] += 1
         for child, k in branches:
             enter(child, k, x, last)
@@ -160,9 +160,8 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
             y = HEAD + row[0] * (HEIGHT + 18) + HEIGHT / 2
             row[0] += 1
         drawn.extend(_box(organisation, number, x, y))
-        for child, middle in zip(below, middles, strict=True):
-            multiplexed = organisation.arrays[child].is_shared
-            drawn.extend(_links(x + BOX, y, x + BOX + GAP, middle, len(below) > 1, multiplexed))
+        for middle in middles:
+            drawn.extend(_links(x + BOX, y, x + BOX + GAP, middle))
         return y
 
     for first in organisation.below[WORLD]:
@@ -177,8 +176,8 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
     if array.parent == WORLD and len(organisation.below[WORLD]) == 1:
         title = f"{organisation.root} (root)"
     for behind in range(min(array.slots, 4) - 1, 0, -1):  # slots as a pile
-        yield _rectangle(x + 4 * behind, top - 4 * behind, BOX, HEIGHT, colour, "white", 0.45)
-    yield _rectangle(x, top, BOX, HEIGHT, colour, "white", 1)
+        yield _edge(x + 4 * behind, top - 4 * behind, colour)
+    yield _rectangle(x, top, BOX, HEIGHT, colour, "none", 1)
     yield str(_Text(x + 10, top + 17, _fitting(title, 34), 12, colour, weight="bold"))
     label = f"{array.products:,} products, {array.additions:,} sums"
     yield str(_Text(x + 10, top + 33, label, 11))
@@ -187,16 +186,29 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
         label = f"{array.slots} slots{lanes}, one every {array.interval} cycles"
     else:
         label = f"one every {array.interval} cycles"
-    yield str(_Text(x + 10, top + 33 + LINE, label, 11, "#57606a"))
+    yield str(_Text(x + 10, top + 33 + LINE, label, 11))
     joints = len(array.limbs[0])
-    side = min(20.0, (BOX - 20) / joints - 3)
+    side = min(20.0, (BOX - 20 - WORDS) / joints - 3)
     for k in range(joints):
         yield _rectangle(
             x + 10 + k * (side + 3), top + HEIGHT - 34, side, 11, colour, colour, 0.85, 2
         )
         yield _rectangle(
-            x + 10 + k * (side + 3), top + HEIGHT - 19, side, 11, colour, "white", 0.85, 2
+            x + 10 + k * (side + 3), top + HEIGHT - 19, side, 11, colour, "none", 0.85, 2
         )
+    is_carried = array.parent != WORLD
+    if is_carried and (array.is_shared or len(organisation.below[array.parent]) > 1):
+        over = "t" if array.is_shared else "s"
+        yield str(_Text(x + BOX - 10, top + HEIGHT - 25, f"broadcast {over}", 9, anchor="end"))
+        yield str(_Text(x + BOX - 10, top + HEIGHT - 10, f"reduce {over}", 9, anchor="end"))
+
+
+def _edge(x: float, y: float, colour: str) -> str:
+    """The upper and right edges of a box behind another one."""
+    return (
+        f"<path d='M{x:g},{y + 4:g} V{y:g} H{x + BOX:g} V{y + HEIGHT:g} h-4' fill='none' "
+        f"stroke='{colour}' opacity='0.45'/>"
+    )
 
 
 def _rectangle(
@@ -209,25 +221,17 @@ def _rectangle(
     )
 
 
-def _links(
-    x: float, y: float, to: float, middle: float, many: bool, multiplexed: bool
-) -> Iterator[str]:
+def _links(x: float, y: float, to: float, middle: float) -> Iterator[str]:
     """The ways out (broadcast, in space or over slots) and back (reduced likewise)."""
     yield _way((x, y - 9), (to - 2, middle - 9), "")
     yield _way((to, middle + 9), (x + 2, y + 9), " stroke-dasharray='4 3'")
-    if multiplexed or many:
-        over = "t" if multiplexed else "s"
-        for label, height in (("broadcast", middle - 15), ("reduce", middle + 24)):
-            text = _Text(to - 8, height, f"{label} {over}", 9, "#57606a", "end")
-            yield str(text._replace(more=" stroke='white' stroke-width='4'"))
-            yield str(text)
 
 
 def _way(start: tuple[float, float], end: tuple[float, float], dashes: str) -> str:
     bend = (end[0] - start[0]) / 2
     return (
         f"<path d='M{start[0]:g},{start[1]:g} C{start[0] + bend:g},{start[1]:g} "
-        f"{end[0] - bend:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='#57606a' "
+        f"{end[0] - bend:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='{INK}' "
         f"stroke-width='1.3' marker-end='url(#to)'{dashes}/>"
     )
 

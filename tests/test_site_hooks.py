@@ -1,0 +1,71 @@
+"""The hooks of the site: figures and tables on narrow screens, and names of other libraries."""
+
+import importlib.util
+
+import pytest
+from documents import ROOT
+
+
+def hook(name):
+    path = ROOT / "docs" / "dev" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+narrow = hook("narrow_screens")
+SVG = '<svg viewBox="0 0 720 300"><text style="font: 10px sans-serif">x</text>{}</svg>'
+
+
+def test_a_figure_is_as_wide_as_its_letters_need():
+    assert narrow.readable_width(SVG.format("")) == 648
+    assert narrow.readable_width(SVG.format("<text font-size='5'>2</text>")) == 1296
+    assert narrow.readable_width('<svg viewBox="0 0 720 300"></svg>') is None
+
+
+def test_an_exponent_does_not_widen_a_figure():
+    words = "<text font-size='10'>10</text>" * 8
+    assert narrow.readable_width(SVG.format(f"{words}<text font-size='5'>2</text>")) == 648
+
+
+@pytest.mark.parametrize("name", ["conventions", "frames"])
+def test_a_narrow_drawing_takes_the_place_of_a_figure(name):
+    image = narrow.IMAGE.search(f'<img alt="a" src="../{name}.svg" />')
+    assert f'srcset="../{name}_narrow.svg"' in narrow.framed(image, f"{name}/")
+    width = narrow.readable_width(
+        (ROOT / "docs" / f"{name}_narrow.svg").read_text(encoding="utf-8")
+    )
+    assert width < narrow.PAGE
+
+
+def table(*rows):
+    head, *body = [[f"<td>{cell}</td>" for cell in row] for row in rows]
+    head = "".join(head).replace("td>", "th>")
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in body)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def test_a_table_of_long_words_is_stacked():
+    long = f"<code>{'x' * 40}</code>"
+    stacked = narrow.fitted(table(("Pinocchio", "here"), (long, long)))
+    assert stacked.startswith("<table data-stacked>")
+    assert f'<td data-column="Pinocchio">{long}</td><td data-column="here">{long}</td>' in stacked
+
+
+def test_other_tables_stay_as_they_are():
+    words = " ".join(["word"] * 40)
+    for kept in (table(("a", "b"), (words, words)), table("abcd", ["x" * 40] * 4)):
+        assert narrow.fitted(kept) == kept
+
+
+def test_a_name_that_begins_with_another_is_no_tag():
+    pytest.importorskip("mkdocs", reason="MkDocs is not installed: pip install '.[docs]'")
+    search = hook("search_names")
+    found = search.names()
+    after = search.longer(found)
+    assert {"rnea", "crba", "aba", "mj_inverse", "mjinverse", "computeminverse"} <= {
+        name for names in found.values() for name in names
+    }
+    assert "rnea" in found["featherlane.Model.inverse_dynamics"] - after
+    assert "rnea_derivatives" in found["featherlane.Model.inverse_dynamics_derivatives"] & after
