@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,8 +10,18 @@ from documents import ROOT
 from repetition import repeated
 
 FOLDER = ROOT / "docs" / "notebooks"
-NOTEBOOKS = ("first_steps", "trajectory_optimisation", "identification", "batch_study")
+NOTEBOOKS = (
+    *("first_steps", "trajectory_optimisation", "identification", "batch_study", "one_robot"),
+)
 WANTED = {  # what a notebook says in words, of the names that its cells define
+    "one_robot": lambda x: (
+        (x["share"].max(0) < 0.5).all()
+        and 0.1 < x["reached"].converged.mean() < 0.6
+        and x["errors"]["identified"].max() < 0.02 < x["errors"]["file"].max()
+        and x["ends"]["identified"] < 5 < 20 < x["ends"]["file"]
+        and x["upright"] == 1
+        and x["checked"] is not False
+    ),
     "first_steps": lambda x: (
         0.5 < x["possible"].mean() < 1
         and x["drift"]["rk4"] < 1e-3 * x["drift"]["semi_implicit"]
@@ -45,6 +56,8 @@ def test_all_notebooks_are_named():
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_cells_of_a_notebook_run(name):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+    if name == "one_robot":
+        pytest.importorskip("gymnasium", reason="gymnasium is not installed")
     pyplot.switch_backend("Agg")
     names = {"__name__": "notebook"}
     for number, cell in enumerate(stored(name)["cells"]):
@@ -56,6 +69,20 @@ def test_the_cells_of_a_notebook_run(name):
                 exec(code, names)
     pyplot.close("all")
     assert WANTED[name](names)
+
+
+def test_pages_of_notebooks_open_them_at_the_address_of_the_repository(monkeypatch):
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "dev")
+    opened = import_module("notebook_pages").opened
+    text = opened("docs/notebooks/one_robot.ipynb", "https://github.com/me/lane")
+    for link in (
+        "https://colab.research.google.com/github/me/lane/blob/main/docs/notebooks/one_robot.ipynb",
+        "https://mybinder.org/v2/gh/me/lane/main?labpath=docs%2Fnotebooks%2Fone_robot.ipynb",
+        "git clone https://github.com/me/lane && pip install './lane[",
+        "%cd lane/docs/notebooks",
+    ):
+        assert link in text
 
 
 @pytest.mark.parametrize("name", repeated(NOTEBOOKS, 1))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mkdocs.structure.files import File, Files
 
@@ -61,14 +62,37 @@ def parts(notebook: Path, pictures: dict[str, bytes]) -> Iterator[str]:
             yield f"![{words}]({name})"
 
 
+def opened(notebook: str, repository: str) -> str:
+    """Links that open a notebook, with its path in the repository, whose address may be a
+    placeholder: the file, and its page in Colab and in Binder.
+    """
+    place = repository.removeprefix("https://github.com/")
+    folder, _, name = notebook.rpartition("/")
+    colab = f"https://colab.research.google.com/github/{place}/blob/main/{notebook}"
+    binder = f"https://mybinder.org/v2/gh/{place}/main?labpath={quote(notebook, safe='')}"
+    clone = place.rpartition("/")[2]
+    return "\n".join(
+        [
+            f"[Open in Colab]({colab}){{ .md-button }} [Open in Binder]({binder}){{ .md-button }}",
+            f"[The notebook]({name}){{ .md-button }}",
+            "",
+            "In Colab, run this in a first cell:",
+            "",
+            f"    !git clone {repository} && pip install './{clone}[examples]'",
+            f"    %cd {clone}/{folder}",
+        ]
+    )
+
+
 def on_files(files: Files, config: Any) -> Files:
     for notebook in sorted(DOCS.rglob("*.ipynb")):
         pictures: dict[str, bytes] = {}
         first, *others = parts(notebook, pictures)
         head, _, rest = first.partition("\n")
-        link = f"[The notebook]({notebook.name}), to run it."
+        file = notebook.relative_to(DOCS.parent).as_posix()
+        links = opened(file, config.extra["repository"])
         page = notebook.relative_to(DOCS).with_suffix(".md")
-        text = "\n\n".join([head, link, rest, *others])
+        text = "\n\n".join([head, links, rest, *others])
         files.append(File.generated(config, page.as_posix(), content=text))
         for name, svg in pictures.items():
             picture = page.with_name(name).as_posix()
