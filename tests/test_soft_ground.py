@@ -1,5 +1,7 @@
 """Steps on the ground under soft contacts: the accelerations of MuJoCo for the same file."""
 
+from itertools import product
+
 import mujoco_states
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from soft_files import GRIPPER, gripper_states, quadruped, quadruped_states
 
 import featherlane as fl
-from featherlane.algorithms.contact_rows import contact_factors, contact_rows
+from featherlane.algorithms.contact_rows import contact_rows, patches
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.sparse_rows import dense
 from featherlane.functions.ground_inputs import GroundInputs
@@ -45,17 +47,46 @@ def test_steps_accelerate_as_in_mujoco(name):
     assert np.median(moved.residual) < 1e-9
 
 
-def test_rows_of_contacts_are_the_products_of_their_factors():
-    model, rng = fl.load(quadruped()), np.random.default_rng(3)
+LIMBS = """<mujoco><worldbody><body name="upper">{joint}
+<geom name="a" type="capsule" fromto="0 0 0 0 0 -1" size=".05"/>
+<body name="lower" pos="0 0 -1"><joint axis="0 1 1"/><joint axis="1 0 0"/>
+<geom type="box" pos="0 0 -.5" size=".1 .2 .3"/>
+<geom name="b" type="capsule" fromto="0 0 0 0 0 -1" size=".05"/>
+</body></body></worldbody></mujoco>"""
+SLOPE = (0.6, 0.0, 0.8)
+ON_BOTH = fl.Ground(normal=SLOPE, pairs=(("a", "b"),))
+
+
+@pytest.mark.parametrize(
+    ("text", "ground", "counts"),
+    [
+        pytest.param(
+            quadruped(), fl.Ground(normal=SLOPE), (1, 3), id="single points of a free root"
+        ),
+        pytest.param(
+            LIMBS.format(joint='<joint axis="0 1 0"/>'),
+            ON_BOTH,
+            (3, 4, 6),
+            id="several points of a fixed root",
+        ),
+        pytest.param(
+            LIMBS.format(joint="<freejoint/>"), ON_BOTH, (3, 4, 6), id="several of a free root"
+        ),
+    ],
+)
+def test_rows_of_contacts_are_the_products_of_their_factors(text, ground, counts):
+    model, rng = fl.load(text), np.random.default_rng(3)
     tree, q = tree_of(model), model.integrate(model.neutral(), rng.normal(size=model.nv))
     poses = placements(tree, q, range(tree.nbodies))
-    normal = np.array([0.6, 0.0, 0.8])
-    for point in GroundInputs(fl.Ground(normal=normal), fl.SoftContacts()).points(model):
-        F, L = contact_factors(tree, poses, point)
-        dense_L = [dense(row, model.nv) for row in L]
-        J = [dense(row, model.nv) for row in contact_rows(tree, poses, point)]
-        assert_allclose([dense(row, 3) for row in F] @ np.array(dense_L), J, atol=1e-12)
-        assert [row[:3] for row in dense_L] == np.eye(3).tolist()
+    points = GroundInputs(ground, fl.SoftContacts()).points(model)
+    of_bodies = patches(tree, poses, points)
+    assert of_bodies
+    for point, count in product(points, counts):
+        rows_of_v = np.eye(model.nv)
+        for rows in reversed(of_bodies[point[:2]].factors(point, count)):
+            rows_of_v = np.array([dense(row, len(rows_of_v)) for row in rows]) @ rows_of_v
+        J = [dense(row, model.nv) for row in contact_rows(tree, poses, point, count)]
+        assert_allclose(rows_of_v, J, atol=1e-12)
 
 
 def test_a_ball_rests_where_soft_contact_carries_its_weight():

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from featherlane.algorithms.constraints import merged
 from featherlane.algorithms.contact_points import ContactPoint
 from featherlane.algorithms.frames import path
 from featherlane.algorithms.sparse_rows import Row, sparse
 from featherlane.robot.parts import WORLD
-from featherlane.robot.spatial import NO_TURN, ZERO3, Matrix, Transform, Vector, dot, split
+from featherlane.robot.spatial import (
+    NO_TURN,
+    ZERO3,
+    Matrix,
+    Rotation,
+    Transform,
+    Vector,
+    cross,
+    dot,
+    split,
+)
 from featherlane.robot.tree import Tree
 from featherlane.scalar import Scalar
 
@@ -29,27 +40,72 @@ def contact_rows(
     return merged(columns, count)
 
 
-def contact_factors(
-    tree: Tree, poses: Mapping[int, Transform], contact: ContactPoint
-) -> list[list[Row]]:
-    """Returns F and L, whose product F L is the three rows of a contact point's velocity. L gives
-    this velocity in the axes of the free root that carries `body`, where the columns of the root
-    are 1 and -[p] x, so that most of their entries are 0 or 1. Without a free root it returns none.
+class Patch(NamedTuple):
+    """The contact points of a pair of bodies, whose velocities are products of the same rows.
+
+    axes: of these velocities, those of the free root that carries the bodies, in which the columns
+    of the root are 1 and -[r] x, so that most of their entries are 0 or 1. rows: of the velocity of
+    one body relative to the other at the origin, angular and linear; of a single point, which is
+    the origin, the linear one.
     """
-    moved = _moved(tree, contact)
-    root = moved[0][1] if moved else WORLD
-    if root == WORLD or len(tree.freedoms[root]) < 6:
-        return []
-    axes, columns = poses[root].E, []
+
+    axes: Rotation
+    origin: Vector
+    rows: list[Row]
+
+    def factors(self, contact: ContactPoint, count: int) -> list[list[Row]]:
+        """Returns matrices whose product is the `contact_rows` of a contact; the last one is
+        `rows`.
+        """
+        frame = [sparse(self.axes.to_child(row)) for row in contact.frame]
+        if len(self.rows) == 3:
+            return [frame[:count], self.rows]
+        linear = [{3 + k: x for k, x in row.items()} for row in frame]
+        arm = self.axes.to_child(contact.point - self.origin)
+        turned = [{**sparse(cross(arm, e)), 3 + i: 1.0} for i, e in enumerate(NO_TURN.rows)]
+        at_point: list[Row] = [*({i: 1.0} for i in range(3)), *turned]
+        return [[*linear, *frame][:count], at_point, self.rows]
+
+
+def patches(
+    tree: Tree, poses: Mapping[int, Transform], contacts: Sequence[ContactPoint]
+) -> dict[tuple[int, int], Patch]:
+    """Returns the patches of pairs of bodies: of those with several contact points, or with a
+    contact without rows of angular velocities and a free root.
+    """
+    of_bodies: dict[tuple[int, int], list[ContactPoint]] = {}
+    for contact in contacts:
+        of_bodies.setdefault(contact[:2], []).append(contact)
+    result = {}
+    for bodies, points in of_bodies.items():
+        moved = _moved(tree, points[0])
+        root = moved[0][1] if moved else WORLD
+        free = root != WORLD and len(tree.freedoms[root]) == 6
+        if len(points) > 1 or (free and points[0].pair.numbers.condim <= 3):
+            result[bodies] = _patch(tree, poses, points, moved, root if free else WORLD)
+    return result
+
+
+def _patch(
+    tree: Tree,
+    poses: Mapping[int, Transform],
+    points: Sequence[ContactPoint],
+    moved: Sequence[tuple[float, int]],
+    root: int,
+) -> Patch:
+    """Returns the patch of some points, in the axes of a root or of the world."""
+    axes = NO_TURN if root == WORLD else poses[root].E
+    single = len(points) == 1
+    origin, columns = points[0].point if single else Vector(poses[points[0].body].r), []
     for sign, i in moved:
+        pose = poses[i]
         if i == root:
-            pose = Transform(NO_TURN, axes.to_child(poses[i].r - contact.point))
-            linear = [(k, split(x)[1]) for k, x in _velocities(tree, pose, i, ZERO3)]
-        else:
-            each = _velocities(tree, poses[i], i, contact.point)
-            linear = [(k, axes.to_child(split(x)[1])) for k, x in each]
-        columns += [(k, x * sign) for k, x in linear]
-    return [[sparse(axes.to_child(row)) for row in contact.frame], merged(columns, 3)]
+            pose = Transform(NO_TURN, axes.to_child(pose.r - origin))
+        for k, velocity in _velocities(tree, pose, i, ZERO3 if i == root else origin):
+            halves = split(velocity * sign)
+            turned = halves if i == root else [axes.to_child(x) for x in halves]
+            columns.append((k, turned[1] if single else [*turned[0], *turned[1]]))
+    return Patch(axes, origin, merged(columns, 3 if single else 6))
 
 
 def _moved(tree: Tree, contact: ContactPoint) -> list[tuple[float, int]]:

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from featherlane.algorithms.common import Scalars
-from featherlane.algorithms.soft.newton import SoftConstraint
+from featherlane.algorithms.soft.newton import SoftConstraint, velocities
 from featherlane.algorithms.soft.potentials import (
     EllipticCone,
     OneSided,
@@ -15,7 +15,7 @@ from featherlane.algorithms.soft.potentials import (
     PyramidalCone,
 )
 from featherlane.algorithms.soft.softness import Softness, stiffness_of
-from featherlane.algorithms.sparse_rows import Row, sparse_dot
+from featherlane.algorithms.sparse_rows import Row
 from featherlane.robot.parts import Floats
 from featherlane.scalar import Scalar, maximum, select
 
@@ -39,8 +39,8 @@ class ConeModel(NamedTuple):
 class Touch(NamedTuple):
     """The state of a contact. rows: of velocities along its normal and its tangents, then of
     angular velocities about them, as many as its condim; gap: m, less the margin; friction: the
-    coefficient of each row but the first; weight: the inverse inertia of its bodies, 1/kg; factors:
-    of three rows, see `contact_factors`.
+    coefficient of each row but the first; weight: the inverse inertia of its bodies, 1/kg;
+    factors: those of a `SoftConstraint`.
     """
 
     rows: list[Row]
@@ -70,22 +70,15 @@ def soft_contact(
     """
     normal = softness.gains(model.time_step)
     tangents = normal if across is None else softness._replace(solref=across).gains(model.time_step)
-    velocities, impedance = dict(enumerate(qd)), softness.impedance(touch.gap)
+    impedance, moved = softness.impedance(touch.gap), velocities(touch.rows, touch.factors, qd)
     damping = [normal.d, *[tangents.d] * len(touch.friction)]
-    reference = [
-        -b * sparse_dot(row, velocities) for b, row in zip(damping, touch.rows, strict=True)
-    ]
+    reference = [-b * u for b, u in zip(damping, moved, strict=True)]
     reference[0] = reference[0] - normal.p * impedance * touch.gap
     D = select(touch.gap < 0.0, stiffness_of(impedance, touch.weight), 0.0)
     potential, scales = _potential(D, [maximum(x, LEAST_FRICTION) for x in touch.friction], model)
-    rows, *factors = (_scaled(scales, x) for x in (touch.rows, *touch.factors[:1]))
+    rows = [{k: s * x for k, x in row.items()} for s, row in zip(scales, touch.rows, strict=True)]
     reference = [s * x for s, x in zip(scales, reference, strict=True)]
-    factors += touch.factors[1:]
-    return SoftContact(SoftConstraint(rows, reference, potential, factors), scales)
-
-
-def _scaled(scales: Scalars, rows: Sequence[Row]) -> list[Row]:
-    return [{k: s * x for k, x in row.items()} for s, row in zip(scales, rows, strict=True)]
+    return SoftContact(SoftConstraint(rows, reference, potential, touch.factors), scales)
 
 
 def _potential(

@@ -16,6 +16,8 @@ to hold the minimum. All lanes take the same number of steps, and rest where the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars
@@ -34,8 +36,9 @@ LEAST = 1e-30  # of a curvature and a difference of slopes that are divided by
 
 
 class SoftConstraint(NamedTuple):
-    """A constraint: its rows of J, their reference accelerations, and its potential. factors: of J,
-    matrices whose product it is, if J^T C J takes fewer operations with one after the other.
+    """A constraint: its rows of J, their reference accelerations, and its potential. With factors,
+    J is the product of `rows` and of these, from the left to the right. Constraints of the same
+    bodies share the last one, and H = M + J^T C J has its product with the sum of theirs.
     """
 
     rows: list[Row]
@@ -90,15 +93,32 @@ def reached(constraints: Sequence[SoftConstraint], a: Scalars) -> list[list[Scal
 
 def _moved(constraints: Sequence[SoftConstraint], a: Scalars) -> _Rows:
     """Returns J a."""
-    entries = dict(enumerate(a))
-    return _Rows([[sparse_dot(row, entries) for row in c.rows] for c in constraints])
+    return _Rows([velocities(c.rows, c.factors, a) for c in constraints])
+
+
+def velocities(rows: Sequence[Row], factors: Sequence[Sequence[Row]], v: Scalars) -> list[Scalar]:
+    """Returns the product of rows, factors and v."""
+    for matrix in [*reversed(factors), rows]:
+        entries = dict(enumerate(v))
+        v = [sparse_dot(row, entries) for row in matrix]
+    return [*v]
 
 
 def pushed(constraints: Sequence[SoftConstraint], f: Sequence[Scalars], n: int) -> list[Scalar]:
     """Returns J^T f."""
     total: list[Scalar] = [0.0] * n
+    shared: dict[int, tuple[list[Row], list[Scalar]]] = {}
     for c, forces in zip(constraints, f, strict=True):
-        total = plus_products(total, c.rows, forces)
+        for rows, after in pairwise([c.rows, *c.factors]):
+            forces = plus_products([0.0] * len(after), rows, forces)
+        if c.factors:
+            last = c.factors[-1]
+            _, before = shared.get(id(last), (last, [0.0] * len(last)))
+            shared[id(last)] = last, [*map(add, before, forces)]
+        else:
+            total = plus_products(total, c.rows, forces)
+    for last, forces in shared.values():
+        total = plus_products(total, last, forces)
     return total
 
 
@@ -106,15 +126,35 @@ def stiffened(
     M: Sequence[Row], constraints: Sequence[SoftConstraint], curvatures: Sequence[Rows]
 ) -> list[Row]:
     """Returns the lower half of M + J^T C J."""
-    H = [dict(row) for row in M]
+    H = {k: dict(row) for k, row in enumerate(M)}
+    shared: dict[int, tuple[list[Row], dict[int, Row]]] = {}
     for c, C in zip(constraints, curvatures, strict=True):
-        for rows in c.factors or [c.rows]:
-            product = _congruent(C, rows)
-            C = [[*row.values()] for row in product.values()]
-        for k, row in product.items():
-            for j, x in row.items():
-                H[k][j] = H[k].get(j, 0.0) + x
-    return H
+        product = _congruent(C, c.rows)
+        for rows in c.factors[:-1]:
+            product = _through(product, rows)
+        if c.factors:
+            last = c.factors[-1]
+            _add(shared.setdefault(id(last), (last, {}))[1], product)
+        else:
+            _add(H, product)
+    for last, product in shared.values():
+        _add(H, _through(product, last))
+    return [*H.values()]
+
+
+def _add(total: dict[int, Row], lower: dict[int, Row]) -> None:
+    """Adds the lower half of a matrix to another one."""
+    for k, row in lower.items():
+        sums = total.setdefault(k, {})
+        for j, x in row.items():
+            sums[j] = sums.get(j, 0.0) + x
+
+
+def _through(lower: dict[int, Row], rows: Sequence[Row]) -> dict[int, Row]:
+    """Returns the lower half of Y^T A Y for the lower half of A and the rows of Y."""
+    of = sorted(lower)
+    A = [[lower[k].get(j, 0.0) for j in of[: n + 1]] for n, k in enumerate(of)]
+    return _congruent(A, [rows[k] for k in of])
 
 
 def _congruent(C: Rows, rows: Sequence[Row]) -> dict[int, Row]:
@@ -187,13 +227,15 @@ class NewtonState(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step p, its part d = J p of y, r + g, C d, and r + g + C d."""
+    """A step p, its part d = J p of y, C d, and r + g + C d. slope: of the objective along it, at
+    its beginning: (r + g) . d, which is -p^T (M + J^T C J) p.
+    """
 
     p: list[Scalar]
     d: _Rows
-    unbalanced: _Rows
     stiff: _Rows
     change: _Rows
+    slope: Scalar
 
 
 def _full_step(
@@ -209,7 +251,7 @@ def _full_step(
     p = sparse_factor(stiffened(M, constraints, curvatures)).solve(force)
     d = _moved(constraints, p)
     Cd = _Rows([_times_matrix(C, x) for C, x in zip(curvatures, d.each, strict=True)])
-    return _Step(p, d, unbalanced, Cd, unbalanced.plus(1.0, Cd))
+    return _Step(p, d, Cd, unbalanced.plus(1.0, Cd), -dot(force, p))
 
 
 def _after(state: NewtonState, t: Scalar, step: _Step) -> NewtonState:
@@ -230,9 +272,9 @@ def newton_step(
 
 def _line(constraints: Sequence[SoftConstraint], state: NewtonState, step: _Step) -> _Line:
     """Returns the objective along a step."""
-    slope, first = state.r.dot(step.d), step.unbalanced.dot(step.d)
-    of_mass = -(first + step.stiff.dot(step.d))  # p^T M p
-    return _Line(constraints, state.y, step.d, slope, of_mass, first, state.scale)
+    of_mass = -(step.slope + step.stiff.dot(step.d))  # p^T M p
+    slope = state.r.dot(step.d)
+    return _Line(constraints, state.y, step.d, slope, of_mass, step.slope, state.scale)
 
 
 def _all_stuck(constraints: Sequence[SoftConstraint], y: _Rows) -> tuple[_Rows, list[Rows]]:
@@ -251,7 +293,7 @@ def beginning(
     y = _Rows(reached(constraints, free))
     state = NewtonState(list(free), y, _Rows([[0.0] * len(c.rows) for c in constraints]))
     step = _full_step(M, constraints, state, *_all_stuck(constraints, y))
-    return _after(state, 1.0, step)._replace(scale=step.unbalanced.dot(step.d))
+    return _after(state, 1.0, step)._replace(scale=step.slope)
 
 
 def continuation(
@@ -271,7 +313,7 @@ def continuation(
     curvatures = [_either(warm, c.potential.curvature(x), rows) for c, x, rows in each]
     step = _full_step(M, constraints, NewtonState(list(a), y, r), g, curvatures)
     work = r.dot(y)
-    scale = step.unbalanced.dot(step.d) - maximum(work, -work)
+    scale = step.slope - maximum(work, -work)
     state = NewtonState(list(a), y, r, scale)
     return _after(state, select(warm, _line(constraints, state, step).minimum(), 1.0), step)
 

@@ -37,12 +37,6 @@ class Potential(Protocol):
         """Returns the first and the second derivative of s(y + t d) by t, at t = 0."""
 
 
-def _of_one_row(potential: Potential, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
-    """Returns the derivatives of `along` of a potential of one row."""
-    [force], [[curvature]] = potential.forces(y), potential.curvature(y)
-    return -force * d[0], curvature * (d[0] * d[0])
-
-
 class TwoSided(NamedTuple):
     """1/2 D |y|^2 of rows that hold in both directions."""
 
@@ -70,16 +64,20 @@ class OneSided(NamedTuple):
     side: Scalar = 1.0
 
     def forces(self, y: Scalars) -> list[Scalar]:
-        return [self.side * (self.D * maximum(-(self.side * y[0]), 0.0))]
+        return [select(self._holds(y), -self.D * y[0], 0.0)]
 
     def curvature(self, y: Scalars) -> Rows:
-        return [[select(self.side * y[0] < 0.0, self.D, 0.0)]]
+        return [[select(self._holds(y), self.D, 0.0)]]
 
     def stuck(self, rows: int) -> Rows:
         return [[self.D]]
 
     def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
-        return _of_one_row(self, y, d)
+        holds, Dd = self._holds(y), self.D * d[0]
+        return select(holds, y[0], 0.0) * Dd, select(holds, Dd * d[0], 0.0)
+
+    def _holds(self, y: Scalars) -> Scalar:
+        return self.side * y[0] < 0.0
 
 
 class DryFriction(NamedTuple):
@@ -92,13 +90,18 @@ class DryFriction(NamedTuple):
         return [minimum(maximum(-self.D * y[0], -self.most), self.most)]
 
     def curvature(self, y: Scalars) -> Rows:
-        return [[select(self.D * maximum(y[0], -y[0]) < self.most, self.D, 0.0)]]
+        return [[select(self._sticks(y), self.D, 0.0)]]
 
     def stuck(self, rows: int) -> Rows:
         return [[self.D]]
 
     def along(self, y: Scalars, d: Scalars) -> tuple[Scalar, Scalar]:
-        return _of_one_row(self, y, d)
+        [force] = self.forces(y)
+        return force * -d[0], select(self._sticks(y), self.D * (d[0] * d[0]), 0.0)
+
+    def _sticks(self, y: Scalars) -> Scalar:
+        force = -self.D * y[0]
+        return maximum(force, -force) < self.most
 
 
 class EllipticCone(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.contact_points import ContactPoint
-from featherlane.algorithms.contact_rows import contact_factors, contact_rows
+from featherlane.algorithms.contact_rows import Patch, contact_rows, patches
 from featherlane.algorithms.frames import placements
 from featherlane.algorithms.scene import Scene, SteppedContacts
 from featherlane.algorithms.soft.contacts import ConeModel, SoftContact, Touch, soft_contact
@@ -125,7 +125,8 @@ def soft_rows(
     """Returns the constraints of a step."""
     poses = placements(state.tree, state.q, range(state.tree.nbodies))
     points = state.scene.contacts(state.tree, poses)
-    contacts = [_contact(state, poses, point) for point in points]
+    shared = patches(state.tree, poses, points)
+    contacts = [_contact(state, poses, point, shared.get(point[:2])) for point in points]
     held = [] if constraints is None else _held(state, constraints, active, anchors)
     return SoftRows(points, contacts, _of_joints(state, frictions), held)
 
@@ -136,19 +137,25 @@ def _in_world(point: ContactPoint, forces: Scalars) -> list[Scalar]:
     return list(matvec(transpose(point.frame), along))
 
 
-def _contact(state: SoftState, poses: dict[int, Transform], point: ContactPoint) -> SoftContact:
+def _contact(
+    state: SoftState, poses: dict[int, Transform], point: ContactPoint, patch: Patch | None
+) -> SoftContact:
     numbers, scene, law = point.pair.numbers, state.scene, state.law
     friction = [*numbers.friction]
     if scene.friction is not None:
         friction[:2] = [scene.friction, scene.friction]
     shapes = point.pair.shape, point.pair.other
     bodies = (s.body if isinstance(s, CollisionShape) else WORLD for s in shapes)
+    if patch is None:
+        rows, *factors = [contact_rows(state.tree, poses, point, numbers.condim)]
+    else:
+        rows, *factors = patch.factors(point, numbers.condim)
     touch = Touch(
-        contact_rows(state.tree, poses, point, numbers.condim),
+        rows,
         point.gap - numbers.margin,
         friction[: numbers.condim - 1],
         scene.weights.between(*bodies).linear,
-        contact_factors(state.tree, poses, point) if numbers.condim == 3 else (),
+        factors,
     )
     softness = Softness(numbers.solref, numbers.solimp)
     elliptic = law.cone == "elliptic"  # the edges of a pyramid all have the solref of the normal
