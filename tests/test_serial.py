@@ -275,7 +275,12 @@ def test_a_folder_without_a_bitstream_is_told(tmp_path):
     with pytest.raises(ValueError, match=r"is no serial\.json of a design"):
         host.connect(tmp_path, "/dev/ttyNONE")
     (tmp_path / "serial.json").write_text(json.dumps(serial().facts.to_json()))
-    for call in (lambda: host.connect(tmp_path, "/dev/ttyNONE"), lambda: host.simulated(tmp_path)):
+    calls = (lambda: host.connect(tmp_path, "/dev/ttyNONE"), lambda: host.simulated(tmp_path))
+    for call in calls:
+        with pytest.raises(ValueError, match=r"holds no bitstream: .*bitstream\.json"):
+            call()
+    (tmp_path / "bitstream.json").write_text(json.dumps({"name": "tiny"}))
+    for call in calls:
         with pytest.raises(ValueError, match=r"bitstream\.json' does not say the rate of a line"):
             call()
     rate = {"name": "tiny", "megahertz": 60.0, "baud": 3_000_000}

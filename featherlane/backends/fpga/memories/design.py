@@ -22,7 +22,7 @@ from featherlane.backends.fpga.memories.operations import (
     operations_of,
 )
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
-from featherlane.backends.fpga.memories.scheduler import scheduled
+from featherlane.backends.fpga.memories.scheduler import BoundOperations, scheduled
 from featherlane.backends.fpga.memories.verilog import (
     COUNTER,
     OUTPUTS,
@@ -79,7 +79,7 @@ def memory_design(name: str, datapath: Datapath, interval: int, device: Device) 
     binding = bound(datapath, operations, interval)
     formats = formats_of(datapath, narrow, operations, binding, device.tile)
     every = unit_cycles(formats, binding, delay)
-    schedule = scheduled(datapath, operations, binding, interval, every, depths)
+    schedule = scheduled(BoundOperations(datapath, operations, binding, interval, every, depths))
     schedule.verify()
     ends = StreamEnds(name, narrow, schedule, device.clock)
     node = {here: k for k, here in ends.place.items()}

@@ -19,8 +19,8 @@ from featherlane.backends.fpga.memories.operations import (
 )
 from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.units.accumulator import Accumulator
+from featherlane.backends.fpga.units.dsp48e2 import BITS
 from featherlane.backends.fpga.units.multipliers import Tile
-from featherlane.backends.fpga.units.post_adder import BITS
 from featherlane.errors import CompileError
 
 

@@ -32,24 +32,30 @@ DELAYED_COPY = 4.0  # cycles that a path may be longer to save a delayed copy
 WAIT = 0.05  # cycles that a path may be longer to let an operand wait a cycle less
 
 
-def scheduled(
-    datapath: Datapath,
-    operations: Sequence[UnitOperation],
-    binding: Binding,
-    interval: int,
-    cycles: Sequence[int],
-    depths: Sequence[int],
-) -> MemorySchedule:
-    """Returns the schedule of bound operations. cycles: as in `MemorySchedule`; depths: of the
+class BoundOperations(NamedTuple):
+    """The operations of a datapath on their units. cycles: as in `MemorySchedule`; depths: of the
     result of each operation, as `operations.by_arrival` returns them.
+    """
+
+    datapath: Datapath
+    operations: Sequence[UnitOperation]
+    binding: Binding
+    interval: int
+    cycles: Sequence[int]
+    depths: Sequence[int]
+
+
+def scheduled(bound: BoundOperations) -> MemorySchedule:
+    """Returns the schedule of bound operations.
 
     Where the results of a unit leave no cycle for another one, all operations are placed again, and
     those of this unit an interval earlier, so that their results can be taken in more cycles.
     Raises CompileError if there is no schedule after several attempts.
     """
+    datapath, operations, binding, interval, cycles, _ = bound
     slack, n = Counter[int](), 0
     for _ in range(ATTEMPTS):
-        scheduler = _Scheduler(datapath, operations, binding, interval, cycles, depths, slack)
+        scheduler = _Scheduler(bound, slack)
         refused = scheduler.place_all()
         if refused is None:
             break
@@ -92,18 +98,10 @@ class _Scheduler:
     are shown. taken: of each port, the phases in which it takes a value.
     """
 
-    def __init__(
-        self,
-        datapath: Datapath,
-        operations: Sequence[UnitOperation],
-        binding: Binding,
-        interval: int,
-        cycles: Sequence[int],
-        depths: Sequence[int],
-        slack: Mapping[int, int],
-    ) -> None:
-        self.operations, self.binding, self.interval = operations, binding, interval
-        self.cycles, self.depth, self.slack = cycles, depths, slack
+    def __init__(self, bound: BoundOperations, slack: Mapping[int, int]) -> None:
+        """slack: cycles by which the operations of a unit are earlier than they must be."""
+        datapath, operations, binding, self.interval, self.cycles, self.depth = bound
+        self.operations, self.binding, self.slack = operations, binding, slack
         self.reads = dict[int, tuple[int, ...]]()
         self.shown = dict[int, int]()
         self.writes = dict[tuple[Port, int], Write]()

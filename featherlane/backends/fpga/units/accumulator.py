@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Instance
 from featherlane.backends.fpga.text import zeros
+from featherlane.backends.fpga.units import dsp48e2
+from featherlane.backends.fpga.units.dsp48e2 import BITS, DspMode
 from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
-from featherlane.backends.fpga.units.post_adder import BITS, STEP
+from featherlane.backends.fpga.units.post_adder import STEP
 
 NAME = "accumulating_dsp"  # the file and the module of one DSP, behind the name of the design
 
@@ -168,18 +169,7 @@ def _delayed(circuit: Module, name: str, source: str, bits: int | None = None) -
 
 def dsp(prefix: str) -> Module:
     """The module of one DSP: that of the device in synthesis, else what it computes."""
-    module = Module(prefix + NAME, ABOUT)
-    for parameter, value in (("OPERANDS", 0), ("CHAIN", 0)):
-        module.parameter(parameter, value)
-    module.input("clock")
-    module.input("a", bits=27, signed=True)
-    module.input("b", bits=18, signed=True)
-    module.input("c", "chain_in", bits=BITS, signed=True)
-    module.input("start", "last", "minus")
-    module.output("p", "chain_out", bits=BITS, signed=True)
-    _add_model(module)
-    module.body = [Alternative("SYNTHESIS", (_primitive(),), tuple(module.body))]
-    return module
+    return dsp48e2.module(prefix + NAME, ABOUT, MODE, _add_model)
 
 
 ABOUT = (
@@ -187,6 +177,16 @@ ABOUT = (
     "With the last product, p = z +- (p + a b), where z is chain_in or chain_in >> 17 (CHAIN 1, "
     "2). OPERANDS: registers in front of the product. Synthesis takes that of the device, any "
     "simulation what it computes."
+)
+BEGUN = "CHAIN == 0 ? 3'b011 : 3'b000"
+MODE = DspMode(
+    parameters={"OPERANDS": 0, "CHAIN": 0},
+    control=("start", "last", "minus"),
+    product=1,
+    sum=1,
+    w="CHAIN != 0 && last && !start ? 2'b01 : 2'b00",
+    z=f"CHAIN != 0 && last ? (CHAIN == 1 ? 3'b001 : 3'b101) : start ? ({BEGUN}) : 3'b010",
+    carry="1'b0",
 )
 
 
@@ -209,36 +209,3 @@ def _add_model(module: Module) -> None:
     )  # fmt: skip
     module.assign("p", "total")
     module.assign("chain_out", "total")
-
-
-def _primitive() -> Instance:
-    """The DSP of the device; what is not used of it is 0."""
-    registers: dict[str, int | str] = dict.fromkeys(("A", "ACASC", "B", "BCASC"), "OPERANDS")
-    registers |= {"M": 1, "P": 1}
-    without = ("C", "D", "AD", "ALUMODE", "OPMODE", "INMODE", "CARRYIN", "CARRYINSEL")
-    parameters: dict[str, int | str] = {
-        "AMULTSEL": '"A"', "BMULTSEL": '"B"', "A_INPUT": '"DIRECT"', "B_INPUT": '"DIRECT"',
-        "USE_MULT": '"MULTIPLY"', "USE_SIMD": '"ONE48"',
-        **{f"{name}REG": value for name, value in registers.items()},
-        **{f"{name}REG": 0 for name in without},
-    }  # fmt: skip
-    begun = "CHAIN == 0 ? 3'b011 : 3'b000"
-    z = f"CHAIN != 0 && last ? (CHAIN == 1 ? 3'b001 : 3'b101) : start ? ({begun}) : 3'b010"
-    w = "CHAIN != 0 && last && !start ? 2'b01 : 2'b00"
-    unused = {"D": 27, "INMODE": 5, "CARRYINSEL": 3, "ACIN": 30, "BCIN": 18, "CARRYCASCIN": 1,
-              "MULTSIGNIN": 1, "CARRYIN": 1}  # fmt: skip
-    never = ("C", "D", "AD", "ALUMODE", "CTRL", "INMODE", "CARRYIN")
-    resets = ("A", "B", "C", "D", "M", "P", "ALLCARRYIN", "ALUMODE", "CTRL", "INMODE")
-    ports = {
-        "CLK": "clock", "A": "{{3{a[26]}}, a}", "B": "b", "C": "c", "PCIN": "chain_in",
-        "OPMODE": f"{{{w}, {z}, 4'b0101}}", "ALUMODE": "{2'b00, minus, minus}",
-        "P": "p", "PCOUT": "chain_out",
-        **{name: f"{bits}'b0" for name, bits in unused.items()},
-        **{f"CE{name}": "1'b0" for name in never},
-        **{f"RST{name}": "1'b0" for name in resets},
-    }  # fmt: skip
-    enables = {
-        "CEA1": "OPERANDS == 2", "CEA2": "OPERANDS > 0", "CEB1": "OPERANDS == 2",
-        "CEB2": "OPERANDS > 0", "CEM": "1'b1", "CEP": "1'b1",
-    }  # fmt: skip
-    return Instance("DSP48E2", "device_dsp", ports, parameters, enables)

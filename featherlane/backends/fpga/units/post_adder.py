@@ -17,8 +17,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Instance
 from featherlane.backends.fpga.text import Signal, literal, shifted_left, signed_width
+from featherlane.backends.fpga.units import dsp48e2
+from featherlane.backends.fpga.units.dsp48e2 import BITS, DspMode
 from featherlane.backends.fpga.units.multipliers import (
     Multiplier,
     Piece,
@@ -31,7 +32,7 @@ from featherlane.backends.fpga.units.multipliers import (
 )
 from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
-BITS, STEP = 48, 17  # of the adder; by so many bits its chain shifts
+STEP = 17  # by so many bits the chain of adders shifts
 LOW = 46  # bits of the addend in the first DSP, if the result has more than the adder
 NAME = "dsp"  # the file and the module of one DSP, behind the name of the design
 
@@ -226,18 +227,7 @@ class _Writer(StagedUnit):
 
 def dsp(prefix: str) -> Module:
     """The module of one DSP: the device's own in synthesis, else what it computes."""
-    module = Module(prefix + NAME, ABOUT)
-    for parameter, value in (("OPERANDS", 1), ("PRODUCT", 1), ("SUM", 1), ("Z", 0), ("W", 0)):
-        module.parameter(parameter, value)
-    module.input("clock")
-    module.input("a", bits=27, signed=True)
-    module.input("b", bits=18, signed=True)
-    module.input("c", "chain_in", bits=BITS, signed=True)
-    module.input("minus", "carry")
-    module.output("p", "chain_out", bits=BITS, signed=True)
-    _add_model(module)
-    module.body = [Alternative("SYNTHESIS", (_primitive(),), tuple(module.body))]
-    return module
+    return dsp48e2.module(prefix + NAME, ABOUT, MODE, _add_model)
 
 
 ABOUT = (
@@ -245,37 +235,15 @@ ABOUT = (
     "or chain_in >> 17 (0, 1, 2), and W is 0 or c (0, 1). OPERANDS, PRODUCT, SUM: registers of "
     "each. Synthesis takes the device's own one, any simulation what it computes."
 )
-
-
-def _primitive() -> Instance:
-    """The device's own DSP; what is not used of it is 0."""
-    registers = {"A": "OPERANDS", "ACASC": "OPERANDS", "B": "OPERANDS", "BCASC": "OPERANDS"}
-    registers |= {"M": "PRODUCT", "P": "SUM"}
-    without = ("C", "D", "AD", "ALUMODE", "OPMODE", "INMODE", "CARRYIN", "CARRYINSEL")
-    parameters: dict[str, int | str] = {
-        "AMULTSEL": '"A"', "BMULTSEL": '"B"', "A_INPUT": '"DIRECT"', "B_INPUT": '"DIRECT"',
-        "USE_MULT": '"MULTIPLY"', "USE_SIMD": '"ONE48"',
-        **{f"{name}REG": value for name, value in registers.items()},
-        **{f"{name}REG": 0 for name in without},
-    }  # fmt: skip
-    z = "Z == 0 ? 3'b011 : Z == 1 ? 3'b001 : 3'b101"
-    unused = {"D": 27, "INMODE": 5, "CARRYINSEL": 3, "ACIN": 30, "BCIN": 18, "CARRYCASCIN": 1,
-              "MULTSIGNIN": 1}  # fmt: skip
-    never = ("C", "D", "AD", "ALUMODE", "CTRL", "INMODE", "CARRYIN")
-    resets = ("A", "B", "C", "D", "M", "P", "ALLCARRYIN", "ALUMODE", "CTRL", "INMODE")
-    ports = {
-        "CLK": "clock", "A": "{{3{a[26]}}, a}", "B": "b", "C": "c", "PCIN": "chain_in",
-        "OPMODE": f"{{W == 1 ? 2'b11 : 2'b00, {z}, 4'b0101}}", "ALUMODE": "{2'b00, minus, minus}",
-        "CARRYIN": "carry", "P": "p", "PCOUT": "chain_out",
-        **{name: f"{bits}'b0" for name, bits in unused.items()},
-        **{f"CE{name}": "1'b0" for name in never},
-        **{f"RST{name}": "1'b0" for name in resets},
-    }  # fmt: skip
-    enables = {
-        "CEA1": "OPERANDS == 2", "CEA2": "OPERANDS > 0", "CEB1": "OPERANDS == 2",
-        "CEB2": "OPERANDS > 0", "CEM": "PRODUCT == 1", "CEP": "SUM == 1",
-    }  # fmt: skip
-    return Instance("DSP48E2", "own", ports, parameters, enables)
+MODE = DspMode(
+    parameters={"OPERANDS": 1, "PRODUCT": 1, "SUM": 1, "Z": 0, "W": 0},
+    control=("minus", "carry"),
+    product="PRODUCT",
+    sum="SUM",
+    w="W == 1 ? 2'b11 : 2'b00",
+    z="Z == 0 ? 3'b011 : Z == 1 ? 3'b001 : 3'b101",
+    carry="carry",
+)
 
 
 def _add_model(module: Module) -> None:
