@@ -74,6 +74,33 @@ def test_defaults_stand_beside_the_type_alone(shown):
     assert [text for text in texts if re.search(r"\(default:\s", text)] == []
 
 
+def test_errors_have_a_paragraph_behind_the_arguments(extension, shown):
+    text = """Returns x. Raises ValueError for 1.5, in docs/a.md. It is x.
+
+Arguments:
+    x: m
+
+Examples:
+    >>> f(x)
+"""
+    assert (
+        extension._with_errors(text)
+        == """Returns x. It is x.
+
+Arguments:
+    x: m
+
+**Errors:** ValueError for 1.5, in docs/a.md.
+
+Examples:
+    >>> f(x)
+"""
+    )
+    texts = [f.docstring.value for f in shown.values() if f.docstring]
+    assert sum("**Errors:** " in text for text in texts) > 50
+    assert [text for text in texts if "Raises" in text and "Arguments:\n" in text] == []
+
+
 def test_every_source_has_its_lines(shown):
     link = re.compile(r"https://example\.org/blob/main/featherlane/[\w/]+\.py#L\d+-L\d+")
     assert [path for path, f in shown.items() if f.lineno and not link.match(f.source_link)] == []

@@ -1,6 +1,7 @@
 """The hooks of the site: figures and tables on narrow screens, and names of other libraries."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 from documents import ROOT
@@ -57,6 +58,25 @@ def test_other_tables_stay_as_they_are():
     words = " ".join(["word"] * 40)
     for kept in (table(("a", "b"), (words, words)), table("abcd", ["x" * 40] * 4)):
         assert narrow.fitted(kept) == kept
+
+
+def test_names_in_texts_lead_to_their_entries():
+    links = hook("reference_links")
+    places = links.entries()
+    assert places["fl.load"] == places["load"] == "robots/#featherlane.load"
+    assert places["Model.step"] == places["step"] == "steps/#featherlane.Model.step"
+    assert "jacobian" not in places  # of a robot, and of a function
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/steps.md", name="steps"))
+    html = links.on_page_content(
+        "<b><code>out</code></b> <code>Model.step</code> <code>mass</code>, docs/ground.md",
+        page,
+        0,
+        0,
+    )
+    assert html == (
+        '<b><code>out</code></b> <a href="../steps/#featherlane.Model.step"><code>Model.step</code>'
+        '</a> <code>mass</code>, <a href="../../ground/">ground</a>'
+    )
 
 
 def test_a_name_that_begins_with_another_is_no_tag():

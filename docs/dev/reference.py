@@ -49,6 +49,8 @@ class Shown(griffe.Extension):
         self.callables = dict(public())
 
     def on_object(self, *, obj: griffe.Object, **named: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = _with_errors(obj.docstring.value)
         if obj.lineno and isinstance(obj.filepath, Path):
             path = obj.filepath.relative_to(ROOT).as_posix()
             obj.source_link = f"{self.repository}/blob/main/{path}#L{obj.lineno}-L{obj.endlineno}"
@@ -72,11 +74,22 @@ class Shown(griffe.Extension):
         if str(func.returns) in TYPES_OF_SELF:
             func.returns = griffe.ExprName("Model", loader.modules_collection["featherlane"])
         if func.docstring:
-            func.docstring.value = IN_TEXT.sub("", inspect.getdoc(item) or "")
+            func.docstring.value = _with_errors(IN_TEXT.sub("", inspect.getdoc(item) or ""))
 
 
 IN_TEXT = re.compile(r"\s\(default:\s.*?\)(?=\n(?:    \w|\n))", re.DOTALL)  # shown beside the type
+ERRORS = re.compile(r"(?:(?<=\.)|(?<=\n)|^)\s*\bRaises\s+(.+?\.)(?=\s|$)", re.DOTALL)
 TYPES_OF_SELF = {"C", "M"}  # type variables of methods that return a changed copy
+
+
+def _with_errors(documentation: str) -> str:
+    """A docstring whose sentences about errors stand in a paragraph of their own."""
+    text, arguments, rest = documentation.partition("Arguments:\n")
+    listed, examples, code = rest.partition("Examples:\n")
+    if not arguments or not (errors := ERRORS.findall(text)):
+        return documentation
+    paragraph = f"**Errors:** {' '.join(errors)}\n\n"
+    return f"{ERRORS.sub('', text).rstrip()}\n\n{arguments}{listed}{paragraph}{examples}{code}"
 
 
 def _of_fields(cls: griffe.Class) -> griffe.Function:

@@ -14,7 +14,6 @@ DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 SHOWN = {".md", ".ipynb", ".html", ".svg", ".png"}  # what the site has; else see the repository
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
-DOCUMENT = re.compile(r"\bdocs/([\w/]+)\.md")  # in the text of docstrings
 ELSEWHERE = {  # types of other packages, in signatures
     "numpy.ndarray": "https://numpy.org/doc/stable/reference/generated/numpy.ndarray.html",
     "pathlib.Path": "https://docs.python.org/3/library/pathlib.html#pathlib.Path",
@@ -87,10 +86,3 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"{repository}/blob/main/{path.relative_to(ROOT).as_posix()}"
 
     return LINK.sub(to_repository, markdown)
-
-
-def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Documents that the docstrings of the reference name become links."""
-    if not page.file.src_uri.startswith("reference/"):
-        return html
-    return DOCUMENT.sub(r'<a href="../../\1/">\1</a>', html)
