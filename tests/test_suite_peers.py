@@ -68,6 +68,12 @@ def agrees(name, given, passes=2):
         assert np.array_equal(part, x[rows])
 
 
+@pytest.mark.parametrize("short", ["ID", "FD", "M"])
+@pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
+def test_dynibo_has_the_gravity_and_the_order_of_the_case(robot, short):
+    agrees("dynibo", case(robot, "fixed", short))
+
+
 @pytest.mark.parametrize("name", ["mujoco-c", "mujoco-python"])
 @pytest.mark.parametrize("short", ["ID", "FD", "M", "Minv"])
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .base import FLOAT32, FLOAT64, Case, Peer, Prepared, Unsupported
 from .with_adam import Adam
 from .with_casadi import CasADi
+from .with_dynibo import Dynibo
 from .with_frax import Frax
 from .with_jaxsim import JaxSim
 from .with_mjx import MJX
@@ -22,6 +23,7 @@ PEERS: tuple[Peer, ...] = (
     MuJoCoLoop(),
     MuJoCoBatch(),
     MuJoCoPython(),
+    Dynibo(),
     Frax(),
     Adam(),
     JaxSim(),
