@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import featherlane as fl
+from featherlane.robot.loaders.robots import text as robot_text
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 MISSING = [
@@ -118,6 +119,45 @@ def test_dropped_files(opened, docs_page, tmp_path):
     page.wait_for_function("document.querySelector('#status').className === 'wrong'")
     assert "text.wasm cannot be shown" in page.inner_text("#status")
     assert page.locator(".joint").count() == 2
+
+
+def test_a_dropped_urdf_moves(opened, docs_page):
+    page = opened(docs_page)
+    file = base64.b64encode(robot_text("double_pendulum")).decode()
+    page.evaluate(DROP, ["arm.urdf", file])
+    page.wait_for_function("document.querySelector('#status').textContent.startsWith('arm.urdf:')")
+    robot = fl.load("double_pendulum")
+    page.wait_for_timeout(1500)  # until it rests on its sliders
+    sliders = page.locator("input[type=range]")
+    assert float(sliders.first.get_attribute("min")) == -float(sliders.first.get_attribute("max"))
+    q = np.array([float(sliders.nth(n).input_value()) for n in range(2)])
+    shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
+    assert np.allclose(shown, robot.gravity_torque(q), atol=0.05)
+    page.get_by_label("let go").check()
+    page.wait_for_timeout(500)
+    assert not np.allclose([float(sliders.nth(n).input_value()) for n in range(2)], q, atol=1e-3)
+
+
+def test_entries_of_the_mass_matrix_are_read_by_touching_them(opened, docs_page):
+    page = opened(docs_page)
+    box = page.locator("#matrix").bounding_box()
+    page.locator("#matrix").click(position={"x": box["width"] - 3, "y": box["height"] - 3})
+    page.wait_for_function("document.querySelector('#entry').textContent.startsWith('M[')")
+    last = fl.load("iiwa14").joints[-1].name
+    assert page.inner_text("#entry").startswith(f"M[{last}, {last}] = ")
+    assert page.inner_text("#entry").endswith("kg m²")
+
+
+def test_go2_stands_on_the_ground(opened, docs_page):
+    page = opened(docs_page)
+    page.select_option("#robots", "go2 on the ground")
+    page.wait_for_timeout(3000)
+    assert page.locator(".joint").count() == 12
+    shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
+    assert 2 < shown[2] < 12  # the calf carries a quarter of the robot
+    page.get_by_label("let go").check()
+    page.wait_for_timeout(300)
+    assert [float(text.split()[0]) for text in page.evaluate(TORQUES)] == [0] * 12
 
 
 def test_plain_javascript_where_there_are_no_vectors(opened, docs_page):

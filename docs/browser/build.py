@@ -8,29 +8,62 @@ WebAssembly is compared, come with the small ones only.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import featherlane as fl
 from featherlane.backends.wasm.files import RobotOnPage, page
 
 PAGE = Path(__file__).parent / "page.html"
 ROBOTS = {"iiwa14": True, "double_pendulum": True, "panda": False, "hyq": False, "atlas": False}
+STANDING = "go2"  # on the ground, with the contact law of fl.Ground
+STANCE = [0, 0, 0.3, 0, 0, 0, 1, *[0, 0.8, -1.5] * 4]
+LINKS = {"How this page works": "./", "The project": "../", "The ground": "../ground/",
+         "C code": "../c/", "All functions": "../reference/"}  # fmt: skip
 
 
 def shown(name: str, scripted: bool) -> RobotOnPage:
     """A bundled robot as `generate` writes it, with the functions that the page calls."""
+    return generated(name, fl.load(name), ["mass_matrix"], scripted)
+
+
+def standing(name: str = STANDING) -> RobotOnPage:
+    """A robot on its feet: its step counts the ground, in single precision."""
+    robot = fl.load(name, root="free")
+    step = robot.graph("step", ground=fl.Ground(), ground_params=["impulse"])
+    shapes = (*robot.collision_shapes, *limbs(robot))
+    shown = replace(robot, collision_shapes=shapes)
+    made = generated(f"{name} on the ground", shown, {"step": step}, False, dtype="float32")
+    return made._replace(stance=STANCE)
+
+
+def limbs(robot: fl.Model) -> Iterator[fl.CollisionShape]:
+    """Shapes of the trunk and the legs, as large as Go2's, which are drawn and touch nothing."""
+    yield fl.CollisionShape("trunk", "box", (0.19, 0.05, 0.055), body=0)
+    for n, joint in enumerate(robot.joints):
+        if "thigh" in joint.name or "calf" in joint.name:
+            place = fl.Placement.of(np.eye(3), (0, 0, -0.1065))
+            yield fl.CollisionShape(joint.name, "capsule", (0.018, 0.09), body=n, placement=place)
+
+
+def generated(
+    title: str, robot: fl.Model, functions: Any, scripted: bool, **options: Any
+) -> RobotOnPage:
+    """The robot of a page with the content of the files of its functions."""
     with tempfile.TemporaryDirectory() as folder:
-        files = fl.generate(fl.load(name), folder, ["mass_matrix"], target="wasm", name=name)
-        texts = {file.name: file for file in files}
-        script = texts[f"{name}_fallback.mjs"].read_text(encoding="utf-8") if scripted else ""
-        return RobotOnPage(name, texts[f"{name}.wasm"].read_bytes(), script)
+        fl.generate(robot, folder, functions, target="wasm", name="robot", **options)
+        module = Path(folder, "robot.wasm").read_bytes()
+        script = Path(folder, "robot_fallback.mjs").read_text(encoding="utf-8") if scripted else ""
+        return RobotOnPage(title, module, script)
 
 
 def built(robots: Mapping[str, bool] = ROBOTS) -> str:
     """The page of robots; True for a robot adds its script in plain JavaScript."""
-    return page([shown(*each) for each in robots.items()])
+    return page([*(shown(*each) for each in robots.items()), standing()], LINKS)
 
 
 def on_files(files: Any, config: Any) -> Any:

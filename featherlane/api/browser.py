@@ -12,10 +12,12 @@ from featherlane.api.card import portable_card
 from featherlane.api.model import Model
 from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
+from featherlane.robot.collision_shapes import CollisionShape
 from featherlane.robot.parts import Joint
 from featherlane.version import __version__
 
 ON_PAGE = ("inverse_dynamics", "mass_matrix", "step")  # what a page computes, besides the figure
+FREE = ("vx", "vy", "vz", "ωx", "ωy", "ωz")  # the entries of v of a free joint
 UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits
 
 
@@ -38,7 +40,24 @@ def facts(model: Model | None, name: str) -> dict[str, Any]:
         "neutral": neutral,
         "lines": figure(model).lines,
         "coordinates": [each for i in model.independent for each in _coordinates(model, i)],
+        "velocities": [name for i in model.independent for name in _velocities(model, i)],
+        "shapes": [_shape(shape) for shape in model.collision_shapes if shape.size],
     }
+
+
+def _velocities(model: Model, i: int) -> list[str]:
+    """The names of a joint's entries of v."""
+    joint, kind = model.joints[i], model.types[i]
+    if kind.nv == 1:
+        return [joint.name]
+    ends = FREE if kind.name == "free" else [str(k + 1) for k in range(kind.nv)]
+    return [f"{joint.name} {end}" for end in ends]
+
+
+def _shape(shape: CollisionShape) -> dict[str, Any]:
+    """A collision shape that is drawn on its body: all but planes and hulls, which have no size."""
+    place = {"R": np.ravel(shape.placement.R).tolist(), "p": list(shape.placement.p)}
+    return {"body": shape.body, "kind": shape.kind, "size": list(shape.size), **place}
 
 
 def _coordinates(model: Model, i: int) -> list[dict[str, Any]]:

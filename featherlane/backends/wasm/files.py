@@ -7,8 +7,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from html import escape
 from importlib import resources
 from string import Template
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +24,8 @@ from featherlane.program.program import Program
 FIRST = 16  # the address of the workspace: none is 0
 RESERVED = ("about", "batch", "memory")  # names of the library that are no functions of a robot
 SECTION = "featherlane"
+VIEWER = ("drawing.mjs", "sliders.mjs", "matrix.mjs", "viewer.mjs")
+READER = ("xml.mjs", "dynamics.mjs", "urdf.mjs", "mjcf.mjs")  # of files dropped on the page
 ON_PAGE = ("inverse_dynamics", "mass_matrix", "step", "figure")  # the functions that a page calls
 
 
@@ -49,7 +53,7 @@ def library(
     for each in functions:
         _check(each, functions)
     module = _module(functions, facts, dtype)
-    loader = _text("loader.mjs")
+    loader = page_text("loader.mjs")
     script_with_loader = f"""\
 {loader}
 /** The functions: of the module, or of the script where an engine has no vectors.
@@ -77,11 +81,15 @@ export async function load({{ source, fallback = !supported() }} = {{}}) {{
 
 
 class RobotOnPage(NamedTuple):
-    """A robot on a page. script: replaces the module in browsers without vectors; may be empty."""
+    """A robot on a page. script: replaces the module in browsers without vectors; may be empty.
+
+    stance: the configuration in which a robot stands, whose step has the ground; empty without.
+    """
 
     name: str
     module: bytes
     script: str
+    stance: Sequence[float] = ()
 
 
 def robot_on_page(
@@ -92,18 +100,22 @@ def robot_on_page(
     return RobotOnPage(facts["name"], _module(called, facts, dtype), _script(called, facts, dtype))
 
 
-def page(robots: Sequence[RobotOnPage]) -> str:
-    """A self-contained page that shows robots."""
+def page(robots: Sequence[RobotOnPage], links: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A self-contained page that shows robots. links: addresses of documents by their titles."""
     content = [
         robot._asdict() | {"module": base64.b64encode(robot.module).decode()} for robot in robots
     ]
     data = json.dumps(content).replace("</", "<\\/")  # no end of the script
-    parts = {"LOADER": "loader.mjs", "VIEWER": "viewer.mjs", "STYLE": "page.css"}
-    texts = {key: _text(name) for key, name in parts.items()}
-    return Template(_text("page.html")).substitute(texts, ROBOTS=data)
+    parts = {"LOADER": ["loader.mjs"], "READER": READER, "VIEWER": VIEWER, "STYLE": ["page.css"]}
+    texts = {key: "\n".join(map(page_text, names)) for key, names in parts.items()}
+    anchors = [f'<a href="{escape(to)}">{escape(title)}</a>' for title, to in links.items()]
+    return Template(page_text("page.html")).substitute(
+        texts, ROBOTS=data, LINKS="\n    ".join(anchors)
+    )
 
 
-def _text(name: str) -> str:
+def page_text(name: str) -> str:
+    """A part of the page."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ const CHUNK = 256  // states that a call copies into the memory of the module at
 
 /** The functions of a WebAssembly module (bytes or a compiled module), or of a script. */
 export async function open(source) {
-  if (source.about) return library(source.about, scripted(source))
+  if (source.about) return { ...library(source.about, scripted(source)), scripted: true }
   const module = source instanceof WebAssembly.Module ? source : await WebAssembly.compile(source)
   const [section] = WebAssembly.Module.customSections(module, 'featherlane')
   if (!section) throw new TypeError('this module was not made by featherlane generate')

@@ -5,11 +5,12 @@ const MOST = 50  // steps between two pictures: on slow machines time runs slowe
 const STIFFNESS = 100  // 1/s^2: accelerations that bring joints to their sliders
 const DRAG = 0.3  // 1/s: how fast a robot that was let go comes to rest
 const RATED = ['inverse_dynamics', 'mass_matrix', 'step']
+const SERVO = 80, SERVO_DAMPING = 3  // N m/rad, N m s/rad: joints of robots that stand
 const UNITS = { rad: 'N m', m: 'N' }
 
 const at = id => document.getElementById(id)
 const data = JSON.parse(at('data').textContent)
-let robot, fallback, session = 0
+let robot, fallback, rows = [], session = 0
 
 // Opening a robot
 
@@ -36,30 +37,39 @@ async function choose(shown) {
   const scripted = shown.script ? await script(shown.script) : null
   const opened = supported() ? await open(bytes(shown.module)) : scripted
   const told = 'This browser has no vectors in WebAssembly'
-  if (opened) show(opened, scripted)
+  if (opened) show(opened, scripted, shown.stance)
   else say(`${told}, and ${shown.name} comes without a script.`, true)
   if (opened && !supported()) say(`${told}: plain JavaScript runs.`)
   return performance.now() - began
 }
 
+/** Opens a file: a module of `featherlane generate`, or a robot's URDF or MJCF, read here. */
 async function dropped(file) {
   try {
-    const opened = await open(new Uint8Array(await file.arrayBuffer()))
+    const bytes = new Uint8Array(await file.arrayBuffer()), began = performance.now()
+    const isModule = [0, 97, 115, 109].every((x, n) => bytes[n] === x)  // "\0asm"
+    if (!isModule && file.name.endsWith('.wasm')) throw new TypeError('it is no module')
+    const opened = await open(isModule ? bytes : fromRobotFile(new TextDecoder().decode(bytes)))
     show(opened, null)
     at('robots').selectedIndex = -1
-    say(`${file.name}: ${Object.keys(opened.about.functions).length} functions.`)
+    const took = (performance.now() - began).toFixed(0)
+    const { functions, coordinates } = opened.about
+    say(isModule ? `${file.name}: ${Object.keys(functions).length} functions.`
+      : `${file.name}: ${coordinates.length} joints, read in ${took} ms and computed by loops in `
+      + `plain JavaScript. For compiled functions: featherlane generate ${file.name} --target wasm`)
   } catch (error) {
     say(`${file.name} cannot be shown: ${error.message}`, true)
   }
 }
 
-function show(opened, scripted) {
+function show(opened, scripted, stance) {
   const { about } = opened
   for (const name of ['figure', ...RATED]) {
     if (!about.functions[name]) throw new TypeError(`it has no function ${name}`)
   }
   fallback = scripted
-  robot = new Robot(opened)
+  touched = null
+  robot = new Robot(opened, stance)
   rows = makeRows(about)
   view.fit()
   at('card').textContent = about.card
@@ -70,29 +80,46 @@ function show(opened, scripted) {
 // The robot: its state, its control, its motion
 
 class Robot {
-  constructor(made) {
+  constructor(made, stance) {
     this.made = made
     this.about = made.about
     for (const name of ['figure', ...RATED]) this[name] = made.batch(name)
     this.ghost = made.batch('figure')
-    this.target = Float64Array.from(this.about.neutral)
-    const bend = this.about.coordinates.length > 8 ? 0.1 : 0.5  // rad or m: arms show what they are
+    this.faces = this.figure.outputs.rotations ? facesOnBodies(this.about.shapes ?? []) : []
+    this.stance = stance?.length ? stance : null
+    this.target = Float64Array.from(this.stance ?? this.about.neutral)
+    if (!this.stance) this.bend()
+    this.start()
+  }
+
+  /** Bends the joints of the target a little, rad or m: arms show what they are. */
+  bend() {
+    const bend = this.about.coordinates.length > 8 ? 0.1 : 0.5
     for (const [n, c] of this.about.coordinates.entries()) {
       const x = this.target[c.q] + (n % 2 ? bend : -bend)
       this.target[c.q] = Math.min(c.upper, Math.max(c.lower, x))
     }
-    this.start()
   }
 
   start() {
-    this.q = Float64Array.from(this.target)
+    this.q = Float64Array.from(this.stance ?? this.target)
     this.v = new Float64Array(this.about.nv)
     this.tau = new Float64Array(this.about.nv)
+    this.step.inputs.impulse?.fill(0)
     this.trail = []
+  }
+
+  /** Makes the present pose the target, as far as limits allow. */
+  keepPose() {
+    for (const c of this.about.coordinates) {
+      this.target[c.q] = Math.min(c.upper, Math.max(c.lower, this.q[c.q]))
+    }
+    for (const { c, slider } of rows) slider.value = this.target[c.q]
   }
 
   /** The torques of a controller: computed torque towards the sliders, or drag alone. */
   control(hold) {
+    if (this.stance) return this.servo(hold)
     if (!hold) {
       const M = this.mass_matrix.outputs.M, n = this.about.nv
       for (let i = 0; i < n; i++) this.tau[i] = -DRAG * M[i * n + i] * this.v[i]
@@ -109,6 +136,13 @@ class Robot {
     this.tau.set(outputs.tau)
   }
 
+  /** The torques of servos on the joints of a robot that stands. */
+  servo(hold) {
+    for (const { q, v } of this.about.coordinates) {
+      this.tau[v] = hold ? SERVO * (this.target[q] - this.q[q]) - SERVO_DAMPING * this.v[v] : 0
+    }
+  }
+
   advance(steps, hold) {
     for (let k = 0; k < steps; k++) {
       this.control(hold)
@@ -120,6 +154,7 @@ class Robot {
       run()
       this.q.set(outputs.q_next)
       this.v.set(outputs.v_next)
+      inputs.impulse?.set(outputs.impulse_next)
     }
     if (!this.v.every(Number.isFinite)) this.start()
     this.mass_matrix.inputs.q.set(this.q)
@@ -130,191 +165,12 @@ class Robot {
     for (let i = 0; i < this.v.length; i++) this.v[i] += 2 * Math.random() - 1
   }
 
-  /** The points of the figure at a configuration, and the world's origin behind them. */
-  points(q, figure = this.figure) {
+  /** The points of the figure at a configuration, and the rotations of bodies. */
+  placed(q, figure = this.figure) {
     figure.inputs.q.set(q)
     figure.run()
-    return figure.outputs.points
+    return figure.outputs
   }
-}
-
-// The sliders
-
-let rows = []
-
-function makeRows({ coordinates }) {
-  at('sliders').replaceChildren()
-  return coordinates.map(c => {
-    const row = document.createElement('label'), bar = document.createElement('i')
-    row.className = 'joint'
-    const [name, angle, torque] = ['span', 'output', 'output'].map(x => document.createElement(x))
-    const slider = document.createElement('input'), track = document.createElement('div')
-    name.textContent = name.title = c.name
-    Object.assign(slider, { type: 'range', min: c.lower, max: c.upper, step: 'any' })
-    slider.value = robot.target[c.q]
-    slider.addEventListener('input', () => {
-      robot.target[c.q] = Number(slider.value)
-      document.querySelector('[name=mode][value=hold]').checked = true
-    })
-    track.className = 'bar'
-    track.append(bar)
-    row.append(name, angle, torque, slider, track)
-    at('sliders').append(row)
-    return { c, angle, torque, bar }
-  })
-}
-
-function tell() {
-  const most = Math.max(1, ...rows.map(({ c }) => Math.abs(robot.tau[c.v])))
-  for (const { c, angle, torque, bar } of rows) {
-    const x = robot.tau[c.v]
-    angle.textContent = `${robot.q[c.q].toFixed(3)} ${c.unit}`
-    torque.textContent = `${x.toFixed(2)} ${UNITS[c.unit]}`
-    bar.style.width = `${50 * Math.abs(x) / most}%`
-    bar.style.left = `${50 - (x < 0 ? 50 * -x / most : 0)}%`
-    bar.className = x < 0 ? 'negative' : ''
-  }
-}
-
-// The drawings
-
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
-
-function surface(canvas) {
-  const ratio = devicePixelRatio || 1, { clientWidth: w, clientHeight: h } = canvas
-  if (canvas.width !== Math.round(w * ratio) || canvas.height !== Math.round(h * ratio)) {
-    canvas.width = Math.round(w * ratio)
-    canvas.height = Math.round(h * ratio)
-  }
-  const context = canvas.getContext('2d')
-  context.setTransform(ratio, 0, 0, ratio, 0, 0)
-  context.clearRect(0, 0, w, h)
-  return { context, w, h }
-}
-
-const view = {
-  yaw: 0.7,
-  pitch: 0.3,
-  low: [0, 0, 0],
-  high: [1, 1, 1],
-  floor: 0,
-
-  /** Looks at all that the figure reaches as one joint turns; what falls knows no limits. */
-  fit() {
-    const poses = [robot.target], turns = [Math.PI / 2, -Math.PI / 2, Math.PI]
-    for (const c of robot.about.coordinates) {
-      for (const x of c.unit === 'rad' ? turns : [c.lower, c.upper]) {
-        const q = Float64Array.from(robot.about.neutral)
-        q[c.q] = x
-        poses.push(q)
-      }
-    }
-    this.low = [0, 0, 0]
-    this.high = [0, 0, 0]
-    for (const q of poses) {
-      const points = robot.points(q)
-      if (q === robot.target) {
-        this.floor = points.reduce((z, x, n) => n % 3 === 2 ? Math.min(z, x) : z, 0)
-      }
-      points.forEach((x, n) => {
-        this.low[n % 3] = Math.min(this.low[n % 3], x)
-        this.high[n % 3] = Math.max(this.high[n % 3], x)
-      })
-    }
-  },
-
-  /** Where a point of the world is on a canvas. */
-  project(w, h) {
-    const middle = this.low.map((x, i) => (x + this.high[i]) / 2)
-    const reach = Math.max(0.1, ...this.low.map((x, i) => this.high[i] - x))
-    const scale = 0.95 * Math.min(w, h) / reach
-    const [cy, sy, cp, sp] = [Math.cos(this.yaw), Math.sin(this.yaw), Math.cos(this.pitch),
-      Math.sin(this.pitch)]
-    return (x, y, z) => {
-      const [a, b, c] = [x - middle[0], y - middle[1], z - middle[2]]
-      const right = cy * a + sy * b, away = cy * b - sy * a
-      return [w / 2 + scale * right, h / 2 - scale * (cp * c - sp * away), away * cp + c * sp]
-    }
-  },
-}
-
-function line(context, from, to) {
-  context.beginPath()
-  context.moveTo(from[0], from[1])
-  context.lineTo(to[0], to[1])
-  context.stroke()
-}
-
-function ground(context, project) {
-  const size = Math.max(...view.low.map((x, i) => view.high[i] - x)) || 1
-  const cell = 10 ** Math.floor(Math.log10(size / 3)), n = Math.ceil(size / 3 / cell)
-  const z = view.floor
-  context.strokeStyle = colour('--ground')
-  context.lineWidth = 1
-  for (let k = -n; k <= n; k++) {
-    line(context, project(k * cell, -n * cell, z), project(k * cell, n * cell, z))
-    line(context, project(-n * cell, k * cell, z), project(n * cell, k * cell, z))
-  }
-}
-
-function skeleton(context, points, project, stroke, width) {
-  const place = n => n < 0 ? project(0, 0, 0) : project(...points.subarray(3 * n, 3 * n + 3))
-  const drawn = robot.about.lines.map(([a, b]) => [place(a), place(b)])
-  drawn.sort((x, y) => y[0][2] + y[1][2] - x[0][2] - x[1][2])  // the farthest first
-  context.lineCap = 'round'
-  context.strokeStyle = context.fillStyle = stroke
-  for (const [from, to] of drawn) {
-    context.lineWidth = width
-    line(context, from, to)
-    context.beginPath()
-    context.arc(to[0], to[1], 0.8 * width, 0, 7)
-    context.fill()
-  }
-}
-
-function drawFigure() {
-  const { context, w, h } = surface(at('figure')), project = view.project(w, h)
-  ground(context, project)
-  const many = robot.about.lines.length > 15
-  if (holds()) {
-    const ghost = robot.points(robot.target, robot.ghost)
-    skeleton(context, ghost, project, colour('--line'), many ? 3 : 5)
-  }
-  const points = robot.points(robot.q), last = points.slice(-3)
-  robot.trail.push(last)
-  if (robot.trail.length > 240) robot.trail.shift()
-  context.strokeStyle = `rgb(${colour('--negative')})`
-  context.lineWidth = 1.5
-  context.beginPath()
-  for (const p of robot.trail) context.lineTo(...project(...p).slice(0, 2))
-  context.stroke()
-  skeleton(context, points, project, colour('--accent'), many ? 3.5 : 7)
-}
-
-let pointed = null
-
-function drawMatrix() {
-  const { context, w } = surface(at('matrix')), n = robot.about.nv
-  const M = robot.mass_matrix.outputs.M, cell = w / n
-  const most = Math.max(...M.map(Math.abs)) || 1
-  for (let i = 0; i < n; i++) {
-    for (let j = 0; j < n; j++) {
-      const x = M[i * n + j], share = Math.sqrt(Math.abs(x) / most)
-      context.fillStyle = `rgb(${colour(x < 0 ? '--negative' : '--positive')} / ${share})`
-      context.fillRect(j * cell, i * cell, cell + 0.5, cell + 0.5)
-    }
-  }
-  context.strokeStyle = colour('--line')
-  context.strokeRect(0.5, 0.5, w - 1, w - 1)
-  if (!pointed) {
-    at('entry').textContent = 'Blue is positive, orange negative; the shade grows with the root of '
-      + `the entry, up to ${most.toPrecision(3)} in SI units. Point at an entry to read it.`
-    return
-  }
-  const [i, j] = pointed.map(x => Math.min(n - 1, Math.floor(x * n)))
-  context.strokeStyle = colour('--ink')
-  context.strokeRect(j * cell, i * cell, cell, cell)
-  at('entry').textContent = `M[${i}][${j}] = ${M[i * n + j].toPrecision(4)}`
 }
 
 // The rates
@@ -347,7 +203,7 @@ const shown = x => x >= 1e6 ? `${(x / 1e6).toFixed(2)} million` : `${Math.round(
 
 async function measure() {
   const mine = ++session, made = robot.made, body = at('rates')
-  const slow = supported() ? fallback : null
+  const compiled = supported() && !made.scripted, slow = compiled ? fallback : null
   delete document.body.dataset.measured
   body.replaceChildren(...RATED.map(name => {
     const row = document.createElement('tr')
@@ -358,7 +214,7 @@ async function measure() {
     const [, fast, plain] = body.rows[k].cells
     const found = await rate(made, name, 20, mine)
     if (mine !== session) return
-    if (supported()) fast.textContent = shown(found)
+    if (compiled) fast.textContent = shown(found)
     else [fast.textContent, plain.textContent] = ['–', shown(found)]
     if (!slow) continue
     const plainly = await rate(slow, name, 40, mine)
@@ -395,10 +251,9 @@ at('figure').addEventListener('keydown', event => {
   const turn = { ArrowLeft: 0.1, ArrowRight: -0.1 }[event.key]
   if (turn) view.yaw += turn
 })
-at('matrix').addEventListener('pointermove', event => {
-  pointed = [event.offsetY, event.offsetX].map(x => x / at('matrix').clientWidth)
-})
-at('matrix').addEventListener('pointerleave', () => { pointed = null })
+for (const kind of ['pointermove', 'pointerdown']) at('matrix').addEventListener(kind, touch)
+at('matrix').addEventListener('keydown', moveTouched)
+at('hold').addEventListener('change', () => robot.keepPose())
 
 let before = 0
 function frame(now) {
