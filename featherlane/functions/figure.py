@@ -52,8 +52,8 @@ def figure(model: Robot) -> Figure:
 
 def _farthest(model: Robot, body: int) -> Frame | None:
     """The frame or shape of a body that is farthest from its origin, or its centre of mass."""
-    carried = [*model.frames, *model.collision_shapes]
-    places = [each.placement for each in carried if each.body == body]
+    places = [frame.placement for frame in model.frames if frame.body == body]
+    places += [shape.placement for shape in model.collision_shapes if shape.body == body]
     places.append(Placement(IDENTITY.R, model.bodies[body].com))
     farthest = max(places, key=lambda place: np.linalg.norm(place.p))
     return Frame("", body, farthest) if np.linalg.norm(farthest.p) > SHORT else None
