@@ -49,6 +49,13 @@ class Delay(NamedTuple):
         return Delay(self.cycles, factor * self.before, factor * self.after, factor * self.bit)
 
 
+class Fabric(NamedTuple):
+    """The tiles of an ECP5 that have logic, by their columns and rows as nextpnr counts them."""
+
+    columns: range
+    rows: tuple[int, ...]
+
+
 class Device(NamedTuple):
     """A device with one of its delay models, and the clock of designs for it.
 
@@ -60,7 +67,7 @@ class Device(NamedTuple):
     registered: whether multipliers are instances that have their registers inside; ring: LUTs a bit
     of the memory that a long delay is made of, 0 where synthesis finds shift registers. clock:
     nanoseconds a cycle. most: percent of the multipliers, LUTs and flip-flops that a design may
-    take.
+    take. fabric: where its logic lies, if known.
     """
 
     name: str
@@ -83,6 +90,7 @@ class Device(NamedTuple):
     ring: float = 0.0
     clock: float = CLOCK
     most: tuple[float, float, float] = (100.0, 100.0, 100.0)
+    fabric: Fabric | None = None
 
     @property
     def tile(self) -> Tile:
@@ -153,7 +161,17 @@ def load(
         ring=ring,
         clock=clock,
         most=(100.0, 100.0, 100.0) if grade is None else tuple(data["routable"]),
+        fabric=_fabric(data["fabric"]) if "fabric" in data else None,
     )
+
+
+def _fabric(data: Mapping[str, Any]) -> Fabric:
+    """The fabric of a table, which has the first and last column and row, and the rows between them
+    that have memories and multipliers instead.
+    """
+    (left, right), (first, last) = data["columns"], data["rows"]
+    rows = tuple(y for y in range(first, last + 1) if y not in data["others"])
+    return Fabric(range(left, right + 1), rows)
 
 
 def _table(name: str) -> dict[str, Any]:

@@ -159,13 +159,13 @@ class Part:
         return places + self.phase_bits * self._reads_phase + len(self._captured)
 
     def _add_phases(self, module: Module) -> None:
-        """The phase, in registers near what they control."""
+        """The phase, in registers near what they control, which synthesis must not merge."""
         steps = list[str]()
         if self._reads_phase:
-            module.declare("phase", bits=self.phase_bits)
+            module.declare("phase", bits=self.phase_bits, attribute="keep")
             steps.append("phase <= phase_next;")
         for phase in sorted(self._captured):
-            flag = module.declare(f"in_phase_{phase}")
+            flag = module.declare(f"in_phase_{phase}", attribute="keep")
             steps.append(f"{flag} <= phase_next == {self.phase_bits}'d{phase};")
         module.clocked(*steps)
 

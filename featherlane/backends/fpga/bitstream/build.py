@@ -17,6 +17,11 @@ from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from featherlane.backends import cache as disk
+from featherlane.backends.fpga.bitstream.empty_rows import (
+    SPACING,
+    with_empty_rows,
+    without_empty_rows,
+)
 from featherlane.backends.fpga.bitstream.pll import ClockDivisors
 from featherlane.backends.fpga.bitstream.tools import (
     ECPPACK,
@@ -29,13 +34,17 @@ from featherlane.backends.fpga.bitstream.tools import (
 )
 from featherlane.backends.fpga.bitstream.wrapper import constraints
 from featherlane.backends.fpga.boards import CircuitBoard
+from featherlane.backends.fpga.devices import load
 from featherlane.errors import CompileError
 
 LIMIT = 1200.0  # s of a processor for a placement and its routing; most that take longer never end
-# Registers of MULT18X18D instances fail the check that `synth_ecp5 -json` of Yosys 0.70 ends with
+# Yosys merges equal registers of different modules unless their cells have the attribute `keep`,
+# which it does not take from their signals. Registers of MULT18X18D instances fail the check that
+# `synth_ecp5 -json` of Yosys 0.70 ends with.
 SYNTHESIS = (
-    "read_verilog -sv {files}; synth_ecp5 -top {top} -run begin:check; "
-    "blackbox =A:whitebox; write_json {top}.json"
+    "read_verilog -sv {files}; synth_ecp5 -top {top} -run begin:coarse; "
+    "proc; setattr -set keep 1 w:* a:keep %i %ci1 t:$dff %i; "
+    "synth_ecp5 -top {top} -run coarse:check; blackbox =A:whitebox; write_json {top}.json"
 )
 # The default router has 6 % of an arm's arcs after 15 minutes
 OPTIONS = ("--router", "router2", "--timing-allow-fail", "--quiet")
@@ -77,7 +86,8 @@ def routed(
     Raises CompileError if a tool is missing, NotRoutedError if no seed is routed.
     """
     tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
-    known = [tools, dict(sources), top, constraints(board), _options(board), [*seeds], limit]
+    flow = [tools, SYNTHESIS, SPACING, _options(board)]
+    known = [flow, dict(sources), top, constraints(board), [*seeds], limit]
     key = f"routed {disk.digest(json.dumps(known).encode())}"
     archive = disk.fetch_result(
         key, lambda: _packed(_best(sources, top, board, megahertz, seeds, limit))
@@ -109,6 +119,7 @@ def _best(
         began = processor_seconds()
         run_yosys(SYNTHESIS.format(files=" ".join(sources), top=top), work)
         synthesis = processor_seconds() - began
+        _add_empty_rows(work / f"{top}.json", top, board)
         for seed in seeds:
             try:
                 designs.append(_routed(work, top, board, seed, synthesis, limit))
@@ -125,6 +136,12 @@ def _best(
     return max(designs, key=lambda design: design.megahertz)
 
 
+def _add_empty_rows(file: Path, top: str, board: CircuitBoard) -> None:
+    fabric = load(board.device).fabric
+    assert fabric is not None  # of all devices of boards
+    file.write_text(json.dumps(with_empty_rows(json.loads(file.read_text()), top, fabric)))
+
+
 def _routed(
     work: Path, top: str, board: CircuitBoard, seed: int, synthesis: float, limit: float
 ) -> RoutedDesign:
@@ -134,13 +151,16 @@ def _routed(
     run(NEXTPNR, [*_options(board), "--seed", str(seed), *files, *written], work, limit)
     seconds = synthesis, processor_seconds() - began
     report = json.loads((work / REPORT).read_text())
+    netlist, empty = without_empty_rows((work / NETLIST).read_bytes())
+    cells = {name: n["used"] for name, n in report["utilization"].items() if n["used"]}
+    cells["TRELLIS_COMB"] = cells.get("TRELLIS_COMB", 0) - empty
     return RoutedDesign(
         min(clock["achieved"] for clock in report["fmax"].values()),
-        {name: n["used"] for name, n in report["utilization"].items() if n["used"]},
+        cells,
         seconds,
         seed,
         (work / CONFIGURATION).read_text(),
-        (work / NETLIST).read_bytes(),
+        netlist,
     )
 
 
