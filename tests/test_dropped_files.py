@@ -73,7 +73,7 @@ def compare(folder, file, robot, tolerance=1e-10):
     return results
 
 
-@pytest.mark.parametrize("name", ["double_pendulum", "iiwa14", "panda", "hyq", "go2"])
+@pytest.mark.parametrize("name", ["double_pendulum", "iiwa14", "panda", "hyq", "go2", "so101", "openarm"])
 def test_urdf_files_as_the_package_computes_them(name, tmp_path):
     compare(tmp_path, text(name), fl.load(name))
 

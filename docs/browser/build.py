@@ -19,7 +19,8 @@ import featherlane as fl
 from featherlane.backends.wasm.files import RobotOnPage, page
 
 PAGE = Path(__file__).parent / "page.html"
-ROBOTS = {"iiwa14": True, "double_pendulum": True, "panda": False, "hyq": False, "atlas": False}
+SCRIPTED = dict.fromkeys(("iiwa14", "double_pendulum"), True)  # they come with plain JavaScript
+ROBOTS = SCRIPTED | dict.fromkeys(("so101", "openarm", "panda", "hyq", "atlas"), False)
 STANDING = "go2"  # on the ground, with the contact law of fl.Ground
 STANCE = [0, 0, 0.3, 0, 0, 0, 1, *[0, 0.8, -1.5] * 4]
 LINKS = {"How this page works": "./", "The project": "../", "The ground": "../ground/",
