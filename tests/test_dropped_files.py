@@ -73,7 +73,10 @@ def compare(folder, file, robot, tolerance=1e-10):
     return results
 
 
-@pytest.mark.parametrize("name", ["double_pendulum", "iiwa14", "panda", "hyq", "go2", "so101", "openarm"])
+ROBOTS = ["double_pendulum", "iiwa14", "panda", "hyq", "go2", "so101", "openarm"]
+
+
+@pytest.mark.parametrize("name", ROBOTS)
 def test_urdf_files_as_the_package_computes_them(name, tmp_path):
     compare(tmp_path, text(name), fl.load(name))
 
