@@ -79,8 +79,8 @@ def on_the_ground(robots: Sequence[Robot], dtypes: Sequence[str]) -> Iterator[Ca
 
 
 def alone(made: GpuKernels) -> Iterator[GpuKernels]:
-    """Each kernel, with its text alone."""
-    for launch in made.launches:
+    """Each kernel, with its text alone. Those of a loop are launched again and again."""
+    for launch in {x.kernel: x for x in made.launches}.values():
         texts, launches = (made.texts[launch.text],), (launch._replace(text=0),)
         yield made._replace(texts=texts, launches=launches)
 

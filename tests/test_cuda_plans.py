@@ -9,7 +9,7 @@ from test_backend import dtypes, same_bits
 
 import featherlane as fl
 from featherlane.algorithms.integrators import INTEGRATORS
-from featherlane.backends.cuda import plans
+from featherlane.backends.cuda import files, plans, stages
 from featherlane.functions import sequences
 from featherlane.functions.differentiated import function_of
 from featherlane.functions.gpu import kernels_of, source_of
@@ -108,6 +108,41 @@ def test_steps_of_pieces(monkeypatch):
     compare(model, Variant("rollout", integrator="rk4", steps=2), np.float32)
 
 
+@pytest.fixture
+def apart(monkeypatch):
+    """Iterations of loops over time are launches, as those of humanoids on the ground."""
+    monkeypatch.setattr(plans, "LONGEST_LOOP", 0)
+
+
+def test_iterations_of_long_loops_are_launches(small, apart):
+    kernels = compare(small, Variant("rollout", integrator="semi_implicit", steps=4), np.float32)
+    iterations = [x.arguments for x in kernels.launches if x.kernel == "f_1"]
+    assert iterations == [(k,) for k in range(4)]
+    names = files.launches(kernels, np.dtype(np.float32), files.names_of("f", "ptx", kernels))
+    assert names["parameters"][-1] == "iteration of its loop"
+
+
+def test_bodies_of_long_loops_are_several_kernels(small, apart, monkeypatch):
+    """A loop within a loop stays; a gradient has one loop after another."""
+    monkeypatch.setattr(plans, "LONGEST_TEXT", 500)
+    kept = Variant("rollout", "world", integrator="semi_implicit", steps=6, every=3)
+    compare(small, kept, np.float32)
+    gradient = Variant("rollout_gradient", integrator="semi_implicit", steps=3)
+    kernels = compare(small, gradient, np.float64)
+    assert len(kernels.launches) > len(kernels.texts)
+
+
+def test_long_loops_of_soft_contacts(apart, monkeypatch):
+    """A loop of Newton's steps lies within the loop over time."""
+    monkeypatch.setattr(stages, "LONGEST", 800)
+    ball = fl.load('<mujoco><worldbody><body><freejoint/><geom size=".1" mass="2"/></body>'
+                   "</worldbody></mujoco>")  # fmt: skip
+    rollout = ball.function("rollout", ground=fl.Ground(), law=fl.SoftContacts(), steps=3)
+    kernels = compare_function(ball, rollout)
+    assert any("bra $L" in text for text in kernels.texts)
+    assert len(kernels.launches) > len(kernels.texts)
+
+
 def test_functions_without_their_barriers_are_found_out(small):
     variant = with_defaults(Variant("rollout", integrator="semi_implicit", steps=2))
     kernels = kernels_of(source_of(small, variant), "f", np.dtype(np.float32))
@@ -119,15 +154,20 @@ def test_functions_without_their_barriers_are_found_out(small):
 
 def compare_derivative(model, op):
     """The emulated kernels of a derivative against the CPU's."""
-    derivative = function_of(op)
-    kernels = derivative.gpu.kernels("lanes", "f", np.dtype(np.float64))
+    compare_function(model, function_of(op))
+
+
+def compare_function(model, function):
+    """The emulated kernels of a function against the CPU's; returns the kernels."""
+    kernels = function.gpu.kernels("lanes", "f", np.dtype(np.float64))
     rng = np.random.default_rng(7)
     inputs = {x: rng.normal(size=(BATCH, *s)) for x, s in kernels.inputs.items()}
     inputs |= {"q": model.random_configuration(BATCH), "dt": np.full(BATCH, 0.01)}
     found = gpu_emulator.run(kernels, inputs, np.float64)
-    wanted = derivative(*(inputs[x] for x in derivative.inputs))
+    wanted = function(*(inputs[x] for x in function.inputs))
     for x, y in zip(found.values(), wanted, strict=True):
         same_bits(x, y)
+    return kernels
 
 
 @pytest.mark.parametrize("mode", ["tangents", "adjoints"])

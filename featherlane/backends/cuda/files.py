@@ -11,7 +11,8 @@ import numpy as np
 from featherlane.backends.cuda.stages import GpuKernels
 
 FORMAT = 2  # of the JSON; docs/gpu.md describes it
-SEGMENTS = ("first segment", "end of the segments")  # parameters of recorded programs
+# Parameters behind the others, by their number: of plans with long loops, and of recorded programs
+ARGUMENTS = ((), ("iteration of its loop",), ("first segment", "end of the segments"))
 
 
 def files(name: str, kernels: GpuKernels, dtype: np.dtype) -> dict[str, str]:
@@ -48,7 +49,7 @@ def launches(kernels: GpuKernels, dtype: np.dtype, names: Sequence[str]) -> dict
             ),
             "address of the scratch memory",
             "number of states",
-            *SEGMENTS[: len(kernels.launches[0].arguments)],
+            *ARGUMENTS[len(kernels.launches[0].arguments)],
         ],
         "launches": [
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -77,12 +77,14 @@ class KernelFrame:
             self.numbers[x], t.set("w", "mad.lo.u64", self.first, stride, start), stride
         )
 
-    def lines(self, name: str) -> list[str]:
-        """The lines of the kernel, when all are written."""
+    def lines(self, name: str, more: Sequence[tuple[str, str]] = ()) -> list[str]:
+        """The lines of the kernel, when all are written. more: types and names of parameters that
+        stand behind the others.
+        """
         self.text.do("ret")
         pairs = [(("u64", f"a{k}"), ("u64", f"s{k}")) for k in range(len(self.numbers))]
         parameters = [*(x for pair in pairs for x in pair), ("u64", "scratch"), ("u64", "count")]
-        return entry(name, parameters, self.text)
+        return entry(name, [*parameters, *more], self.text)
 
     def launch(self, name: str) -> Launch:
         if self.team:

@@ -1,7 +1,9 @@
 """A plan as one kernel: loops over time on the device, and a function for each stage of its pieces.
 
 A thread goes through all steps with its state. Temporaries lie in slots of scratch memory that no
-other thread reads; rows of the user's arrays go in and out as in any kernel.
+other thread reads; rows of the user's arrays go in and out as in any kernel. Where a loop would be
+too much text for the driver's compiler, its body is several kernels, which are launched again and
+again with the number of the iteration.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import groupby, product
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +45,8 @@ from featherlane.program.plan import (
 from featherlane.program.program import Program
 
 LONGEST_TEXT = 8_000  # lines of what is compiled in one piece, but for loops over time
+LONGEST_LOOP = 3.0  # of a loop in one kernel: how much longer than the longest stage its text is
+STEP = "step"  # the parameter that has the number of the iteration
 
 
 class ArrayAddress(NamedTuple):
@@ -74,39 +79,63 @@ def kernels(composite: Composite, name: str, dtype: np.dtype) -> GpuKernels:
     driver's compiler too long.
     """
     plan, functions = composite.plan, _Functions(name, np.dtype(dtype))
-    draft = _Written(composite, functions, _Sizes(0, 0), None)  # tells the sizes
-    parts = [*_cut(draft.atoms, lambda x: len(functions.texts[x]))]
-    texts, launches = list[str](), list[Launch]()
+    size = lambda names: sum(len(functions.texts[x]) for x in names)
+    one = _Written(composite, functions, _Sizes(0, 0), None)
+    most = LONGEST_LOOP * longest(functions.dtype)
+    apart = [loop for loop, names in one.loops if size(names) > most and not loop.total]
+    draft = _Written(composite, functions, _Sizes(0, 0), None, apart)  # tells the sizes
+    parts = [*_cut(draft, size)]
+    texts, kernels = list[str](), list[Launch]()
+    more = [("u64", STEP)] if draft.bodies else []
     for k, part in enumerate(parts):
         kernel_name = f"{name}_{k}" if len(parts) > 1 else name
-        own_bytes = _Written(composite, functions, draft.needed, part).needed.bytes
+        own_bytes = _Written(composite, functions, draft.needed, part, apart).needed.bytes
         sizes = _Sizes(draft.needed.slots, own_bytes)
-        written = _Written(composite, functions, sizes, part)
+        written = _Written(composite, functions, sizes, part, apart)
         lines = [
             *HEADER,
             SHARED,
             *functions.lines(written.called),
-            *written.frame.lines(kernel_name),
+            *written.frame.lines(kernel_name, more),
             "",
         ]
         texts.append("\n".join(lines))
-        launches.append(written.frame.launch(kernel_name)._replace(text=k))
+        kernels.append(written.frame.launch(kernel_name)._replace(text=k))
+    launches = [
+        kernels[k]._replace(arguments=(step,) if more else ())
+        for k, step in _order(parts, draft.bodies)
+    ]
     arrays = dict(plan.inputs), dict(plan.outputs)
     return GpuKernels(tuple(texts), tuple(launches), *arrays, draft.needed.slots)
 
 
-def _cut(atoms: Sequence[Collection[str]], size: Callable[[str], int]) -> Iterator[range]:
-    """Cuts what a kernel does into parts that are compiled quickly. atoms: the functions that each
-    thing to do calls; size: the lines of one.
+class _Body(NamedTuple):
+    """The atoms of the body of a loop whose iterations are launches of several kernels."""
+
+    atoms: range
+    times: int
+
+
+def _cut(draft: _Written, size: Callable[[Collection[str]], int]) -> Iterator[range]:
+    """Cuts what a plan does into parts that are compiled quickly, and at the ends of bodies. size:
+    the lines of the functions of these names.
     """
     first, called = 0, set[str]()
-    for k, names in enumerate(atoms):
+    ends = {end for body in draft.bodies for end in (body.atoms.start, body.atoms.stop)}
+    for k, names in enumerate(draft.atoms):
         more = called | {*names}
-        if called and sum(map(size, more)) > LONGEST_TEXT:
+        if k > first and (k in ends or (called and size(more) > LONGEST_TEXT)):
             yield range(first, k)
             first, more = k, {*names}
         called = more
-    yield range(first, len(atoms))
+    yield range(first, len(draft.atoms))
+
+
+def _order(parts: Sequence[range], bodies: Sequence[_Body]) -> Iterator[tuple[int, int]]:
+    """Yields the numbers of parts in the order in which they run, with those of iterations."""
+    body_of = lambda k: next((x for x in bodies if parts[k].start in x.atoms), None)
+    for body, group in groupby(range(len(parts)), body_of):
+        yield from ((k, step) for step, k in product(range(body.times if body else 1), [*group]))
 
 
 def _of_program(program: Program, dtype: np.dtype) -> _Piece:
@@ -197,14 +226,22 @@ OWN = (("lane", "r"), ("states", "r"), ("place", "r"), ("scratch", "w"), ("colum
 
 class _Written:
     """A kernel of a plan, which calls those functions. sizes: what it may use; needed: what it does
-    use; atoms: the lines of text of all that it may do, which is a call of a function each, or a
-    whole loop; part: which of these it does, None for all.
+    use; atoms: the functions that each thing that it may do calls, which is a call of one, or a
+    whole loop; part: which of these it does, None for all. loops: those that are atoms, with the
+    functions that they call; apart: loops whose body is several atoms, as `bodies` has them.
     """
 
     def __init__(
-        self, composite: Composite, functions: _Functions, sizes: _Sizes, part: range | None
+        self,
+        composite: Composite,
+        functions: _Functions,
+        sizes: _Sizes,
+        part: range | None,
+        apart: Sequence[Loop] = (),
     ) -> None:
         self.functions, self.dtype, self.part = functions, functions.dtype, part
+        self.apart, self.bodies = apart, list[_Body]()
+        self.loops: list[tuple[Loop, Collection[str]]] = []
         self.atoms: list[dict[str, None]] = []
         self.called: dict[str, None] = {}  # in the order of their first calls
         self.depth = 0  # of loops
@@ -288,7 +325,10 @@ class _Steps:
             self._matrices(step)
 
     def _loop(self, loop: Loop) -> None:
-        t = self.text
+        t, whole = self.text, not self.kernel.depth
+        if whole and loop in self.kernel.apart:
+            self._launched(loop)
+            return
         with self.kernel.atom(), t.loop(loop.times) as k:
             self.counters[loop.counter] = k
             if loop.total:
@@ -296,6 +336,17 @@ class _Steps:
                 self.counters[loop.total] = t.set("r", "mad.lo.u32", outer, loop.times, k)
             for step in loop.body:
                 self._step(step)
+        if whole:
+            self.kernel.loops.append((loop, self.kernel.atoms[-1]))
+
+    def _launched(self, loop: Loop) -> None:
+        """Adds an iteration of a loop, whose number is a parameter of the kernel."""
+        t, first = self.text, len(self.kernel.atoms)
+        number = t.set("w", "ld.param.u64", f"[{STEP}]")
+        self.counters[loop.counter] = t.set("r", "cvt.u32.u64", number)
+        for step in loop.body:
+            self._step(step)
+        self.kernel.bodies.append(_Body(range(first, len(self.kernel.atoms)), loop.times))
 
     def _every(self, step: Every) -> None:
         t, done = self.text, self.text.label()

@@ -310,10 +310,10 @@ def _declared(lines: Iterable[str]) -> Iterator[str]:
 
 def module(text: str, launches: Iterable[Launch], dialect: Dialect) -> str:
     """LLVM IR of the kernels of a PTX text. Raises CompileError for a line that is unknown."""
-    constants = tables(text)
+    constants, each = tables(text), {x.kernel: x for x in launches}
     symbols = {x.name: f"ptrtoint (ptr addrspace(1) @{x.name} to i64)" for x in constants}
     symbols[MEMORY] = "0"  # shared addresses count from its first byte
-    lines = [line for x in launches for line in _kernel(text, x, symbols, dialect)]
+    lines = [line for x in each.values() for line in _kernel(text, x, symbols, dialect)]
     begun = {*dialect.begin, *(x for lines in dialect.barriers.values() for x in lines)}
     declared = _declared(x for x in lines if x not in begun)
     return "\n".join([*dialect.declarations, *declared, *map(_table, constants), *lines, ""])
