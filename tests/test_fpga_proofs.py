@@ -28,7 +28,7 @@ def test_the_stream_loses_and_repeats_nothing(interval, latency, depth):
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("credits <= DEPTH;", "credits <= DEPTH + 1;"),
+        ("(DEPTH);", "(DEPTH + 1);"),
         ("if (arrived) last", "if (accepted) last"),
     ],
 )

@@ -16,15 +16,19 @@ from typing import Any, NamedTuple
 from featherlane.backends.fpga.statements import (
     COLUMNS,
     ENABLE,
+    UNREAD,
+    WIDTHS,
     Assign,
     Instance,
     Process,
     Registers,
     Remark,
     Statement,
+    Waived,
     behind,
     filled,
     separated,
+    waived,
 )
 from featherlane.backends.fpga.text import Signal, indented
 from featherlane.errors import CompileError
@@ -70,7 +74,8 @@ class Declaration(NamedTuple):
 @dataclass
 class Module:
     """A module. comment: stands above it; directive: a line in front of all. enable: the port that
-    all its registers wait for, if not empty.
+    all its registers wait for, if not empty. unread: why bits of ports and signals are not read, if
+    some are not.
     """
 
     name: str
@@ -79,6 +84,7 @@ class Module:
     declarations: dict[str, Declaration] = field(default_factory=dict)
     body: list[Statement] = field(default_factory=list)
     enable: str = ""
+    unread: str = ""
 
     # Declarations. What is declared twice, by all that connect it, stands once
 
@@ -152,6 +158,15 @@ class Module:
         """A comment above the next statements."""
         self.body += [Remark(), Remark(comment)]
 
+    def waive_widths(self) -> None:
+        """Lets linters take that operands of the statements so far, instances aside, have other
+        widths than results, and that not all bits are read.
+        """
+        instances = [x for x in self.body if isinstance(x, Instance)]
+        others = tuple(x for x in self.body if not isinstance(x, Instance))
+        self.body = [Waived("WIDTH", WIDTHS, others), *instances]
+        self.unread = UNREAD
+
     # The whole
 
     @property
@@ -174,13 +189,20 @@ class Module:
         """The module as a tool takes it."""
         body = [line for statement in self.body for line in statement.lines(self.enable)]
         declared = [*self._declared("localparam"), *self._declared("logic", "integer")]
-        inside = [*declared, *([""] if declared and body else []), *body]
-        return "\n".join([*self._head(), *indented(inside), "endmodule", ""])
+        head = [*self._head(), *indented(declared)]
+        if self.unread:
+            head = waived("UNUSEDSIGNAL", self.unread, head)
+        inside = [*([""] if declared and body else []), *indented(body)]
+        return "\n".join([*self._about(), *head, *inside, "endmodule", ""])
 
-    def _head(self) -> Iterator[str]:
+    def _about(self) -> Iterator[str]:
         yield from (f"// {line}" for line in wrap(self.comment, COLUMNS - 3))
+        if "clock" in self.ports:
+            yield f"// {ONE_CLOCK} {RESET if 'reset' in self.ports else NO_RESET}"
         if self.directive:
             yield self.directive
+
+    def _head(self) -> Iterator[str]:
         parameters, ports = self._of_kinds("parameter"), list(self.ports.values())
         if parameters:
             yield f"module {self.name} #("
@@ -202,6 +224,8 @@ class Module:
 
 
 PORTS = ("input logic", "output logic")
+ONE_CLOCK = "All registers take values at the rising edge of `clock`, the only clock."
+RESET, NO_RESET = "`reset` is synchronous.", "None is reset."
 
 
 def sources(modules: Mapping[str, Module]) -> dict[str, str]:

@@ -27,6 +27,11 @@ class RingMemory(NamedTuple):
     of: Signal
     places: int
 
+    @property
+    def place_bits(self) -> int:
+        """Bits of the number of a place."""
+        return max((self.places - 1).bit_length(), 1)
+
 
 class Part:
     """A module: its statements, the signals that it drives and those that it reads."""
@@ -86,12 +91,13 @@ class Part:
         """
         phase, places = cycle % self.interval, registers - 1
         place = f"place_{places}_{phase}"
+        ring = RingMemory(f"{signal.name}_ring", signal, places)
         if place not in self._rings:
-            last = f"{places.bit_length()}'d{places - 1}"
+            last = f"{ring.place_bits}'d{places - 1}"
             self._captured[phase].append(f"{place} <= {place} == {last} ? '0 : {place} + 1'b1;")
-        self._rings.setdefault(place, []).append(RingMemory(f"{signal.name}_ring", signal, places))
+        self._rings.setdefault(place, []).append(ring)
         self.declare(signal)
-        memory = f"{signal.name}_ring[{place}]"
+        memory = f"{ring.name}[{place}]"
         self._captured[phase] += [f"{signal.name} <= {memory};", f"{memory} <= {source};"]
         return signal
 
@@ -141,19 +147,20 @@ class Part:
         if self.has_phases:
             self._add_phases(module)
         for place, memories in self._rings.items():
-            module.declare(place, bits=memories[0].places.bit_length(), value="'0")
+            module.declare(place, bits=memories[0].place_bits, value="'0")
             for name, of, places in memories:
                 bits, attribute = of.width if of.number else 1, 'ram_style = "distributed"'
                 signed = of.number
                 module.declare(name, bits=bits, signed=signed, size=places, attribute=attribute)
         module.body += self._statements
+        module.waive_widths()
         self._add_registers(module)
         return module
 
     @property
     def control(self) -> int:
         """The registers of the phase and of places in rings."""
-        places = sum(memories[0].places.bit_length() for memories in self._rings.values())
+        places = sum(memories[0].place_bits for memories in self._rings.values())
         if not self.has_phases:
             return places
         return places + self.phase_bits * self._reads_phase + len(self._captured)

@@ -5,13 +5,20 @@ of which prints its own lines. Expressions are text, and so are the statements i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from textwrap import dedent
+from textwrap import dedent, wrap
 from typing import NamedTuple
 
 from featherlane.backends.fpga.text import indented
 
 COLUMNS = 100
 ENABLE = "enable"  # the port of modules whose registers can wait
+WIDTHS = (
+    "Signed operands extend to the width of what they drive, of which the last bits are kept: the "
+    "formats of all signals are chosen so."
+)
+UNREAD = (
+    "Bits that roundings and narrower formats drop are not read, nor ports that all have alike."
+)
 
 
 class Assign(NamedTuple):
@@ -111,6 +118,18 @@ class Alternative(NamedTuple):
         return [f"`ifdef {self.macro}", *first, "`else", *others, "`endif"]
 
 
+class Waived(NamedTuple):
+    """Statements that a linter does not check by a rule of Verilator's, and the reason."""
+
+    rule: str
+    reason: str
+    statements: tuple[Statement, ...]
+
+    def lines(self, enable: str) -> list[str]:
+        lines = [line for statement in self.statements for line in statement.lines(enable)]
+        return waived(self.rule, self.reason, lines)
+
+
 class Remark(NamedTuple):
     """A comment between statements, or an empty line."""
 
@@ -120,7 +139,15 @@ class Remark(NamedTuple):
         return [f"// {self.comment}" if self.comment else ""]
 
 
-Statement = Assign | Registers | Process | Multiplexer | Instance | Alternative | Remark
+Statement = Assign | Registers | Process | Multiplexer | Instance | Alternative | Waived | Remark
+
+
+def waived(rule: str, reason: str, lines: list[str]) -> list[str]:
+    """Lines that a linter does not check by a rule of Verilator's."""
+    if not lines:
+        return []
+    off, on = (f"/* verilator lint_{word} {rule} */" for word in ("off", "on"))
+    return [*(f"// {line}" for line in wrap(reason, COLUMNS - 5)), off, *lines, on]
 
 
 def behind(comment: str) -> str:

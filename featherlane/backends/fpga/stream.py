@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from featherlane.backends.fpga.module import Bits, Module, named, same
 from featherlane.backends.fpga.netlist import Field, Netlist
+from featherlane.backends.fpga.statements import UNREAD
 from featherlane.program.analysis.pipeline import Pipeline
 
 DATAPATH = ("clock", "phase_next", "given", "results")  # the ports of a datapath
@@ -50,8 +51,9 @@ def _control(name: str) -> Module:
     module.output("phase_next", bits="PHASE_BITS")
     module.input("results", bits="WIDTH")
     module.constant("CYCLES", "LATENCY + 1")
-    module.constant("LAST_PHASE", "INTERVAL - 1", bits="PHASE_BITS")
-    module.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
+    module.constant("LAST_PHASE", "PHASE_BITS'(INTERVAL - 1)", bits="PHASE_BITS")
+    module.constant("PLACE_BITS", "DEPTH > 1 ? $clog2(DEPTH) : 1")
+    module.constant("LAST_PLACE", "COUNT_BITS'(DEPTH - 1)", bits="COUNT_BITS")
     module.declare("phase", bits="PHASE_BITS")
     module.declare("credits", "count", "first", "last", bits="COUNT_BITS")
     module.declare("travelling", bits="CYCLES", comment="bit n: a state is in its cycle n")
@@ -62,7 +64,7 @@ def _control(name: str) -> Module:
     module.assign("accepted", "in_valid && in_ready")
     module.assign("arrived", "travelling[LATENCY]")
     module.assign("out_valid", "count != 0")
-    module.assign("out_data", "fifo[first]")
+    module.assign("out_data", "fifo[PLACE_BITS'(first)]")
     module.assign("emitted", "out_valid && out_ready")
     module.clocked(NEXT_CYCLE)
     return module
@@ -78,18 +80,18 @@ NEXT_CYCLE = """
     phase <= phase_next;
     if (reset) begin
       travelling <= '0;
-      credits <= DEPTH;
+      credits <= COUNT_BITS'(DEPTH);
       count <= '0;
       first <= '0;
       last <= '0;
     end else begin
-      travelling <= (travelling << 1) | accepted;
+      travelling <= (travelling << 1) | CYCLES'(accepted);
       if (accepted != emitted) credits <= accepted ? credits - 1'b1 : credits + 1'b1;
       if (arrived != emitted) count <= arrived ? count + 1'b1 : count - 1'b1;
       if (arrived) last <= last == LAST_PLACE ? '0 : last + 1'b1;
       if (emitted) first <= first == LAST_PLACE ? '0 : first + 1'b1;
     end
-    if (arrived) fifo[last] <= results;
+    if (arrived) fifo[PLACE_BITS'(last)] <= results;
 """
 
 
@@ -113,6 +115,7 @@ def datapath(netlist: Netlist, phase_bits: int, comment: str) -> Module:
     module.input("phase_next", bits=phase_bits)
     module.input("given", bits=bits(netlist.inputs))
     module.output("results", bits=bits(netlist.outputs))
+    module.unread = UNREAD
     return module
 
 

@@ -151,7 +151,7 @@ def sender(name: str, results: PacketLayout, owed_bits: int) -> Module:
           rest <= '0;
           left <= '0;
           last <= 1'b1;
-          tvalid <= owed != (tvalid && tlast);
+          tvalid <= tvalid && tlast ? owed != 1 : owed != 0;
         end
         if (reset) tvalid <= 1'b0;
     """)

@@ -173,7 +173,7 @@ def module(name: str, constants: Mapping[str, int]) -> Module:
     Its further ports are `count_NAME` of each counter, `is_NAME` of each bit of the status,
     `raise_NAME` of each flag, `do_NAME` of each command, and each value by its name.
     """
-    module = Module(name, ABOUT)
+    module = Module(name, ABOUT, unread="Bytes of an address: registers are words.")
     module.input("clock", "reset")
     add_axi_ports(module)
     _add_ports(module)
@@ -257,7 +257,10 @@ def _add_read(module: Module, constants: Mapping[str, int]) -> None:
         if register.kind == "constant":
             text = f"32'h{constants[register.name]:08x}"
         elif register.kind == "status":
-            text = "{" + ", ".join(f"is_{bit.name}" for bit in reversed(register.bits)) + "}"
+            bits = ", ".join(f"is_{bit.name}" for bit in reversed(register.bits))
+            text = f"{{{32 - len(register.bits)}'b0, {bits}}}"
+        elif register.kind == "flags":
+            text = f"{{{32 - len(register.bits)}'b0, {register.name}}}"
         elif register.kind == "command":
             text = "'0"
         rows.append(f"  {_case(register)}: value = {text};  // {register.name}")
@@ -294,7 +297,7 @@ def _kept() -> Iterator[str]:
             else {register.name} <= {register.name} | {{{raised}}};
         """
     for register in _of_kind("counter"):
-        event = "1'b1" if register.name == "cycles" else f"count_{register.name}"
+        event = "1'b1" if register.name == "cycles" else f"32'(count_{register.name})"
         yield f"""
             if (reset || do_clear) {register.name} <= '0;
             else {register.name} <= {register.name} + {event};

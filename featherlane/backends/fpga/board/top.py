@@ -8,6 +8,7 @@ from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import AXI_PORTS, add_axi_ports
 from featherlane.backends.fpga.module import Module, same
+from featherlane.backends.fpga.statements import UNREAD
 from featherlane.program.passes.guards import LOST
 
 
@@ -20,7 +21,8 @@ def owed_bits(under_way: int) -> int:
 
 def top(name: str, core: StreamCore, tasks: PacketLayout, results: PacketLayout) -> Module:
     """The top module."""
-    module = Module(name, f"{core.name} between AXI4-Stream and AXI4-Lite: see board.md.")
+    comment = f"{core.name} between AXI4-Stream and AXI4-Lite: see board.md."
+    module = Module(name, comment, unread=UNREAD)
     _add_ports(module, tasks.width)
     module.declare("packet_tasks", bits=32)
     module.declare("task_word", bits=tasks.beats * tasks.width)

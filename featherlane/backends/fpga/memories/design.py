@@ -156,7 +156,8 @@ def _top(design: MemoryDesign) -> Module:
         if ends.registers[here] and design.datapath.graph.args[k]:
             source = schedule.tap_of(k)
             module.declare_signal(ends.signal(here))
-            module.assign(ends.signal(here).name, tap_name(source))
+            bits = design.datapath.format(k).width  # the output may also show wider results
+            module.assign(ends.signal(here).name, f"{bits}'({tap_name(source)})")
     signals = [*ends.part.needs, *ends.gives]
     for signal in ends.gives:
         module.declare_signal(signal)

@@ -14,7 +14,7 @@ from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, 
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Multiplexer
+from featherlane.backends.fpga.statements import UNREAD, Multiplexer
 from featherlane.backends.fpga.text import literal
 from featherlane.backends.fpga.units.functions import FunctionUnit
 
@@ -40,7 +40,7 @@ def unit_module(
     function: FunctionUnit | None = None,
 ) -> Module:
     """The module of a unit. function: what it computes, if it has no accumulator."""
-    module = Module(unit_name(prefix, unit), _about(unit))
+    module = Module(unit_name(prefix, unit), _about(unit), unread=UNREAD)
     module.input("clock")
     _add_control(module, unit.control)
     if rings := [memory.ring for memory in unit.memories if memory.taps]:
@@ -149,7 +149,7 @@ def _fitted(name: str, width: int, to: int) -> str:
     """The last bits of a signal; a memory may be narrower than an output that also shows wider
     results.
     """
-    return f"$signed({name}[{to - 1}:0])" if to < width else name
+    return f"$signed({name}[{to - 1}:0])" if to < width else f"{to}'({name})"
 
 
 def _add_accumulator(module: Module, prefix: str, unit: UnitLayout, formats: UnitFormats) -> str:

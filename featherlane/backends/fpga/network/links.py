@@ -29,11 +29,12 @@ def fifo(network: Network) -> Module:
     module.input("take")
     module.output("head", bits="WIDTH")
     module.output("filled")
-    module.constant("LAST_PLACE", "DEPTH - 1", bits="COUNT_BITS")
+    module.constant("PLACE_BITS", "DEPTH > 1 ? $clog2(DEPTH) : 1")
+    module.constant("LAST_PLACE", "COUNT_BITS'(DEPTH - 1)", bits="COUNT_BITS")
     module.declare("places", bits="WIDTH", size="DEPTH", attribute='ram_style = "distributed"')
     module.declare("count", "first", "last", bits="COUNT_BITS")
     module.assign("filled", "count != 0")
-    module.assign("head", "places[first]")
+    module.assign("head", "places[PLACE_BITS'(first)]")
     module.clocked("""
         if (reset) begin
           count <= '0;
@@ -44,7 +45,7 @@ def fifo(network: Network) -> Module:
           if (put) last <= last == LAST_PLACE ? '0 : last + 1'b1;
           if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
         end
-        if (put) places[last] <= word;
+        if (put) places[PLACE_BITS'(last)] <= word;
     """)
     return module
 

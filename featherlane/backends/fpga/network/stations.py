@@ -62,8 +62,8 @@ def _add_tasks(module: ControlModule, station: Station) -> None:
     module.declare("valid", bits=cycles)
     module.declare("tasks", bits=cycles * _lead(module))
     module.clocked(
-        "tasks <= {tasks, taken_tag, taken_instruction};",
-        "valid <= reset ? '0 : {valid, take};",
+        f"tasks <= {cycles * _lead(module)}'({{tasks, taken_tag, taken_instruction}});",
+        f"valid <= reset ? '0 : {cycles}'({{valid, take}});",
     )
 
 

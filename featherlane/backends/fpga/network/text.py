@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from featherlane.backends.fpga.module import Bits, Module
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
+from featherlane.backends.fpga.statements import UNREAD
 
 ALWAYS, NEVER = "1'b1", "1'b0"
 
@@ -17,7 +18,7 @@ class ControlModule(Module):
         """part: the module is called after the network and this; after the network alone, if
         empty.
         """
-        super().__init__(f"{network.name}_{part}" if part else network.name, comment)
+        super().__init__(f"{network.name}_{part}" if part else network.name, comment, unread=UNREAD)
         self.network, self.part = network, part
 
     def inputs_of_task(self, prefix: str) -> None:

@@ -106,6 +106,7 @@ def module(prefix: str, m: Accumulator) -> Module:
         _add_chain(circuit, prefix, m)
     else:
         _add_expression(circuit, m)
+    circuit.waive_widths()
     return circuit
 
 

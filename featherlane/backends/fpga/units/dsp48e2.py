@@ -51,6 +51,7 @@ def module(name: str, about: str, mode: DspMode, add_model: Callable[[Module], N
     circuit.input(*mode.control)
     circuit.output("p", "chain_out", bits=BITS, signed=True)
     add_model(circuit)
+    circuit.waive_widths()
     circuit.body = [Alternative("SYNTHESIS", (_primitive(mode),), tuple(circuit.body))]
     return circuit
 

@@ -89,6 +89,7 @@ class StagedUnit:
 
     def module(self) -> Module:
         """The module of the unit."""
+        self.circuit.waive_widths()
         if self._registers:
             self.circuit.clocked(*self._registers)
         return self.circuit

@@ -1,0 +1,80 @@
+"""Emitted SystemVerilog has no warnings in Verilator, with all of them on."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import featherlane as fl
+from featherlane.backends.fpga.module import NO_RESET, ONE_CLOCK, RESET
+
+needs_verilator = pytest.mark.skipif(
+    not shutil.which("verilator"), reason="verilator is not installed"
+)
+DESIGNS = {
+    "pipeline": {"function": "inverse_dynamics", "interval": 4},
+    "divisions": {"function": "forward_dynamics", "interval": 1, "format": "fitted18"},
+    "ecp5": {"function": "inverse_dynamics", "device": "ecp5_85k", "interval": 2},
+    "arrays": {"function": "inverse_dynamics", "interval": 8, "arrays": "limbs"},
+    "memories": {"function": "inverse_dynamics", "interval": 6, "datapath": "memories"},
+}
+
+
+def sources_of(kind):
+    """The texts of a small design."""
+    return fl.accelerator(fl.load("double_pendulum"), **DESIGNS[kind]).design.sources
+
+
+def warnings(folder, sources):
+    """The warnings for the modules of a design, one a line."""
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    command = ["verilator", "--lint-only", "-Wall", "-sv", "-Wno-fatal", *sources]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return re.findall(r"^%\w+-\w+: .*", done.stderr, re.MULTILINE)
+
+
+@needs_verilator
+@pytest.mark.parametrize("kind", DESIGNS)
+def test_designs_have_no_warnings(tmp_path, kind):
+    assert warnings(tmp_path, sources_of(kind)) == []
+
+
+@needs_verilator
+def test_networks_have_no_warnings(tmp_path):
+    made = fl.multifunction(fl.load("double_pendulum"), interval=4, format="proved")
+    assert warnings(tmp_path, made.circuit.sources) == []
+
+
+@needs_verilator
+def test_the_wrapper_of_a_board_has_no_warnings(tmp_path):
+    made = fl.accelerator(fl.load("double_pendulum"), "inverse_dynamics", interval=4)
+    assert warnings(tmp_path, made.board(128).wrapped.sources) == []
+
+
+@needs_verilator
+def test_warnings_are_found(tmp_path):
+    text = "module wide (input logic [3:0] a, output logic [7:0] b);\n  assign b = a;\nendmodule\n"
+    (warning,) = warnings(tmp_path, {"wide.sv": text})
+    assert "WIDTH" in warning
+
+
+def test_each_waiver_has_a_reason_and_an_end():
+    """A comment stands above it, and the next one ends it."""
+    for kind in ("pipeline", "memories"):
+        for text in sources_of(kind).values():
+            lines = [line.strip() for line in text.splitlines()]
+            waivers = [n for n, line in enumerate(lines) if "verilator lint_" in line]
+            assert len(waivers) % 2 == 0
+            for first, end in zip(waivers[::2], waivers[1::2], strict=True):
+                assert lines[first - 1].startswith("// ")
+                assert lines[end] == lines[first].replace("lint_off", "lint_on")
+
+
+def test_files_tell_their_clock_and_their_reset():
+    for name, text in sources_of("pipeline").items():
+        head, _, ports = text.partition("\nmodule ")
+        assert ("input logic clock" in ports) == (ONE_CLOCK in head), name
+        assert ("input logic reset" in ports) == (RESET in head), name
+        assert (NO_RESET in head) == (ONE_CLOCK in head and RESET not in head), name
