@@ -45,7 +45,7 @@ from featherlane.program.plan import (
 from featherlane.program.program import Program
 
 LONGEST_TEXT = 8_000  # lines of what is compiled in one piece, but for loops over time
-LONGEST_LOOP = 3.0  # of a loop in one kernel: how much longer than the longest stage its text is
+LONGEST_LOOP = 2.4  # of a loop in one kernel: how much longer than the longest stage its text is
 STEP = "step"  # the parameter that has the number of the iteration
 
 
