@@ -55,6 +55,7 @@ def inputs_of(op, rng):
         "v": 0.3 * v,
         "dt": np.full(STATES, DT),
         "friction": np.full(STATES, 0.3),
+        "restitution": np.full(STATES, 0.7),
         "height": np.zeros(STATES),
         "mass": np.tile(biped().parameters("mass")["mass"], (STATES, 1)),
         "aim": np.full(STATES, 0.3),
@@ -67,6 +68,7 @@ def summed(results, weights):
 
 
 CASES = {
+    "rebound": ("step", GROUND, fl.Coulomb(sweeps=60), {"ground_params": ["restitution"]}),
     "soft step": ("step", GROUND, SOFT, {}),
     "law": ("rollout_with", GROUND, RIGID, {"steps": STEPS, "every": 2, "policy": 2}),
     "law without ground": ("rollout_with", None, None, {"steps": STEPS, "every": 3, "policy": 2}),
@@ -76,13 +78,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", repeated([*CASES], 3))
+@pytest.mark.parametrize("case", repeated([*CASES], 4))
 def test_products_are_those_of_differences(case):
     """By each input and of all outputs; forwards and backwards they are one number."""
     name, ground, contacts, more = CASES[case]
     options = {"ground": ground, "law": contacts, "sensors": sensors(ground), "params": ["mass"]}
     if ground:
-        options["ground_params"] = ["friction", "height", "impulse"]
+        more = {"ground_params": [], **more}
+        more["ground_params"] = ["friction", *more["ground_params"], "height", "impulse"]
     if "policy" in more:
         more = {**more, "policy": law(more["policy"])}
     op = Operation(biped(), variant_of_graph(biped(), name, **options, **more))

@@ -112,8 +112,9 @@ def test_code_grows_with_the_number_of_contacts():
 
 
 @pytest.mark.parametrize("law", [
-    fl.Coulomb(sweeps=30), fl.Coulomb(sweeps=30, limits=True, friction_loss=True)
-], ids=["contacts", "joints"])  # fmt: skip
+    fl.Coulomb(sweeps=30), fl.Coulomb(sweeps=30, limits=True, friction_loss=True),
+    fl.Coulomb(sweeps=8, restitution=0.9),
+], ids=["contacts", "joints", "restitution"])  # fmt: skip
 def test_derivatives_in_loops_are_those_in_one_piece(law, monkeypatch):
     """Of a block on eight points, half of them redundant, and of a robot on two feet."""
     box = fl.CollisionShape("block", "box", (0.2, 0.1, 0.05))

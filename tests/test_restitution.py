@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from ground_robots import DT, RADIUS, ball
+from ground_robots import DT, RADIUS, ball, biped
 from numpy.testing import assert_allclose
 from repetition import repeated
 
@@ -14,6 +14,7 @@ from featherlane.algorithms.frames import placements
 from featherlane.functions.ground_inputs import GroundInputs
 from featherlane.robot.tree_of import tree_of
 
+H = 1e-6  # of differences
 GEOMS = {
     "box": 'type="box" size="0.1 0.2 0.3"',
     "plate": 'type="box" size="0.3 0.2 0.02"',
@@ -49,10 +50,9 @@ def impacts(model, n, seed=0):
     return q, rng.normal(size=(n, model.nv)) * [2, 2, 2, *[5] * (model.nv - 3)]
 
 
-def contact_work(model, q, v, law, friction):
-    """The work of the contacts in a step, and the energy before it, J."""
-    ground = fl.Ground(friction=friction)
-    fd = model.contact_forward_dynamics(q, v, 0 * v, DT, ground=ground, law=law)
+def contact_work(model, q, v, **options):
+    """The work of contacts and constraints in a step, and the energy before it, J."""
+    fd = model.contact_forward_dynamics(q, v, 0 * v, DT, **options)
     push = DT * (fd.a - model.forward_dynamics(q, v, 0 * v))  # M^-1 J^T p
     end = v + DT * fd.a
     end[:, :3] += DT * np.cross(v[:, 3:6], v[:, :3])  # in the axes of the beginning
@@ -69,7 +69,8 @@ def test_impacts_add_no_energy(kind, n, e):
     """Of bodies that touch in several points, with friction."""
     model = body(kind)
     q, v = impacts(model, n)
-    work, energy = contact_work(model, q, v, fl.Coulomb(restitution=e), friction=0.7)
+    law, ground = fl.Coulomb(restitution=e), fl.Ground(friction=0.7)
+    work, energy = contact_work(model, q, v, ground=ground, law=law)
     assert (work < 0).mean() > 0.3
     assert (work <= 1e-12 * energy).all()
 
@@ -102,16 +103,53 @@ def test_one_contact_without_friction_has_all_of_its_restitution():
     assert_allclose(speed, 2.0 * e, rtol=1e-12)
 
 
-def test_derivatives_of_impacts_are_those_of_differences():
-    """In states most of which have less than all of their restitution."""
-    model, law = body("capsule"), fl.Coulomb(restitution=1.0)
-    q, v = impacts(model, 200, seed=2)
-    direction = np.random.default_rng(3).normal(size=v.shape)
-    options = {"ground": fl.Ground(friction=0.7), "law": law}
-    _, dv = model.step_jvp(q, v, 0 * v, DT, 0 * v, direction, 0 * v, **options)
-    h = 1e-6
-    ends = [model.step(q, v + s * direction, 0 * v, DT, **options).v for s in (h, -h)]
-    slope = (ends[0] - ends[1]) / (2 * h)
-    error = np.abs(dv - slope).max(1) / (1 + np.abs(slope).max(1))
+def check_slopes(model, q, v, **options):
+    """Derivatives of steps are those of differences in q, v and tau, by each of the ways to them;
+    some of the states have less than all of their restitution. Returns how far the derivatives are
+    from differences.
+    """
+    state, n, nv = (q, v, 0 * v, DT), len(q), model.nv
+    touches = model.step(*state, **options).contact_force[..., 2].max(1) > 0
+    work, energy = contact_work(model, q, v, **options)
+    assert (touches & (np.abs(work) < 1e-12 * energy)).sum() > 8  # is all that they may do
+    directions = np.random.default_rng(3).normal(size=(3, *v.shape)) * 0.1
+    linear = model.linearize_step(*state, **options)
+    both = np.concatenate([linear.A, linear.B], -1)
+    along = np.hstack(model.step_jvp(*state, *directions, **options))
+    expected = np.einsum("nij,nj->ni", both, np.hstack(directions))
+    assert_allclose(along, expected, atol=1e-10 * np.abs(expected).max())
+    weights = np.random.default_rng(4).normal(size=(2, n, nv))
+    back = np.hstack(model.step_vjp(*state, *weights, **options))
+    expected = np.einsum("nij,ni->nj", both, np.hstack(weights))
+    assert_allclose(back, expected, atol=1e-10 * np.abs(expected).max())
+    ends = []
+    for h in (H, -H):
+        moved = (model.integrate(q, h * directions[0]), *(h * directions[1:] + [v, 0 * v]), DT)
+        ends.append(model.step(*moved, **options).v)
+    slope = (ends[0] - ends[1]) / (2 * H)
+    return np.abs(along[:, nv:] - slope).max(1) / (1 + np.abs(slope).max(1))
+
+
+SHORTENED = [("capsule", 200, 20), ("box", 300, 24), ("go2", 200, 24)]
+
+
+@pytest.mark.parametrize(("kind", "n", "sweeps"), repeated(SHORTENED, 1))
+def test_derivatives_of_impacts_are_those_of_differences(kind, n, sweeps):
+    """Of one piece of code, and of loops over eight points or those of a robot."""
+    model, law = body(kind), fl.Coulomb(sweeps=sweeps, restitution=1.0)
+    error = check_slopes(model, *impacts(model, n, seed=2), ground=fl.Ground(friction=1.0), law=law)
     assert np.median(error) < 1e-8
-    assert (error < 1e-4).mean() > 0.95
+    assert (error < 1e-6).mean() > 0.97
+
+
+def test_derivatives_of_impacts_beside_constraints_are_those_of_differences():
+    """Of a robot whose knees are coupled to its hips, which the impact stops first."""
+    model, law = biped(), fl.Coulomb(sweeps=40, restitution=1.0)
+    couplings = [fl.Coupling(f"{x}_knee", f"{x}_hip", (-0.1, -1.5)) for x in ("FL", "RR")]
+    q, v = impacts(model, 200, seed=5)
+    q[:, [8, 10]] = -0.1 - 1.5 * q[:, [7, 9]]
+    q[:, 2] += 1e-3 - np.array([lowest(model, x) for x in q])
+    options = {"constraints": model.constraints(couplings), "ground": fl.Ground(friction=1.0)}
+    error = check_slopes(model, q, v, law=law, **options)
+    assert np.median(error) < 1e-7
+    assert (error < 1e-5).mean() > 0.97

@@ -207,17 +207,27 @@ def part_without_gain(work: Scalar, square: Scalar) -> Scalar:
     return select(share < 0.5, share, 1.0)
 
 
+class SweptImpulses(NamedTuple):
+    """The impulses of a step, the residual, m/s or rad/s, and the solutions from which the impulses
+    are: of the law without restitution, and behind it with Newton's if contacts rebound.
+    """
+
+    p: list[Scalar]
+    residual: Scalar
+    each: list[list[Scalar]]
+
+
 def swept(
     system: ContactSystem, p: Scalars, sweeps: int, rebound: Rebound | None = None
-) -> tuple[list[Scalar], Scalar]:
-    """Returns the impulses after so many sweeps, `without_gain`, and the residual, m/s or rad/s:
-    see `residual_of`, in the last sweep. rebound: of contacts with restitution, which are swept
-    without it and with it.
+) -> SweptImpulses:
+    """Returns the impulses after so many sweeps, `without_gain`, with the residual of the last
+    sweep, see `residual_of`. rebound: of contacts with restitution, which are swept without it and
+    with it.
     """
     after, residual = _repeated(system, p, sweeps)
     settled = without_gain(system, after)
     if rebound is None:
-        return settled, residual
+        return SweptImpulses(settled, residual, [settled])
     lowered = [b - rise for b, rise in zip(system.b, rebound.rise, strict=True)]
     returned, other = _repeated(system._replace(b=lowered), p, sweeps)
     change = [x - y for x, y in zip(returned, settled, strict=True)]
@@ -225,7 +235,8 @@ def swept(
     S_p, S_change = ([system.change(i, x) for i in rows] for x in (settled, change))
     products = dot(settled, S_p), dot(change, S_p), dot(change, S_change)
     share = rebound.share(settled, change, products)
-    return shortened(returned, change, share), maximum(residual, other)
+    both = [settled, returned]
+    return SweptImpulses(shortened(returned, change, share), maximum(residual, other), both)
 
 
 def _repeated(system: ContactSystem, p: Scalars, sweeps: int) -> tuple[list[Scalar], Scalar]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.constrained import residuals
 from featherlane.algorithms.constrained_steps import level_of_step
-from featherlane.algorithms.constraints import groups_of, item_masks
+from featherlane.algorithms.constraints import RowGroup, flat, groups_of, item_masks
 from featherlane.algorithms.contact_points import ContactPoint
 from featherlane.algorithms.contact_rows import contact_rows
 from featherlane.algorithms.coulomb import (
@@ -39,7 +39,7 @@ from featherlane.algorithms.many_contacts import (
     FactoredRows,
     are_long,
     block_of_S,
-    ground_end,
+    ground_end_solutions,
     ground_sweeps,
     packed_ending,
     packed_system,
@@ -54,6 +54,7 @@ from featherlane.algorithms.scene import (
     SteppedContacts,
     joints_with_rows,
     law_frictions,
+    restitution_each,
 )
 from featherlane.algorithms.soft.steps import soft_step
 from featherlane.algorithms.sparse_rows import Row, plus_products, sparse_dot
@@ -124,12 +125,30 @@ class Held(NamedTuple):
         ]
         return S, [x + dot(c, self.impulse) for x, c in zip(free.after, self.C, strict=True)]
 
+    def counted(self, rebound: Rebound, twice_mean: Scalars) -> Rebound:
+        """Returns restitution that counts the work of constraints. twice_mean: the sums of the
+        velocities along their rows before and after a step.
+        """
+        each = [x - dot(w, twice_mean) for x, w in zip(rebound.twice_mean, self.W, strict=True)]
+        return rebound._replace(twice_mean=each, by_constraints=dot(self.impulse, twice_mean))
+
     def impulses(self, p: Scalars) -> list[Scalar]:
         """Returns the impulses of the constraints beside those of contacts."""
         total = list(self.impulse)
         for x, row in zip(p, self.W, strict=True):
             total = [t - w * x for t, w in zip(total, row, strict=True)]
         return total
+
+
+def _twice_mean(
+    tree: Tree, v: Scalars, dt: Scalar, groups: Sequence[Sequence[RowGroup]]
+) -> list[Scalar]:
+    """Returns the sums of the velocities along the rows of constraints before a step and after it,
+    when they hold. groups: with the residuals of no acceleration.
+    """
+    sums = _numbered([*map(add, v, in_axes_of_beginning(tree, v, v, dt))])
+    along = [sparse_dot(row, sums) for group in flat(groups) for row in group.rows]
+    return [x - dt * y for x, y in zip(along, residuals(groups), strict=True)]
 
 
 def contact_geometry(
@@ -213,7 +232,23 @@ def _limited(law: Coulomb, way: Scalar, sign: float, dt: Scalar) -> Scalar:
     return select(way * sign < 0.0, back, way * rate)
 
 
-def _rigid_step(
+class RigidSolutions(NamedTuple):
+    """A step under rigid contacts, and the solutions of the law from which it is: accelerations,
+    impulses and restitution, of one or two, see `restitution.py`.
+    """
+
+    step: SteppedContacts
+    a_each: list[list[Scalar]]
+    impulse_each: list[list[Scalar]]
+    restitution_each: list[Scalar]
+
+
+def _rigid_step(*start: Any, **options: Any) -> SteppedContacts:
+    """Returns the step of `rigid_solutions`."""
+    return rigid_solutions(*start, **options).step
+
+
+def rigid_solutions(
     tree: Tree,
     q: Scalars,
     v: Scalars,
@@ -225,7 +260,7 @@ def _rigid_step(
     active: Scalars | None = None,
     anchors: Sequence[Scalars] | None = None,
     f_ext: Wrenches | None = None,
-) -> SteppedContacts:
+) -> RigidSolutions:
     """Returns the step of a robot whose joints have these dry frictions beside those of the tree's
     smooth law.
     """
@@ -234,8 +269,8 @@ def _rigid_step(
     if constraints is None and are_long(solutions * scene.law.sweeps, len(rows)):
         system, p, x, ending = _packed(tree, q, v, tau, dt, scene, frictions, geometry, f_ext)
         p, x, residual = ground_sweeps(tree, system, p, x, scene)
-        a, forces, p = ground_end(tree, ending, p, x, dt, scene)
-        return SteppedContacts(a, forces, residual, p)
+        a, forces, p, *each = ground_end_solutions(tree, ending, p, x, dt, scene)
+        return RigidSolutions(SteppedContacts(a, forces, residual, p), *each)
     still = [0.0] * tree.nv
     push = [dt * x for x in map(sub, tau, rnea(tree, q, v, still, f_ext))]
     free, held = FreeMotion.of(tree, q, v, dt, push, rows), None
@@ -246,19 +281,25 @@ def _rigid_step(
         held = Held.of(constrained, [dt * x for x in residuals(groups)], free)
         S, end = held.reduced(free)
     rebound = _rebound(contacts, scene, free.before, end, dt) if scene.rebounds else None
+    if rebound is not None and held is not None:
+        rebound = held.counted(rebound, _twice_mean(tree, v, dt, groups))
     for n, contact in enumerate(contacts):
         end[3 * n] = end[3 * n] - approach(contact, scene, dt)
     of_S = lambda first: Symmetric.of(lambda i, j: S[first + j][first + i])
     blocks = _blocks(scene, contacts, frictions, (q, dt), of_S, lambda i: S[i][i])
     blocks, end = yielding(blocks, end, tree.mass)
     start = [0.0] * len(rows) if scene.impulse is None else scene.impulse
-    p, residual = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps, rebound)
-    z = plus_products(free.z, free.Y, p)
-    if held is not None:
-        z = plus_products(z, held.system.Y, held.impulses(p))
+    p, residual, each = swept(ContactSystem(S, end, blocks), start, scene.law.sweeps, rebound)
     rate = 1.0 / dt
-    a = [rate * x for x in free.factored.outward(z)]
-    return SteppedContacts(a, contact_forces(contacts, p, rate), residual, p)
+
+    def acceleration(p: Scalars) -> list[Scalar]:
+        z = plus_products(free.z, free.Y, p)
+        if held is not None:
+            z = plus_products(z, held.system.Y, held.impulses(p))
+        return [rate * x for x in free.factored.outward(z)]
+
+    step = SteppedContacts(acceleration(p), contact_forces(contacts, p, rate), residual, p)
+    return RigidSolutions(step, [*map(acceleration, each)], each, restitution_each(scene))
 
 
 class PackedSystem(NamedTuple):
@@ -402,6 +443,18 @@ def ground_step(tree: Tree, *state: Any, scene: Scene, **options: Any) -> Steppe
 def damped_ground_step(tree: Tree, *state: Any, scene: Scene, **options: Any) -> SteppedContacts:
     """Returns a step on the ground with implicit damping. state: q, v, tau, dt, servo_damping."""
     return _damped(STEPS[type(scene.law)], tree, *state, scene=scene, **options)
+
+
+def ground_step_solutions(tree: Tree, *state: Any, scene: Scene, **options: Any) -> Any:
+    """Returns a `ground_step` under rigid contacts and, behind it, its solutions."""
+    step, *each = _undamped(rigid_solutions, tree, *state, scene=scene, **options)
+    return *step, *each
+
+
+def damped_ground_step_solutions(tree: Tree, *state: Any, scene: Scene, **options: Any) -> Any:
+    """Returns a `damped_ground_step` under rigid contacts and, behind it, its solutions."""
+    step, *each = _damped(rigid_solutions, tree, *state, scene=scene, **options)
+    return *step, *each
 
 
 def ground_system(tree: Tree, *state: Any, scene: Scene, **options: Any) -> PackedSystem:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import add, sub
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.contact_points import ContactPoint
@@ -30,7 +30,12 @@ from featherlane.algorithms.coulomb import (
 from featherlane.algorithms.factor import MassFactor
 from featherlane.algorithms.frames import path
 from featherlane.algorithms.restitution import Rebound, shortened
-from featherlane.algorithms.scene import Scene, joints_with_rows, law_frictions
+from featherlane.algorithms.scene import (
+    Scene,
+    joints_with_rows,
+    law_frictions,
+    restitution_each,
+)
 from featherlane.algorithms.sparse_rows import Row, plus_products, sparse_dot
 from featherlane.robot.parts import WORLD
 from featherlane.robot.spatial import Symmetric, Vector, cross, dot, matvec, transpose
@@ -252,11 +257,18 @@ def ground_sweeps(
     return settled[0] + returned[0], settled[1] + returned[1], residual
 
 
-def ground_end(
-    tree: Tree, ending: Scalars, p: Scalars, x: Scalars, dt: Scalar, scene: Scene
-) -> tuple[list[Scalar], list[list[Scalar]], list[Scalar]]:
+def ground_end(tree: Tree, *solution: Any, **options: Any) -> tuple[Any, ...]:
     """Returns the acceleration of a step, the forces of contacts in the axes of the world, and the
-    impulses, see `coulomb.without_gain`.
+    impulses, see `coulomb.without_gain`. solution, options: of `ground_end_solutions`.
+    """
+    return ground_end_solutions(tree, *solution, **options)[:3]
+
+
+def ground_end_solutions(
+    tree: Tree, ending: Scalars, p: Scalars, x: Scalars, dt: Scalar, scene: Scene
+) -> tuple[Any, ...]:
+    """Returns the results of `ground_end`, and accelerations, impulses and restitution of the
+    solutions that a step consists of.
     """
     scalars, rate, n = iter(ending), 1.0 / dt, tree.nv
     take = lambda n: [*islice(scalars, n)]
@@ -270,18 +282,23 @@ def ground_end(
         upward, downward = take(2)
         free[i] = free[i] - select(p[i] > 0.0, upward, downward)
     begin = take(n)
+    L = [dict(zip(line, islice(scalars, len(line)), strict=True)) for _, *line in tree.ancestors]
+    factored = MassFactor(L, list(scalars), tree)
     change = [a - b for a, b in zip(x, begin, strict=True)]  # Y^T p
     part = part_without_gain(dot(p, free) + dot(change, begin), dot(change, change))
     p, change = [part * y for y in p], [part * y for y in change]
+    impulses, changes = list[Scalars]([p]), [change]
     if scene.rebounds:
-        p, change = _rebounding(rebound, p, change, returned[0], [*map(sub, returned[1], begin)])
-    x = [*map(add, begin, change)]
+        impulses.append(returned[0])
+        changes.append([*map(sub, returned[1], begin)])
+        p, change = _rebounding(rebound, p, change, impulses[1], changes[1])
+    accelerate = lambda moved: [rate * a for a in factored.outward([*map(add, begin, moved)])]
     forces = []
     for n, (normal, along) in enumerate(axes):
         frame = Vector(normal), Vector(along), cross(normal, along)
         forces.append([rate * f for f in matvec(transpose(frame), p[3 * n : 3 * n + 3])])
-    L = [dict(zip(line, islice(scalars, len(line)), strict=True)) for _, *line in tree.ancestors]
-    return [rate * a for a in MassFactor(L, list(scalars), tree).outward(x)], forces, p
+    each = [*map(accelerate, changes)], impulses, restitution_each(scene)
+    return accelerate(change), forces, p, *each
 
 
 def _rebounding(

@@ -19,6 +19,7 @@ or slide on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from featherlane.algorithms.common import Scalars
@@ -39,6 +40,15 @@ def share_without_gain(work: Scalar, slope: Scalar, half_square: Scalar) -> Scal
     return select(gains, minimum(above / select(gains, below, 1.0), 1.0), 1.0)
 
 
+def share_of_motions(twice_mean: Scalars, changes: Scalars, pulls: Sequence[Scalars]) -> Scalar:
+    """Returns s from J^T p of both solutions. twice_mean: v + v' without restitution, changes: how
+    much Newton's changes v'.
+    """
+    pull, more = pulls[0], [y - x for x, y in zip(*pulls, strict=True)]
+    slope = dot(more, twice_mean) + dot(pull, changes)
+    return share_without_gain(0.5 * dot(pull, twice_mean), 0.5 * slope, 0.5 * dot(more, changes))
+
+
 def shortened(end: Scalars, change: Scalars, share: Scalar) -> list[Scalar]:
     """Returns end - (1 - share) change: the end itself, to the bit, if the share is 1."""
     return [x - (1.0 - share) * d for x, d in zip(end, change, strict=True)]
@@ -46,17 +56,18 @@ def shortened(end: Scalars, change: Scalars, share: Scalar) -> list[Scalar]:
 
 class Rebound(NamedTuple):
     """Restitution of a step: how much it raises the least velocity along each row, and the sums
-    u- + u_free of velocities.
+    u- + u_free of velocities. by_constraints: twice the work of constraints without contacts.
     """
 
     rise: list[Scalar]
     twice_mean: list[Scalar]
+    by_constraints: Scalar = 0.0
 
     def share(self, p: Scalars, change: Scalars, products: tuple[Scalar, Scalar, Scalar]) -> Scalar:
         """Returns s, for the impulses p without restitution and their change d to Newton's.
         products: p . S p, d . S p and d . S d.
         """
         square, mixed, of_change = products
-        work = 0.5 * (dot(p, self.twice_mean) + square)
+        work = 0.5 * (dot(p, self.twice_mean) + square + self.by_constraints)
         slope = 0.5 * dot(change, self.twice_mean) + mixed
         return share_without_gain(work, slope, 0.5 * of_change)

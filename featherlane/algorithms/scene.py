@@ -103,3 +103,8 @@ def joints_with_rows(scene: Scene, frictions: Scalars) -> list[int]:
     """Returns the entries of v that have a row: those with limits, or with dry friction."""
     limited = {limit.k for limit in scene.limits}
     return [k for k, f in enumerate(frictions) if k in limited or not is_zero(f)]
+
+
+def restitution_each(scene: Scene) -> list[Scalar]:
+    """Returns the coefficients of restitution of the solutions that a step consists of."""
+    return [0.0, scene.coefficient_of_restitution] if scene.rebounds else [0.0]

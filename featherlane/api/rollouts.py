@@ -211,8 +211,8 @@ class Rollouts(TimeSteps):
         trajectory: the result of `rollout` for the same controls, with every state kept. All other
         arguments must be those of that rollout, its ground, law and constraints too. On the ground
         with `fl.Coulomb`, derivatives are those of the equations that steps solve, at the state of
-        each contact; not exact where a restitution is shortened, as in `linearize_step`
-        (docs/ground.md). Raises TypeError for a rollout on the ground without ground=.
+        each contact (docs/ground.md, "Derivatives"). Raises TypeError for a rollout on the
+        ground without ground=.
 
         Examples:
             >>> controls = np.zeros((50, 2))

@@ -221,10 +221,6 @@ class TimeSteps(Limits):
         dict, in the order of the frames' names), so that ground reaction forces are controls.
         Raises ValueError for by_wrenches without f_ext.
 
-        Under `fl.Coulomb` with restitution, A and B are not exact where friction shortens the
-        restitution of an impact: they are those of an impact that keeps all of it. `step_jvp` and
-        `step_vjp` are exact there (docs/ground.md, "Derivatives").
-
         Examples:
             >>> linear = arm.linearize_step(q, v, tau, dt)
             >>> linear.A.shape, linear.B.shape

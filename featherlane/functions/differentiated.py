@@ -15,7 +15,7 @@ from featherlane.functions.gpu import OnGPU, Source, source_of
 from featherlane.functions.kernels import variant_kernel
 from featherlane.functions.operations import TANGENTS, Operation
 from featherlane.functions.rollout_derivatives import Sum, derivative_plan
-from featherlane.functions.steps import is_differentiated_as_solved, solved_step
+from featherlane.functions.steps import solved_step
 from featherlane.functions.tracing import dynamics_graph
 from featherlane.functions.variants import variant_key
 from featherlane.program.derivatives.products import adjoints, tangents
@@ -132,7 +132,7 @@ def _of_contacts(op: Operation) -> Graph | None:
 
     Residuals, and the impulses at which sweeps begin, have none.
     """
-    if not is_differentiated_as_solved(op.variant):
+    if op.variant.ground is None:
         return None
     (mode, wrt), prefix = op.steps[0], op.prefix
     graphs = partial(dynamics_graph, op.model)

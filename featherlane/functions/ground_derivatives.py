@@ -6,19 +6,23 @@ A step solves r = dt (ID(q, v, a) - tau) - J^T p = 0 beside the conditions of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.derivatives import inverse_dynamics_derivatives
 from featherlane.algorithms.factor import MassFactor, factor
 from featherlane.algorithms.implicit_damping import ImplicitTerms
+from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.tangent import tangent_gradient
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.derivatives.graphs import jacobian
+from featherlane.program.derivatives.products import adjoints
 from featherlane.program.graph import Graph
 from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, Any]
 Graphs = Callable[[Variant], Graph]
+SOLUTION = ("a", "impulse", "restitution")
 
 
 class GroundEquations(NamedTuple):
@@ -96,6 +101,31 @@ class GroundEquations(NamedTuple):
             force = [x + y for x, y in zip(force, self.terms.force(v, a, dt), strict=True)]
         return [x - y for x, y in zip(force, self.tau, strict=True)]
 
+    @property
+    def each(self) -> list[GroundEquations]:
+        """The equations of each solution from which a step under rigid contacts is: without
+        restitution, and with it if there is any.
+        """
+        scene = self.around.scene
+        if not scene.rebounds:
+            return [self]
+        settled = self.around._replace(scene=scene._replace(restitution=0.0))
+        return [self._replace(around=settled), self]
+
+    def share(self, q: Scalars, v: Scalars, a_each: Sequence[Scalars], dt: Scalar) -> Scalar:
+        """Returns the share of restitution in a step, see `restitution.py`, from the accelerations
+        of its solutions.
+        """
+        from featherlane.algorithms.restitution import share_of_motions
+
+        pulls = [[dt * x for x in self.missing_force(q, v, a, dt)] for a in a_each]
+        settled, returned = a_each
+        end = in_axes_of_beginning(
+            self.tree, v, [x + dt * y for x, y in zip(v, settled, strict=True)], dt
+        )
+        changes = [dt * (y - x) for x, y in zip(settled, returned, strict=True)]
+        return share_of_motions([*map(add, v, end)], changes, pulls)
+
     def with_held(self, step: StepState, factored: MassFactor) -> StepState:
         """Returns a step with the impulses of constraints behind the others."""
         if self.around.held is None:
@@ -126,15 +156,32 @@ def ground_step_and_derivatives(
     """Returns the acceleration, forces, residual and impulses of a step on the ground, and the
     derivatives of the acceleration by q, v and joint forces.
     """
-    step = graphs(variant._replace(name=variant.name.removesuffix("_and_derivatives")))
-    results = call(step, **{name: arrays[name] for name in step.inputs})
     is_soft = variant.ground is not None and variant.ground.is_soft
+    ending = "" if is_soft else "_solutions"
+    name = variant.name.removesuffix("_and_derivatives") + ending
+    step = graphs(variant._replace(name=name))
+    results = call(step, **{name: arrays[name] for name in step.inputs})
     slopes = (_soft_slopes if is_soft else _rigid_slopes)(model, variant, {**arrays, **results})
-    return {"a": results.pop("a"), **slopes, **results}
+    stepped = {x: results[x] for x in ("a", *GROUND_OUTPUTS)}
+    return {"a": stepped.pop("a"), **slopes, **stepped}
 
 
 def _rigid_slopes(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
     """Returns the derivatives of an acceleration under rigid contacts."""
+    each = zip(*(arrays[f"{x}_each"] for x in SOLUTION), strict=True)
+    names = [x.replace("impulse", "impulse_next") for x in SOLUTION]
+    of_solution = variant
+    if len(arrays["a_each"]) > 1:
+        of_solution = variant._replace(ground=variant.ground and variant.ground.with_restitution())
+    answers = [
+        _answer(model, of_solution, {**arrays, **dict(zip(names, solution, strict=True))})
+        for solution in each
+    ]
+    return slopes_of_solutions(model, variant, {**arrays, "answers": answers})
+
+
+def _answer(model: Robot, variant: Variant, arrays: Arrays) -> Rows:
+    """Returns the derivatives of the acceleration of a solution by joint forces, q and v."""
     from featherlane.algorithms.row_elimination import RowBlock, eliminate
 
     before = ground_rows(model, variant, arrays)
@@ -142,15 +189,53 @@ def _rigid_slopes(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
     for block in zip(*(before[x] for x in ("rows", "changes", "laws")), strict=True):
         answer = eliminate(RowBlock.unpacked(*block), answer)
     n, columns = model.nv, [*zip(*before["pull"], strict=True)]
-    slopes = [
-        [x + dot(row[:n], column) for x, column in zip(row[n:], columns, strict=True)]
+    return [
+        [*row[:n], *(x + dot(row[:n], column) for x, column in zip(row[n:], columns, strict=True))]
         for row in answer
     ]
+
+
+def slopes_of_solutions(
+    model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs | None = None
+) -> Arrays:
+    """Returns the derivatives of a step's acceleration, from those of its solutions, the answers,
+    nv x 3 nv, by joint forces, q and v.
+    """
+    answer, n = arrays["answers"][-1], model.nv
+    if len(arrays["answers"]) > 1:
+        answer = _shortened_answer(model, variant, arrays)
     return {
-        "da_dq": [row[:n] for row in slopes],
-        "da_dv": [row[n:] for row in slopes],
+        "da_dq": [row[n : 2 * n] for row in answer],
+        "da_dv": [row[2 * n :] for row in answer],
         "da_dtau": [row[:n] for row in answer],
     }
+
+
+def _shortened_answer(model: Robot, variant: Variant, arrays: Arrays) -> Rows:
+    """Returns the answer of a step whose restitution is shortened: a = a0 + s (a1 - a0), where s
+    depends on q, v, joint forces and both accelerations.
+    """
+    values = {x: arrays[x] for x in ("q", "v", "dt", "a_each")} | _beside(variant, arrays)
+
+    def run(*inputs: Any) -> Arrays:
+        named = dict(zip(values, inputs, strict=True))
+        equations = GroundEquations.of(model, variant, named, "damped" in variant.name)
+        return {"share": equations.share(*(named[x] for x in ("q", "v", "a_each", "dt")))}
+
+    graph = trace(run, {name: shape_of(x) for name, x in values.items()})
+    wrt = ("q", "v", "tau", "a_each")
+    slopes = call(adjoints(graph, wrt, "by "), **values, **{"by share": 1.0})
+    by_q, by_v, by_tau, by_a = (slopes[f"by {x}"] for x in wrt)
+    moved = [*by_tau, *tangent_gradient(model, arrays["q"], by_q), *by_v]
+    for weights, answer in zip(by_a, arrays["answers"], strict=True):
+        columns = zip(*answer, strict=True)
+        moved = [x + dot(weights, column) for x, column in zip(moved, columns, strict=True)]
+    left = 1.0 - call(graph, **values)["share"]
+    rows = []
+    for first, last, *answers in zip(*arrays["a_each"], *arrays["answers"], strict=True):
+        each = zip(*answers, moved, strict=True)
+        rows.append([y - left * (y - x) + (last - first) * s for x, y, s in each])
+    return rows
 
 
 def ground_rows(
@@ -231,10 +316,15 @@ def _less(A: Rows, B: Rows) -> Rows:
 
 def _inputs(variant: Variant, arrays: Arrays, step: StepState) -> Arrays:
     """Returns the arrays that the equations of a step read."""
+    return {**step._asdict(), **_beside(variant, arrays)}
+
+
+def _beside(variant: Variant, arrays: Arrays) -> Arrays:
+    """Returns the arrays that the equations of a step read beside its state and dt."""
     names = [*variant.parameters, *(variant.ground.parameters if variant.ground else ())]
     names += [*(variant.constraints.sizes if variant.constraints else ())]
     names += [x for x in ("f_ext", "servo_damping", "tau") if x in arrays]
-    return {**step._asdict(), **{x: arrays[x] for x in names}}
+    return {x: arrays[x] for x in names}
 
 
 def _kinematics(model: Robot, variant: Variant, arrays: Arrays, step: StepState) -> dict[str, Rows]:

@@ -90,7 +90,14 @@ class GroundInputs(NamedTuple):
 
     def warm(self) -> GroundInputs:
         """Returns the inputs with those impulses at which sweeps begin."""
-        names = {*self.parameters, "impulse"}
+        return self._with("impulse")
+
+    def with_restitution(self) -> GroundInputs:
+        """Returns the inputs with a coefficient of restitution."""
+        return self._with("restitution")
+
+    def _with(self, name: str) -> GroundInputs:
+        names = {*self.parameters, name}
         return self._replace(parameters=tuple(x for x in GROUND_PARAMETERS if x in names))
 
     def scene(self, model: Robot, **inputs: Any) -> Scene:
@@ -153,6 +160,7 @@ class GroundInputs(NamedTuple):
         if self.is_soft:
             return counts | {"impulses": self._soft_impulses(model)}
         return counts | {
+            "solutions": layout.solutions,
             "swept": layout.solutions * layout.rows,
             "moved": layout.solutions * model.nv,
             "system": layout.system_size,

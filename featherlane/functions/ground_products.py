@@ -20,7 +20,7 @@ from featherlane.program.trace import call, trace
 from featherlane.robot.model import Robot
 
 if TYPE_CHECKING:
-    from featherlane.algorithms.ground_slopes import GroundSystem, StepState
+    from featherlane.algorithms.ground_slopes import GroundSystem, RowChanges, StepState
 
 Arrays = dict[str, Any]
 PREFIX = "change of "
@@ -136,66 +136,100 @@ class SolvedStep(ABC):
 
 
 class RigidStep(SolvedStep):
-    """A step with rigid contacts at its solution, of the acceleration a and impulses, see
+    """A step with rigid contacts at its solutions, one or two, of accelerations and impulses, see
     `ground_slopes.RowChanges`.
     """
 
-    names = ("a", "impulse_next")
+    names = ("a_each", "impulse_each")
 
     def contacts(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
         from featherlane.algorithms.ground_steps import contact_forces, contact_geometry
+        from featherlane.algorithms.restitution import shortened
 
         scene, frictions, _ = equations.around
         points, _ = contact_geometry(equations.tree, arrays["q"], scene, frictions)
-        forces = contact_forces(points, arrays["impulse_next"], 1.0 / arrays["dt"])
-        return {"contact_force": forces}
+        q, v, dt = (arrays[x] for x in ("q", "v", "dt"))
+        a, impulse = (arrays[x][-1] for x in self.names)
+        if scene.rebounds:
+            share = equations.share(q, v, arrays["a_each"], dt)
+            a, impulse = (
+                shortened(last, [y - x for x, y in zip(first, last, strict=True)], share)
+                for first, last in (arrays[x] for x in self.names)
+            )
+        forces = contact_forces(points, impulse, 1.0 / dt)
+        return {"a": a, "contact_force": forces, "impulse_next": impulse}
 
     def changes(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
         from featherlane.algorithms.ground_slopes import RowChanges, grips
 
-        state = _state(arrays)
-        bounds = grips(equations.tree, state.q, state.dt, equations.around)
-        return RowChanges(*equations.left(state), bounds)._asdict()
+        states = _states(arrays)
+        each = [
+            RowChanges(*one.left(x), grips(one.tree, x.q, x.dt, one.around))
+            for one, x in zip(equations.each, states, strict=True)
+        ]
+        return _by_field(each)
 
     def answer(self, changes: Arrays) -> Arrays:
         from featherlane.algorithms.ground_slopes import RowChanges
 
-        motion, impulse = self._system.moved(RowChanges(**changes))
-        rate, count = 1.0 / self.inputs["dt"], len(self.solution["impulse_next"])
-        return {"a": [rate * x for x in motion], "impulse_next": impulse[:count]}
+        rate, count = 1.0 / self.inputs["dt"], len(self.solution["impulse_each"][0])
+        each = zip(*(changes[x] for x in RowChanges._fields), strict=True)
+        moved = [
+            system.moved(RowChanges(*x)) for system, x in zip(self._systems, each, strict=True)
+        ]
+        return {
+            "a_each": [[rate * x for x in motion] for motion, _ in moved],
+            "impulse_each": [impulse[:count] for _, impulse in moved],
+        }
 
     def weigh(self, gradients: Arrays) -> Arrays:
-        rate, impulse = 1.0 / self.inputs["dt"], gradients["impulse_next"]
-        held = len(self.solved["impulse_next"]) - len(impulse)
-        motion = [rate * x for x in gradients["a"]]
-        return self._system.weighed(motion, [*impulse, *[0.0] * held])._asdict()
+        rate = 1.0 / self.inputs["dt"]
+        each: list[RowChanges] = []
+        for k, system in enumerate(self._systems):
+            motion, impulse = (gradients[x][k] for x in self.names)
+            held = len(self._at_rest[k].p) - len(impulse)
+            each.append(system.weighed([rate * x for x in motion], [*impulse, *[0.0] * held]))
+        return _by_field(each)
 
     @property
     def solved(self) -> Arrays:
-        """a, and the impulses with those of constraints behind the others."""
-        return {"a": self.solution["a"], "impulse_next": self._step_at_rest.p}
+        """Accelerations, and the impulses with those of constraints behind the others."""
+        impulses = [state.p for state in self._at_rest]
+        return {"a_each": self.solution["a_each"], "impulse_each": impulses}
 
     @cached_property
-    def _step_at_rest(self) -> StepState:
-        state = _state({**self.inputs, **self.solution})
-        factored = self.at_solution.factor(state.q, state.dt)
-        return self.at_solution.with_held(state, factored)
+    def _at_rest(self) -> list[StepState]:
+        states = _states({**self.inputs, **self.solution})
+        factored = self.at_solution.factor(states[0].q, states[0].dt)
+        return [
+            one.with_held(state, factored)
+            for one, state in zip(self.at_solution.each, states, strict=True)
+        ]
 
     @cached_property
-    def _system(self) -> GroundSystem:
-        """The rows of the step at the solution."""
+    def _systems(self) -> list[GroundSystem]:
+        """The rows of the step at each solution."""
         from featherlane.algorithms.ground_slopes import GroundSystem
 
-        equations, state = self.at_solution, self._step_at_rest
-        factored = equations.factor(state.q, state.dt)
-        _, closing = equations.left(state)
-        return GroundSystem.of(equations.tree, factored, state, equations.around, closing)
+        systems = []
+        for one, state in zip(self.at_solution.each, self._at_rest, strict=True):
+            factored = one.factor(state.q, state.dt)
+            _, closing = one.left(state)
+            systems.append(GroundSystem.of(one.tree, factored, state, one.around, closing))
+        return systems
 
 
-def _state(arrays: Arrays) -> StepState:
+def _states(arrays: Arrays) -> list[StepState]:
     from featherlane.algorithms.ground_slopes import StepState
 
-    return StepState(*(arrays[x] for x in ("q", "v", *RigidStep.names, "dt")))
+    q, v, dt = (arrays[x] for x in ("q", "v", "dt"))
+    each = zip(*(arrays[x] for x in RigidStep.names), strict=True)
+    return [StepState(q, v, a, p, dt) for a, p in each]
+
+
+def _by_field(each: Sequence[RowChanges]) -> Arrays:
+    """Returns the fields of all, by their names."""
+    return {name: [getattr(one, name) for one in each] for name in each[0]._fields}
 
 
 def _traced(run: Callable[[Arrays], Arrays], values: Arrays) -> Graph:

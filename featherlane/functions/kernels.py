@@ -27,8 +27,7 @@ from featherlane.errors import CompileError
 from featherlane.functions.function import FunctionKernels
 from featherlane.functions.gpu import MAPPINGS, OF_PLANS, OnGPU, Source, source_of
 from featherlane.functions.lanes import single_text
-from featherlane.functions.sequences import PRODUCTS, is_planned, planned
-from featherlane.functions.steps import is_differentiated_as_solved
+from featherlane.functions.sequences import is_planned, planned
 from featherlane.functions.table import CALLED, Variant
 from featherlane.functions.tracing import dynamics_graph, dynamics_program
 from featherlane.functions.variants import variant_key
@@ -67,11 +66,8 @@ def _program_kernel(
     key = f"{key} {width if form != SINGLE else SINGLE}"
     if (known := stored_kernel(key, dtype, width)) is not None:
         return known
-    if variant.ground is not None:
-        if variant.constraints is not None:
-            variant.ground.warn_of_unrolled_sweeps(model, "a step", "constraints")
-        elif variant.name in PRODUCTS and not is_differentiated_as_solved(variant):
-            variant.ground.warn_of_unrolled_sweeps(model, variant.name, "restitution")
+    if variant.ground is not None and variant.constraints is not None:
+        variant.ground.warn_of_unrolled_sweeps(model, "a step", "constraints")
     with compiling(_title(model, variant, dtype, form)):
         with one_text():
             program = lowered(dynamics_program(model, variant), dtype)

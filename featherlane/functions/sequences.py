@@ -14,7 +14,6 @@ from featherlane.functions.steps import (
     Call,
     calls_of,
     control_law,
-    is_differentiated_as_solved,
     one_step,
 )
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant, shapes
@@ -67,7 +66,7 @@ def is_planned(model: Robot, variant: Variant) -> bool:
     if variant.steps:
         return True
     if variant.name in PRODUCTS:
-        return is_differentiated_as_solved(variant) and _is_long(model, variant)
+        return _is_long(model, variant)
     if variant.name not in COMPOSED:
         return False
     if has_many_contacts(model, variant) or has_many_rows(model, variant):
@@ -169,38 +168,82 @@ def _on_ground(model: Robot, call: Call, kernel: Callable[[Variant], int]) -> Ru
     """Returns the runs of a step with rigid contacts, with its derivatives if the call has them,
     and their temporary arrays and scratch matrices.
     """
-    step, is_linear = call, call.variant.name.endswith(DERIVED)
-    if is_linear:
-        base = call.variant._replace(name=call.variant.name.removesuffix(DERIVED))
-        step = Call(base, call.inputs, {x: call.outputs[x] for x in output_sizes(base)})
-    if step.variant.constraints is None:
-        runs, temporaries = _swept_step(model, step, kernel)
-    else:
-        arrays = [*step.inputs.values(), *step.outputs.values()]
-        runs, temporaries = [KernelRun(kernel(step.variant), tuple(map(Use, arrays)))], {}
-    if not is_linear:
-        return runs, temporaries, {}
-    of_rows, more, scratch = _eliminated_rows(model, call, kernel)
+    if not call.variant.name.endswith(DERIVED):
+        return *_solved_step(model, call, kernel), {}
+    ground, name = call.variant.ground, call.variant.name.removesuffix(DERIVED)
+    ending = "_solutions" if ground and ground.rebounds else ""
+    solved = call.variant._replace(name=f"{name}{ending}")
+    outputs = {x: call.outputs.get(x, x) for x in output_sizes(solved)}
+    step = Call(solved, call.inputs, outputs)
+    runs, temporaries = _solved_step(model, step, kernel)
+    differentiate = _slopes_of_solutions if ending else _eliminated_rows
+    of_rows, more, scratch = differentiate(model, call, kernel)
     return [*runs, *of_rows], temporaries | more, scratch
 
 
+def _solved_step(
+    model: Robot, step: Call, kernel: Callable[[Variant], int]
+) -> tuple[list[PlanStep], dict[str, Shape]]:
+    """Returns the runs of a step with rigid contacts, and their temporary arrays."""
+    if step.variant.constraints is None:
+        return _swept_step(model, step, kernel)
+    arrays = [*step.inputs.values(), *step.outputs.values()]
+    return [KernelRun(kernel(step.variant), tuple(map(Use, arrays)))], {}
+
+
 def _eliminated_rows(model: Robot, call: Call, kernel: Callable[[Variant], int]) -> RunsOnGround:
-    """Returns the runs of the derivatives of a step with rigid contacts, which eliminate its rows
-    block by block, and their temporary arrays and scratch matrices.
+    """Returns the runs of the derivatives of a step with rigid contacts, and their temporary arrays
+    and scratch matrices.
     """
     rows = call.variant._replace(name=call.variant.name.replace("step" + DERIVED, "rows"))
-    eliminate, n = Variant("eliminate_rows"), model.nv
+    runs, work, temporaries, scratch = _answer(model, rows, _known(call), kernel)
+    n = model.nv
+    first = {"da_dtau": 0, "da_dq": n, "da_dv": 2 * n}  # columns of the answer
+    copies = [CopyRows(MatrixBlock(ANSWER, k, 3 * n), call.outputs[x]) for x, k in first.items()]
+    return [*runs, Matrices((*work, *copies))], temporaries, scratch
+
+
+def _slopes_of_solutions(
+    model: Robot, call: Call, kernel: Callable[[Variant], int]
+) -> RunsOnGround:
+    """Returns the same of a step whose contacts rebound, whose derivatives are those of both
+    solutions from which it is.
+    """
+    name, ground = call.variant.name, call.variant.ground
+    assert ground is not None
+    rows = call.variant._replace(
+        name=name.replace("step" + DERIVED, "rows"), ground=ground.with_restitution()
+    )
+    slopes = call.variant._replace(name=name.replace("step" + DERIVED, "slopes"))
+    row = ArrayRow("solution")
+    of_solution = {"a": "a", "impulse_next": "impulse", "restitution": "restitution"}
+    known = _known(call) | {x: Use(f"{y}_each", row) for x, y in of_solution.items()}
+    runs, work, temporaries, scratch = _answer(model, rows, known, kernel)
+    shapes = input_shapes(model, slopes)
+    temporaries |= {x: shapes[x] for x in ("a_each", "impulse_each", "restitution_each", "answers")}
+    body = (*runs, Matrices(tuple(work)), Copy(Use(ANSWER), Use("answers", row)))
+    last = KernelRun(kernel(slopes), _uses(slopes, _known(call)))
+    return [Loop("solution", shapes["answers"][0], body), last], temporaries, scratch
+
+
+ANSWER = "answer"
+Answer = tuple[list[PlanStep], list[MatrixWork], dict[str, Shape], dict[str, Shape]]
+
+
+def _answer(
+    model: Robot, rows: Variant, arrays: dict[str, Use], kernel: Callable[[Variant], int]
+) -> Answer:
+    """Returns the runs that eliminate the rows of a solution block by block, the work on matrices
+    behind them that leaves its derivatives in the answer, temporary arrays and scratch matrices.
+    """
+    eliminate, then = Variant("eliminate_rows"), "next_answer"
     shapes = output_shapes(model, rows)
-    blocks, (now, then) = shapes["rows"][0], ("answer", "next_answer")
-    runs: list[PlanStep] = [KernelRun(kernel(rows), _uses(rows, _known(call)))]
+    runs: list[PlanStep] = [KernelRun(kernel(rows), _uses(rows, arrays))]
     of_block = {x: Use(x, ArrayRow("number")) for x in ("rows", "changes", "laws")}
     run = KernelRun(kernel(eliminate), _uses(eliminate, of_block))
-    runs.append(Loop("number", blocks, (run, Copy(Use(then), Use(now)))))
-    work, scratch = _joined_answer(n, now)
-    first = {"da_dtau": 0, "da_dq": n, "da_dv": 2 * n}  # columns of the answer
-    copies = [CopyRows(MatrixBlock(now, k, 3 * n), call.outputs[x]) for x, k in first.items()]
-    runs.append(Matrices((*work, *copies)))
-    return runs, {**shapes, then: shapes[now]}, scratch
+    runs.append(Loop("number", shapes["rows"][0], (run, Copy(Use(then), Use(ANSWER)))))
+    work, scratch = _joined_answer(model.nv, ANSWER)
+    return runs, work, {**shapes, then: shapes[ANSWER]}, scratch
 
 
 def _joined_answer(n: int, answer: str) -> tuple[list[MatrixWork], dict[str, Shape]]:
@@ -235,8 +278,10 @@ def _swept_step(
     assert isinstance(ground.law, Coulomb)
     sweeps = _sweeps_of_a_run(ground.law.sweeps, ground.layout(model).operations)
     some = ground.without_arrays()._replace(law=replace(ground.law, sweeps=sweeps))
-    system = call.variant._replace(name=call.variant.name.replace("step", "system"))
-    sweep, end = Variant("ground_sweeps", ground=some), Variant("ground_end", ground=some)
+    name = call.variant.name
+    ending = "_solutions" if name.endswith("_solutions") else ""
+    system = call.variant._replace(name=name.removesuffix(ending).replace("step", "system"))
+    sweep, end = (Variant(f"ground_{x}", ground=some) for x in ("sweeps", f"end{ending}"))
     then = {"p_next": "p then", "x_next": "x then"}
     shapes = output_shapes(model, system) | {
         to: output_shapes(model, sweep)[name] for name, to in then.items()

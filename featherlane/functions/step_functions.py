@@ -118,16 +118,25 @@ for _name in ("constrained_step", "damped_constrained_step"):
 
 
 _on_ground = CALLED["contact_forward_dynamics"]
+_of_contacts = lambda module, name: (without_fixed(late(f"featherlane.algorithms.{module}", name)),)
+# The solutions of the law from which a rigid step is: two where contacts rebound
+EACH: Sizes = {
+    "a_each": ("solutions", "v"),
+    "impulse_each": ("solutions", "impulses"),
+    "restitution_each": ("solutions",),
+}
+_NAMES = ("ground_step", "damped_ground_step")
 GROUND_STEPS = {
-    name: _on_ground._replace(
-        algorithms=(without_fixed(late("featherlane.algorithms.ground_steps", name)),)
+    f"{name}{ending}": _on_ground._replace(
+        outputs={**_on_ground.outputs, **more},
+        algorithms=_of_contacts("ground_steps", f"{name}{ending}"),
     )
-    for name in ("ground_step", "damped_ground_step")
+    for name in _NAMES
+    for ending, more in (("", {}), ("_solutions", EACH))
 }
 # Pieces of a step with many contacts, whose plan repeats the sweeps
 _PACKED: Sizes = {"p": ("swept",), "x": ("moved",)}
 GROUND_SYSTEM: Sizes = {"system": ("system",), **_PACKED, "ending": ("ending",)}
-_of_contacts = lambda module, name: (without_fixed(late(f"featherlane.algorithms.{module}", name)),)
 GROUND_SYSTEMS = {
     name: DynamicsFunction(
         {**QVT, **DT}, GROUND_SYSTEM, _of_contacts("ground_steps", name), ("f_ext", "ground")
@@ -141,12 +150,15 @@ GROUND_SYSTEMS |= {
         _of_contacts("many_contacts", "ground_sweeps"),
         ("ground",),
     ),
-    "ground_end": DynamicsFunction(
+}
+GROUND_SYSTEMS |= {
+    name: DynamicsFunction(
         {"ending": ("ending",), **_PACKED, **DT},
-        {"a": V, **{x: GROUND_OUTPUTS[x] for x in ("contact_force", "impulse_next")}},
-        _of_contacts("many_contacts", "ground_end"),
+        {"a": V, **{x: GROUND_OUTPUTS[x] for x in ("contact_force", "impulse_next")}, **more},
+        _of_contacts("many_contacts", name),
         ("ground",),
-    ),
+    )
+    for name, more in (("ground_end", {}), ("ground_end_solutions", EACH))
 }
 # Pieces of its derivatives, whose plan repeats the elimination of blocks of rows
 BLOCKS: Sizes = {"rows": (BLOCK, "v"), "changes": (BLOCK, "2v"), "laws": (LAWS,)}
@@ -161,13 +173,21 @@ GROUND_ROWS = {
         },
         algorithms=(),
     )
-    for name in GROUND_STEPS
+    for name in _NAMES
+}
+GROUND_ROWS |= {
+    name.replace("step", "slopes"): _on_ground._replace(
+        inputs={**_on_ground.inputs, **EACH, "answers": ("solutions", "v", "3v")},
+        outputs=SLOPES,
+        algorithms=(),
+    )
+    for name in _NAMES
 }
 GROUND_STEPS |= {
     f"{name}_and_derivatives": _on_ground._replace(
         outputs={"a": V, **SLOPES, **GROUND_OUTPUTS}, algorithms=()
     )
-    for name in GROUND_STEPS
+    for name in _NAMES
 }
 
 

@@ -19,11 +19,15 @@ from featherlane.algorithms.tangent import (
     tangent_gradient,
     tangent_of_rate,
 )
-from featherlane.functions.ground_derivatives import ground_rows, ground_step_and_derivatives
+from featherlane.functions.ground_derivatives import (
+    ground_rows,
+    ground_step_and_derivatives,
+    slopes_of_solutions,
+)
 from featherlane.functions.ground_inputs import GROUND_OUTPUTS
 from featherlane.functions.ground_products import RigidStep, SolvedStep
 from featherlane.functions.soft_products import SoftStep
-from featherlane.functions.step_functions import SENSE, derivative_inputs, entry_of
+from featherlane.functions.step_functions import EACH, SENSE, derivative_inputs, entry_of
 from featherlane.functions.table import DEFAULT_INTEGRATOR, Variant
 from featherlane.functions.variants import output_sizes
 from featherlane.program.derivatives.graphs import directional, jacobian, pullback
@@ -128,6 +132,10 @@ class _Calls:
         more = self.variant.actuation or self.variant.by_wrenches
         return f"da_dtau{number}" if more else self.slope("du", number)
 
+    def solutions(self) -> None:
+        """Calls a step under rigid contacts, with the solutions from which it is."""
+        self.solve("", "_solutions", to=" ".join(("a", *GROUND_OUTPUTS, *EACH)))
+
     def dynamics(self, number: str = "", derivatives: bool = False) -> None:
         """Calls forward dynamics at a stage."""
         by = [*self.by_motion(number), self.by_forces(number)] if derivatives else []
@@ -219,6 +227,7 @@ COMPOSED: dict[str, Callable[[_Calls], None]] = {
     "step": _step,
     "linearize_step": _linearize_step,
     "linearize_step_reduced": _linearize_step_reduced,
+    "step_solutions": _Calls.solutions,
     "step_forces": _Calls.constraint_forces,
     "step_forces_and_derivatives": partial(_Calls.constraint_forces, derivatives=True),
 }
@@ -301,25 +310,20 @@ def _in_one(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> t
     return graph, {"x": x, **{name: arrays[name] for name in others}}
 
 
-def is_differentiated_as_solved(variant: Variant) -> bool:
-    """Tells whether derivatives of a step on the ground are those of the equations that it solves.
-    A restitution that is shortened is no such equation: derivatives go through the sweeps.
-    """
-    return variant.ground is not None and not variant.ground.rebounds
-
-
 def solved_step(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> SolvedStep:
     """Returns a step on the ground at its solution, of which derivatives are taken."""
     step = variant._replace(name="step")
     inputs = {x: arrays[x] for x in graphs(step).inputs}
-    values = _every_array(model, step, inputs, graphs)
+    is_soft = variant.ground is not None and variant.ground.is_soft
+    solution = step if is_soft else step._replace(name="step_solutions")
+    values = _every_array(model, solution, inputs, graphs)
 
     def end(solved: Arrays) -> Arrays:
         values = _every_array(model, step, solved, graphs)
         return {name: values[name] for name in output_sizes(step)}
 
     damped = INTEGRATORS[variant.integrator or DEFAULT_INTEGRATOR].damped
-    kind = SoftStep if variant.ground and variant.ground.is_soft else RigidStep
+    kind = SoftStep if is_soft else RigidStep
     return kind(model, step, inputs, values, damped, end)
 
 
@@ -342,7 +346,7 @@ def slopes_backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Gra
 
 def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns how the end of a step changes along directions of q, v and controls."""
-    if is_differentiated_as_solved(variant):
+    if variant.ground is not None:
         return _along_on_ground(model, variant, arrays, graphs)
     dq, dv, du = (arrays[f"d{name}"] for name in ("q", "v", "tau"))
     graph, inputs = _in_one(model, variant, arrays, graphs)
@@ -355,7 +359,7 @@ def along(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arr
 
 def backwards(model: Robot, variant: Variant, arrays: Arrays, graphs: Graphs) -> Arrays:
     """Returns gradients by a step's beginning and controls from those by its end."""
-    if is_differentiated_as_solved(variant):
+    if variant.ground is not None:
         return _backwards_on_ground(model, variant, arrays, graphs)
     graph, inputs = _in_one(model, variant, arrays, graphs)
     end = call(graph, **inputs)["y"][: model.nq]
@@ -538,10 +542,14 @@ def rollout_gradient(model: Robot, variant: Variant, arrays: Arrays, graphs: Gra
 
 
 DERIVE_STEPS = {
-    **dict.fromkeys(("ground_rows", "damped_ground_rows", "servo_damped_ground_rows"), ground_rows),
     **{
-        f"{name}_and_derivatives": ground_step_and_derivatives
-        for name in ("ground_step", "damped_ground_step", "servo_damped_ground_step")
+        f"{damped}ground_{name}": derive
+        for damped in ("", "damped_", "servo_damped_")
+        for name, derive in (
+            ("rows", ground_rows),
+            ("slopes", slopes_of_solutions),
+            ("step_and_derivatives", ground_step_and_derivatives),
+        )
     },
     "slopes_by_wrenches": slopes_by_wrenches,
     "step": composed,
