@@ -50,6 +50,8 @@ def inputs_of(op, rng):
     """Inputs by name, of robots on their feet."""
     q, v = standing(STATES, seed=4, model=biped())
     q[:, 2] -= 0.003
+    if "restitution" in op.inputs:
+        v[:, 2] -= 5.0
     known = {
         "q": q,
         "v": 0.3 * v,
