@@ -3,8 +3,9 @@
 On this machine: code size, time to compile and time of a call for C of this package and for C that
 CasADi generates from adam's formulas, called in turn in one process, medians. On Cortex-M4 and M7
 under qemu: code size, the stack of a call, and its instructions, with fused multiply-adds that are
-exact (in hardware or in integers), and with a product and a sum in their place; for an arm, and
-for steps of HyQ on the ground where numbers are those of a floating-point unit.
+exact (in hardware or in integers), and with a product and a sum in their place; for an arm, for
+cheap arms (docs/cheap_arms.md), and for steps of HyQ on the ground where numbers are those of a
+floating-point unit.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ LIMIT = 100  # seconds that the compiler may take for one function
 COMPARED = tuple(f for f in FUNCTIONS if f != "forward_dynamics_derivatives_from")
 Inputs = Sequence[Any]
 IN_HARDWARE = (CORTEX[1], "float32"), (CORTEX[3], "float32"), (CORTEX[3], "float64")
-TABLES = ("hosts", "cortex", "ground")
+FLOAT32 = tuple((machine, "float32") for machine in CORTEX)
+TABLES = ("hosts", "cortex", "cheap", "ground")
 SMALL = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "inverse_dynamics_derivatives")
 
 OUR_LOOP = """
@@ -248,6 +250,16 @@ def of_arm() -> dict[str, tuple[Any, Inputs]]:
     return {SHORT[name]: (model.graph(name), inputs) for name in SMALL}
 
 
+def of_cheap_arms() -> dict[str, tuple[Any, Inputs]]:
+    cases = {}
+    for name in ("so101", "openarm"):
+        model = fl.load(name)
+        q, v, a = (0.1 * np.arange(model.nv) + 0.3 * k for k in range(3))
+        cases[f"{name}, gravity"] = model.graph("gravity_torque"), (q,)
+        cases[f"{name}, ID"] = model.graph("inverse_dynamics"), (q, v, a)
+    return cases
+
+
 def on_the_ground() -> dict[str, tuple[Any, Inputs]]:
     """Steps of a quadruped near its stance, alone and behind a law that holds its joints."""
     model = fl.load("hyq", root="free")
@@ -278,6 +290,8 @@ def main() -> None:
         print("", hosts(asked.robots), sep="\n")
     if "cortex" in asked.only:
         print("", cortex(of_arm(), product(CORTEX, DTYPES)), sep="\n")
+    if "cheap" in asked.only:
+        print("", cortex(of_cheap_arms(), FLOAT32), sep="\n")
     if "ground" in asked.only:
         print("", cortex(on_the_ground(), IN_HARDWARE), sep="\n")
 
