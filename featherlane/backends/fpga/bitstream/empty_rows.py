@@ -29,10 +29,10 @@ def with_empty_rows(netlist: Mapping[str, Any], top: str, fabric: Fabric) -> dic
     module = netlist["modules"][top]
     used = sum(LUTS.get(cell["type"], 0) for cell in module["cells"].values())
     cells = {
-        f"{PREFIX}{place.replace('/', '_')}": _cell(place)
+        f"{PREFIX}X{column}_Y{row}_{name}": _cell(f"X{column}/Y{row}/{name}")
         for row in _empty_rows(used, fabric)
         for column in fabric.columns
-        for place in (f"X{column}/Y{row}/{name}" for name in PLACES)
+        for name in PLACES
     }
     filled = {**module, "cells": {**module["cells"], **cells}}
     return {**netlist, "modules": {**netlist["modules"], top: filled}}
