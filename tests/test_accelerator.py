@@ -441,3 +441,17 @@ def test_unknown_names_are_answered(pendulum):
         told = rf"^{name}\(\) got an unexpected keyword argument 'devices'; did you mean 'device'"
         with pytest.raises(TypeError, match=told):
             call(pendulum, devices="xcvu9p")
+
+
+def test_each_shared_unit_has_registers_of_the_phase():
+    """One register for all units of a module would drive wires across the chip."""
+    made = fl.accelerator(fl.load("double_pendulum"), "inverse_dynamics", interval=4)
+    choices = {
+        (name, choice.phase, signal)
+        for name, units in made.design.units.items()
+        for signal, choice in units.choices.items()
+    }
+    assert choices
+    for name, phase, signal in choices:
+        assert signal.startswith(phase.removesuffix("phase"))
+        assert f"{phase} <= phase_next;" in made.design.sources[f"{name}.sv"]

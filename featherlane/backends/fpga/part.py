@@ -14,10 +14,13 @@ from featherlane.errors import CompileError
 
 
 class OperandChoice(NamedTuple):
-    """A multiplexer: the bits of its result, and the signal that it takes in each phase."""
+    """A multiplexer: the bits of its result, and the signal that it takes in each phase, which it
+    knows from a register.
+    """
 
     width: int
     sources: tuple[tuple[int, Signal], ...]
+    phase: str
 
 
 class RingMemory(NamedTuple):
@@ -45,7 +48,7 @@ class Part:
         self._statements: list[Statement] = []
         self._each_cycle: list[str] = []
         self._captured = defaultdict[int, list[str]](list)  # by phase
-        self._reads_phase = False
+        self._phases: dict[str, None] = {}  # registers of the phase, in their order
         self._rings: dict[str, list[RingMemory]] = {}  # by the name of the place
         self.choices: dict[str, OperandChoice] = {}
 
@@ -101,15 +104,18 @@ class Part:
         self._captured[phase] += [f"{signal.name} <= {memory};", f"{memory} <= {source};"]
         return signal
 
-    def choose(self, signal: Signal, sources: Mapping[int, Signal]) -> Signal:
-        """A wire that is another signal, or a literal, in each phase."""
+    def choose(self, signal: Signal, sources: Mapping[int, Signal], unit: str = "") -> Signal:
+        """A wire that is another signal, or a literal, in each phase. The multiplexers of a unit
+        have a register of the phase: one for all would drive wires across the chip.
+        """
         if len({source.name for source in sources.values()}) == 1:
             return self.assign(signal, next(iter(sources.values())).name)
         self.declare(signal)
-        self._reads_phase = True
-        self.choices[signal.name] = OperandChoice(signal.width, tuple(sources.items()))
-        rows = tuple((phase, source.name) for phase, source in sources.items())
-        self._statements.append(Multiplexer(signal.name, "phase", rows))
+        phase = f"{unit}_phase" if unit else "phase"
+        self._phases[phase] = None
+        self.choices[signal.name] = OperandChoice(signal.width, tuple(sources.items()), phase)
+        rows = tuple((n, source.name) for n, source in sources.items())
+        self._statements.append(Multiplexer(signal.name, phase, rows))
         return signal
 
     def instance(self, module: str, name: str, ports: Mapping[str, str]) -> None:
@@ -130,7 +136,7 @@ class Part:
     @property
     def has_phases(self) -> bool:
         """Whether it does not do the same in each cycle."""
-        return self.interval > 1 and bool(self._captured or self._reads_phase)
+        return self.interval > 1 and bool(self._captured or self._phases)
 
     def module(self, gives: list[Signal], comment: str) -> Module:
         """The module. gives: the signals that others read."""
@@ -163,14 +169,14 @@ class Part:
         places = sum(memories[0].place_bits for memories in self._rings.values())
         if not self.has_phases:
             return places
-        return places + self.phase_bits * self._reads_phase + len(self._captured)
+        return places + self.phase_bits * len(self._phases) + len(self._captured)
 
     def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control, which synthesis must not merge."""
         steps = list[str]()
-        if self._reads_phase:
-            module.declare("phase", bits=self.phase_bits, attribute="keep")
-            steps.append("phase <= phase_next;")
+        for name in self._phases:
+            module.declare(name, bits=self.phase_bits, attribute="keep")
+            steps.append(f"{name} <= phase_next;")
         for phase in sorted(self._captured):
             flag = module.declare(f"in_phase_{phase}", attribute="keep")
             steps.append(f"{flag} <= phase_next == {self.phase_bits}'d{phase};")
