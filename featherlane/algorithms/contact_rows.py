@@ -98,14 +98,19 @@ def _patch(
     single = len(points) == 1
     origin, columns = points[0].point if single else Vector(poses[points[0].body].r), []
     for sign, i in moved:
-        pose = poses[i]
         if i == root:
-            pose = Transform(NO_TURN, axes.to_child(pose.r - origin))
-        for k, velocity in _velocities(tree, pose, i, ZERO3 if i == root else origin):
-            halves = split(velocity * sign)
-            turned = halves if i == root else [axes.to_child(x) for x in halves]
-            columns.append((k, turned[1] if single else [*turned[0], *turned[1]]))
-    return Patch(axes, origin, merged(columns, 3 if single else 6))
+            pose = Transform(NO_TURN, axes.to_child(poses[i].r - origin))
+            each = _velocities(tree, pose, i, ZERO3)
+        else:
+            each = [(k, _turned(axes, x)) for k, x in _velocities(tree, poses[i], i, origin)]
+        columns += [(k, velocity * sign) for k, velocity in each]
+    rows = merged(columns, 6)
+    return Patch(axes, origin, rows[3:] if single else rows)
+
+
+def _turned(axes: Rotation, velocity: Vector) -> Vector:
+    """Returns the halves of a velocity in turned axes."""
+    return Vector([x for half in split(velocity) for x in axes.to_child(half)])
 
 
 def _moved(tree: Tree, contact: ContactPoint) -> list[tuple[float, int]]:

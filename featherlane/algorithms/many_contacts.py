@@ -57,7 +57,7 @@ class FactoredRows(NamedTuple):
 
     @property
     def raised(self) -> FactoredRows:
-        """The same with restitution."""
+        """These rows with restitution, which raises the least velocity."""
         return self._replace(free=[self.free[0] - self.rise, *self.free[1:]])
 
     def velocities(self, x: Scalars) -> list[Scalar]:

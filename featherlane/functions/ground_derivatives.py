@@ -18,7 +18,7 @@ from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows, mass_matrix
 from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.tangent import tangent_gradient
-from featherlane.functions.ground_inputs import GROUND_OUTPUTS
+from featherlane.functions.ground_inputs import GROUND_OUTPUTS, SOLUTION
 from featherlane.functions.table import Variant
 from featherlane.functions.wrenches import wrenches_on
 from featherlane.program.derivatives.graphs import jacobian
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, Any]
 Graphs = Callable[[Variant], Graph]
-SOLUTION = ("a", "impulse", "restitution")
 
 
 class GroundEquations(NamedTuple):
@@ -168,13 +167,12 @@ def ground_step_and_derivatives(
 
 def _rigid_slopes(model: Robot, variant: Variant, arrays: Arrays) -> Arrays:
     """Returns the derivatives of an acceleration under rigid contacts."""
-    each = zip(*(arrays[f"{x}_each"] for x in SOLUTION), strict=True)
-    names = [x.replace("impulse", "impulse_next") for x in SOLUTION]
+    each = zip(*(arrays[x] for x in SOLUTION.values()), strict=True)
     of_solution = variant
     if len(arrays["a_each"]) > 1:
         of_solution = variant._replace(ground=variant.ground and variant.ground.with_restitution())
     answers = [
-        _answer(model, of_solution, {**arrays, **dict(zip(names, solution, strict=True))})
+        _answer(model, of_solution, {**arrays, **dict(zip(SOLUTION, solution, strict=True))})
         for solution in each
     ]
     return slopes_of_solutions(model, variant, {**arrays, "answers": answers})

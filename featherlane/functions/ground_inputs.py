@@ -45,6 +45,8 @@ GROUND_OUTPUTS: dict[str, Shape] = {
     "residual": (),
     "impulse_next": ("impulses",),
 }
+# What the rows of a solution of the law read, by the arrays that have an entry for each solution
+SOLUTION = {"a": "a_each", "impulse_next": "impulse_each", "restitution": "restitution_each"}
 
 
 class GroundInputs(NamedTuple):

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from featherlane.algorithms.integrators import INTEGRATORS
+from featherlane.functions.ground_inputs import SOLUTION
 from featherlane.functions.matrix_sensitivities import LANES, MatrixSensitivities
 from featherlane.functions.steps import (
     COMPOSED,
@@ -206,8 +207,8 @@ def _eliminated_rows(model: Robot, call: Call, kernel: Callable[[Variant], int])
 def _slopes_of_solutions(
     model: Robot, call: Call, kernel: Callable[[Variant], int]
 ) -> RunsOnGround:
-    """Returns the same of a step whose contacts rebound, whose derivatives are those of both
-    solutions from which it is.
+    """Returns the runs of the derivatives of a step whose contacts rebound, which are those of both
+    solutions from which it is, and their temporary arrays and scratch matrices.
     """
     name, ground = call.variant.name, call.variant.ground
     assert ground is not None
@@ -216,11 +217,10 @@ def _slopes_of_solutions(
     )
     slopes = call.variant._replace(name=name.replace("step" + DERIVED, "slopes"))
     row = ArrayRow("solution")
-    of_solution = {"a": "a", "impulse_next": "impulse", "restitution": "restitution"}
-    known = _known(call) | {x: Use(f"{y}_each", row) for x, y in of_solution.items()}
+    known = _known(call) | {x: Use(each, row) for x, each in SOLUTION.items()}
     runs, work, temporaries, scratch = _answer(model, rows, known, kernel)
     shapes = input_shapes(model, slopes)
-    temporaries |= {x: shapes[x] for x in ("a_each", "impulse_each", "restitution_each", "answers")}
+    temporaries |= {x: shapes[x] for x in (*SOLUTION.values(), "answers")}
     body = (*runs, Matrices(tuple(work)), Copy(Use(ANSWER), Use("answers", row)))
     last = KernelRun(kernel(slopes), _uses(slopes, _known(call)))
     return [Loop("solution", shapes["answers"][0], body), last], temporaries, scratch

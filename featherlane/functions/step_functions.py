@@ -143,14 +143,12 @@ GROUND_SYSTEMS = {
     )
     for name in ("ground_system", "damped_ground_system")
 }
-GROUND_SYSTEMS |= {
-    "ground_sweeps": DynamicsFunction(
-        {"system": ("system",), **_PACKED},
-        {"p_next": ("swept",), "x_next": ("moved",), "residual": ()},
-        _of_contacts("many_contacts", "ground_sweeps"),
-        ("ground",),
-    ),
-}
+GROUND_SYSTEMS["ground_sweeps"] = DynamicsFunction(
+    {"system": ("system",), **_PACKED},
+    {"p_next": ("swept",), "x_next": ("moved",), "residual": ()},
+    _of_contacts("many_contacts", "ground_sweeps"),
+    ("ground",),
+)
 GROUND_SYSTEMS |= {
     name: DynamicsFunction(
         {"ending": ("ending",), **_PACKED, **DT},

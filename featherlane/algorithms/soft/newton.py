@@ -113,8 +113,8 @@ def pushed(constraints: Sequence[SoftConstraint], f: Sequence[Scalars], n: int) 
             forces = plus_products([0.0] * len(after), rows, forces)
         if c.factors:
             last = c.factors[-1]
-            _, before = shared.get(id(last), (last, [0.0] * len(last)))
-            shared[id(last)] = last, [*map(add, before, forces)]
+            _, sums = shared.setdefault(id(last), (last, [0.0] * len(last)))
+            sums[:] = map(add, sums, forces)
         else:
             total = plus_products(total, c.rows, forces)
     for last, forces in shared.values():

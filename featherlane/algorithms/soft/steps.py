@@ -147,15 +147,15 @@ def _contact(
     shapes = point.pair.shape, point.pair.other
     bodies = (s.body if isinstance(s, CollisionShape) else WORLD for s in shapes)
     if patch is None:
-        rows, *factors = [contact_rows(state.tree, poses, point, numbers.condim)]
+        factors = [contact_rows(state.tree, poses, point, numbers.condim)]
     else:
-        rows, *factors = patch.factors(point, numbers.condim)
+        factors = patch.factors(point, numbers.condim)
     touch = Touch(
-        rows,
+        factors[0],
         point.gap - numbers.margin,
         friction[: numbers.condim - 1],
         scene.weights.between(*bodies).linear,
-        factors,
+        factors[1:],
     )
     softness = Softness(numbers.solref, numbers.solimp)
     elliptic = law.cone == "elliptic"  # the edges of a pyramid all have the solref of the normal
