@@ -2,8 +2,9 @@
 that nothing is traced or compiled for the CPU while a GPU is at hand.
 
 In the order in which they are measured: a function of each form for the smoke test; all functions
-of five robots in both dtypes; teams of warps; robots of many links. The results are the CPU's, of
-37 states, which is no multiple of a warp, so that each state comes to each lane of larger batches.
+of five robots in both dtypes; teams of warps; rollouts, also on the ground; robots of many links.
+The results are the CPU's, of 37 states, which is no multiple of a warp, so that each state comes to
+each lane of larger batches.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import gpu_packed
+import ground
 import numpy as np
 from gpu_packed import CHAIN, Facts, Packed
 from options import parser
@@ -21,6 +23,7 @@ from robots import SHORT, as_tuple, chosen, say
 
 import featherlane as fl
 from featherlane.api.model import Model
+from featherlane.backends.cuda.stages import GpuKernels
 from featherlane.functions.function import Function
 from featherlane.functions.long.on_gpu import LongOnGPU
 from featherlane.functions.table import Variant
@@ -40,11 +43,30 @@ DTYPES = ("float32", "float64")  # goals are stated for the first one
 F32 = DTYPES[:1]
 
 
+class OnGround(NamedTuple):
+    """A rollout of a bundled robot with feet from near its stance, with a law of contact."""
+
+    law: str
+
+    def function(self, model: Model) -> Function:
+        law = getattr(fl, self.law)()
+        return model.function("rollout", ground=ground.GROUND, law=law, steps=ground.STEPS)
+
+    def inputs(self, model: Model, robot: str) -> list[np.ndarray]:
+        (standing,) = (x for x in ground.ROBOTS.values() if x.name == robot.partition(":")[0])
+        q, v = ground.states(model, standing, STATES)
+        tau = np.zeros((STATES, ground.STEPS, model.nv))
+        return [q, v, tau, np.full(STATES, ground.DT)]
+
+
+Sought = str | Variant | OnGround
+
+
 class Wanted(NamedTuple):
     """Functions of a robot, each in these dtypes and by these mappings. form: see `Facts`."""
 
     robot: str
-    functions: tuple[str | Variant, ...]
+    functions: tuple[Sought, ...]
     dtypes: tuple[str, ...] = DTYPES
     mappings: tuple[str, ...] = ("lanes",)
     form: str = ""
@@ -54,7 +76,7 @@ class One(NamedTuple):
     """A function of a robot in a dtype by a mapping."""
 
     robot: str
-    function: str | Variant
+    function: Sought
     dtype: str
     mapping: str
     form: str
@@ -73,6 +95,7 @@ FORMS = (  # one of each form of kernels: see docs/gpu_kernels.md
 )
 FEW_FORMS = (0, 1, 3, 6, 7)  # of what the emulator runs quickly: with --quick
 ROLLOUT = Variant("rollout", integrator="semi_implicit", steps=32)
+LAWS = OnGround("Coulomb"), OnGround("SoftContacts")
 SUITE = (
     *(Wanted(robot, NAMES) for robot in ROBOTS),
     Wanted("iiwa14", DERIVATIVES, F32, ("team:2", "team:8")),
@@ -81,27 +104,45 @@ SUITE = (
     Wanted("g1:free", DERIVATIVES[:1], F32, ("team:2", "team:4", "team:8")),
     Wanted("g1:free", DERIVATIVES[1:], F32, ("team:8",)),
     *(Wanted(robot, (ROLLOUT,), F32) for robot in ROBOTS[:2]),
+    *(Wanted(robot, LAWS, F32) for robot in ("go2:free", "hyq:free", "g1:free")),
     Wanted(CHAIN, (Variant("inverse_dynamics", method="serial"),), F32, ("links:1", "links:4")),
     Wanted(CHAIN, (Variant("forward_dynamics", method="aba"),), F32, ("links:1", "links:4")),
 )
 FEW = (Wanted("iiwa14", NAMES[:2], F32), Wanted("iiwa14", DERIVATIVES, F32, ("lanes", "team:2")))
 
 
-def packed(model: Model, wanted: str | Variant, dtype: str, mapping: str) -> Packed:
+def packed(model: Model, each: One) -> Packed:
     """A function of a robot: its kernels by a mapping, states, and the CPU's results."""
-    variant = wanted if isinstance(wanted, Variant) else Variant(wanted)
-    function = model._function(variant)
-    on_gpu = function.gpu
-    if mapping.startswith("links"):
-        on_gpu = LongOnGPU(f"pack {model.name}", model, variant, mapping)
+    made = kernels(model, each)
+    wanted = each.function
+    if isinstance(wanted, OnGround):
+        function, given = wanted.function(model), wanted.inputs(model, each.robot)
+    else:
+        function = model._function(_variant(wanted))
+        given = _inputs(model, function)
+    inputs = [x.astype(each.dtype) for x in given]
+    return Packed(made, inputs, as_tuple(function(*inputs)))
+
+
+def kernels(model: Model, each: One) -> GpuKernels:
+    """The kernels of a function of a robot by a mapping."""
+    if isinstance(each.function, OnGround):
+        on_gpu, name = each.function.function(model).gpu, "rollout"
+    else:
+        variant = _variant(each.function)
+        name = SHORT.get(variant.name, variant.name)
+        on_gpu = model._function(variant).gpu
+        if each.mapping.startswith("links"):
+            on_gpu = LongOnGPU(f"pack {model.name}", model, variant, each.mapping)
     assert on_gpu is not None
-    name = SHORT.get(variant.name, variant.name)
-    inputs = _inputs(model, function, dtype)
-    results = as_tuple(function(*inputs))
-    return Packed(on_gpu.kernels(mapping, name, np.dtype(dtype)), inputs, results)
+    return on_gpu.kernels(each.mapping, name, np.dtype(each.dtype))
 
 
-def _inputs(model: Model, function: Function, dtype: str) -> list[np.ndarray]:
+def _variant(function: str | Variant) -> Variant:
+    return function if isinstance(function, Variant) else Variant(function)
+
+
+def _inputs(model: Model, function: Function) -> list[np.ndarray]:
     """Random states; steps of time are 1 ms."""
     rng = np.random.default_rng(0)
 
@@ -112,12 +153,12 @@ def _inputs(model: Model, function: Function, dtype: str) -> list[np.ndarray]:
             np.full((STATES, *core), 1e-3) if name == "dt" else rng.uniform(-1, 1, (STATES, *core))
         )
 
-    return [made(*each).astype(dtype) for each in function.inputs.items()]
+    return [made(*each) for each in function.inputs.items()]
 
 
 def facts(number: int, each: One, function: Packed) -> Facts:
     """What the index says of a file."""
-    told = each.function if isinstance(each.function, str) else _told(each.function)
+    told = _told(each.function)
     name = f"{number:03d}-{each.robot}-{told}-{each.dtype}-{each.mapping}"
     file = "".join(x if x.isalnum() or x == "-" else "_" for x in name)
     counts = function.row_bytes, function.scratch_bytes(), function.operations()
@@ -127,9 +168,14 @@ def facts(number: int, each: One, function: Packed) -> Facts:
     )
 
 
-def _told(variant: Variant) -> str:
-    steps = f"{variant.steps} steps" if variant.steps else ""
-    return ", ".join(filter(None, (variant.name, variant.method, variant.integrator, steps)))
+def _told(function: Sought) -> str:
+    """A function with its options, for people."""
+    if isinstance(function, str):
+        return function
+    if isinstance(function, OnGround):
+        return f"rollout, {function.law}, {ground.STEPS} steps"
+    steps = f"{function.steps} steps" if function.steps else ""
+    return ", ".join(filter(None, (function.name, function.method, function.integrator, steps)))
 
 
 def every(wanted: Iterable[Wanted]) -> Iterator[One]:
@@ -139,21 +185,27 @@ def every(wanted: Iterable[Wanted]) -> Iterator[One]:
             yield One(each.robot, function, dtype, mapping, each.form)
 
 
-def _model(name: str) -> Model:
-    if name == CHAIN:
+def model_of(each: One) -> Model:
+    """The robot of a function: on the ground the bundled one, whose feet are spheres."""
+    if each.robot == CHAIN:
         return fl.chain(int(CHAIN.removeprefix("chain")), seed=1)
-    (robot,) = chosen([name])
+    name, _, root = each.robot.partition(":")
+    if isinstance(each.function, OnGround):
+        return fl.load(name, root=root)
+    (robot,) = chosen([each.robot])
     return fl.load(str(robot.urdf), root=robot.root)
 
 
 def write(folder: Path, wanted: Iterable[Wanted]) -> list[Facts]:
     """Writes a pack, and returns what its index says."""
     folder.mkdir(parents=True, exist_ok=True)
-    models: dict[str, Model] = {}
+    models: dict[tuple[str, bool], Model] = {}
     listed: list[Facts] = []
     for number, each in enumerate(every(wanted)):
-        model = models.setdefault(each.robot, models.get(each.robot) or _model(each.robot))
-        function = packed(model, each.function, each.dtype, each.mapping)
+        key = each.robot, isinstance(each.function, OnGround)
+        if key not in models:
+            models[key] = model_of(each)
+        function = packed(models[key], each)
         listed.append(facts(number, each, function))
         gpu_packed.write(folder, listed[-1], function)
         say(listed[-1].file)

@@ -24,7 +24,8 @@ from gpu_packed import Facts, Resident
 FEW, MANY = 64, 65_536  # states
 LIMIT = 90.0  # seconds of a tool
 FORMS = ("lanes", "teams", "scratch", "columns", "plans", "links")
-PROFILED = ("iiwa14", "hyq:free", "atlas:free", "g1:free")
+PROFILED = ("hyq:free", "atlas:free", "iiwa14", "g1:free")
+MATRICES = PROFILED[:2]  # robots of which all functions with matrices are profiled
 METRICS = {  # the name of ncu, and ours
     "dram__bytes.sum": "dram_bytes",
     "lts__t_bytes.sum": "l2_bytes",
@@ -51,12 +52,15 @@ def _checked(bench: Bench, facts: Facts, tool: str) -> Row:
 
 
 def memory(bench: Bench) -> Iterator[Cell]:
-    """Bytes from memory and from the L2 cache, and what warps wait for, of each kernel of
-    derivatives of forward dynamics.
+    """Bytes from memory and from the L2 cache, and what warps wait for, of each kernel of functions
+    with matrices: of derivatives of forward dynamics first.
     """
-    for facts in bench.files(form="", dtypes=("float32",)):
+    files = bench.files(form="", dtypes=("float32",))
+    for facts in sorted(files, key=lambda x: x.function != "forward_dynamics_derivatives"):
         derivatives = facts.function == "forward_dynamics_derivatives"
-        if derivatives and facts.mapping == "lanes" and facts.robot in PROFILED:
+        matrices = "mass" in facts.function or "derivatives" in facts.function
+        profiled = PROFILED if derivatives else MATRICES if matrices else ()
+        if facts.mapping == "lanes" and facts.robot in profiled:
             told = {**facts.row, "batch": MANY}
             yield Cell(told, partial(_profiled, bench, facts))
 

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import gpu_links
 import gpu_pack
 import gpu_questions
-from robots import chosen
 
 pytestmark = needs_ptxas
 QUICK = [gpu_pack.FORMS[k] for k in gpu_pack.FEW_FORMS] + [*gpu_pack.FEW]
@@ -29,18 +28,10 @@ def check(texts):
         assert not refusals(text)
 
 
-def check_function(robot, function, dtype, mapping):
+def check_function(*told):
     """Of the robots, functions and mappings as the benchmark names them."""
-    if robot == gpu_pack.CHAIN:
-        model = fl.chain(100, seed=1)
-    else:
-        ((source, root),) = [(str(x.urdf), x.root) for x in chosen([robot])]
-        model = fl.load(source, root=root)
-    variant = function if isinstance(function, Variant) else Variant(function)
-    on_gpu = model._function(variant).gpu
-    if mapping.startswith("links"):
-        on_gpu = LongOnGPU(f"test {robot}", model, variant, mapping)
-    check(on_gpu.function("f", np.dtype(dtype)).kernels(mapping).texts)
+    one = gpu_pack.One(*told, form="")
+    check(gpu_pack.kernels(gpu_pack.model_of(one), one).texts)
 
 
 def is_heavy(one):

@@ -327,7 +327,7 @@ def test_the_file_of_a_pack_has_all_that_was_packed(pack, iiwa):
     assert facts[2].function == "rollout, rk4, 4 steps"
     packed = gpu_packed.read(pack, facts[-1])
     assert facts[-1].mapping == "team:2"
-    assert packed.kernels == gpu_pack.packed(iiwa, facts[-1].function, *facts[-1][3:5]).kernels
+    assert packed.kernels == gpu_pack.kernels(iiwa, gpu_pack.One(*facts[-1][1:6]))
     assert facts[3].work == gpu_packed.read(pack, facts[3]).kernels.work != KernelWork(0, 0, 1)
     assert [x.shape for x in packed.results] == [(37, 7, 7)] * 2
     with pytest.raises(FileNotFoundError, match=r"gpu_pack\.py"):

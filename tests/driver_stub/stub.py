@@ -365,7 +365,12 @@ class Stub:
         stream.run()
 
     def cuStreamGetId(self, stream, number):
-        number[0] = self.stream(stream).number
+        """Refused for a stream that is captured, in whatever mode, as on an H200 (580.159)."""
+        stream = self.stream(stream)
+        if stream.graph is not None:
+            stream.mode = None
+            raise Refused(CAPTURE_UNSUPPORTED)
+        number[0] = stream.number
 
     def cuStreamIsCapturing(self, stream, status):
         status[0] = self.stream(stream).graph is not None

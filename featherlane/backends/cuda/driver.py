@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
+from threading import get_ident
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -18,13 +19,16 @@ from featherlane.backends.cuda.kernel_stage import BLOCK_BYTES, Launch
 from featherlane.errors import DeviceError
 
 LEGACY = 1  # the handle of the default stream, which 0 stands for too
+PER_THREAD = 2  # the handle that stands for another stream in each thread
+UNKNOWN = -1  # in the place of the number of a stream
 NON_BLOCKING, NO_TIMING = 1, 2  # of streams that do not wait for the default one, and of events
 LOG_BYTES = 8 << 10  # of what the driver's compiler may say about a text
 
 
 class StreamState(NamedTuple):
-    """number: one that no other stream of this process ever has, as handles do; capturing: whether
-    the stream records a CUDA graph, in which nothing may be allocated or loaded.
+    """number: one that no other stream of this process ever has, as handles do, `UNKNOWN` of one
+    that is captured before its first call; capturing: whether the stream records a CUDA graph, in
+    which nothing may be allocated or loaded.
     """
 
     number: int
@@ -70,6 +74,7 @@ class Driver(DriverCalls):
     def __init__(self) -> None:
         super().__init__()
         self._properties: dict[int, Properties] = {}
+        self._numbers: dict[tuple[int, int, int], int] = {}  # by device, handle and thread
         self.compile_time = CompileTime()
 
     def ask(self, device: int, function: str, *arguments: Any) -> Any:
@@ -181,12 +186,17 @@ class Driver(DriverCalls):
                 self._ask("cuModuleUnload", module)
 
     def state_of(self, device: int, stream: int) -> StreamState:
-        """The number of a stream, and whether it is captured now."""
+        """The number of a stream, and whether it is captured now. The driver does not tell the
+        number of a captured stream, and ends its capture if it is asked: the number that its handle
+        had before is taken.
+        """
+        key = device, stream, get_ident() if stream == PER_THREAD else 0
         with self._on(device):
-            number = int(self._ask("cuStreamGetId", stream))
             status = self._ask("cuStreamIsCapturing", stream)
-        none = self.cuda.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
-        return StreamState(number, status != none)
+            if status != self.cuda.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+                return StreamState(self._numbers.get(key, UNKNOWN), True)
+            self._numbers[key] = number = int(self._ask("cuStreamGetId", stream))
+        return StreamState(number, False)
 
     def follow(self, device: int, stream: int, before: int) -> None:
         """Lets what is put into a stream from now on wait for what another one has by now."""
