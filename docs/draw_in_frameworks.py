@@ -5,18 +5,17 @@ Writes docs/in_frameworks.svg from the table of docs/frameworks.md.
 
 from __future__ import annotations
 
-from bars import bars, number, table
+from bars import Bars, number, table
 from drawing import main
-from matplotlib.figure import Figure
 
 
-def draw() -> Figure:
+def shown() -> Bars:
     rows = table("frameworks.md", "| time relative to the direct call |")
     names = [row[0].replace("`", "") for row in rows]
     columns = {"inverse dynamics": 1, "forward dynamics": 2}
     series = {label: [number(row[k]) for row in rows] for label, k in columns.items()}
-    return bars(names, series, "time as a multiple of that of the direct call")
+    return Bars(names, series, "time as a multiple of that of the direct call")
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(shown().wide, __file__, __doc__, shown().narrow)

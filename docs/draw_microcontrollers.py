@@ -6,24 +6,23 @@ at the clocks of usual parts.
 
 from __future__ import annotations
 
-from bars import bars, number, table
+from bars import Bars, number, table
 from drawing import main
-from matplotlib.figure import Figure
 
 MHZ = {"Cortex-M4": 168, "Cortex-M7": 480}
 NAMES = {"ID": "inverse dynamics", "FD": "forward dynamics", "M": "mass matrix",
          "dID": "derivatives of\ninverse dynamics"}  # fmt: skip
 
 
-def draw() -> Figure:
+def shown() -> Bars:
     series: dict[str, list[float]] = {}
     for case, _, _, instructions, _ in table("c.md", "| iiwa14 "):
         core, unit, dtype, _ = case.split(", ")
         if (unit, dtype) == ("hard", "float32"):
             label = f"{core}, {MHZ[core]} MHz"
             series.setdefault(label, []).append(number(instructions) / MHZ[core])
-    return bars([*NAMES.values()], series, "microseconds per call, iiwa14, float32")
+    return Bars([*NAMES.values()], series, "microseconds per call, iiwa14, float32")
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(shown().wide, __file__, __doc__, shown().narrow)

@@ -5,19 +5,18 @@ Writes docs/slowest_calls.svg from the table of docs/real_time.md.
 
 from __future__ import annotations
 
-from bars import bars, number, table
+from bars import Bars, number, table
 from drawing import main
-from matplotlib.figure import Figure
 
 
-def draw() -> Figure:
+def shown() -> Bars:
     rows = table("real_time.md", "| us: median / p99.9 / largest")
     series = {
         who: [number(row[column].split("/")[2]) for row in rows]
         for column, who in enumerate(("featherlane", "Pinocchio"), start=1)
     }
-    return bars([row[0] for row in rows], series, "microseconds, logarithmic", scale="log")
+    return Bars([row[0] for row in rows], series, "microseconds, logarithmic", scale="log")
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(shown().wide, __file__, __doc__, shown().narrow)

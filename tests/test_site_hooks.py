@@ -1,6 +1,7 @@
 """The hooks of the site: figures and tables on narrow screens, and names of other libraries."""
 
 import importlib.util
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -30,7 +31,23 @@ def test_an_exponent_does_not_widen_a_figure():
     assert narrow.readable_width(SVG.format(f"{words}<text font-size='5'>2</text>")) == 648
 
 
-@pytest.mark.parametrize("name", ["conventions", "frames"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "conventions",
+        "frames",
+        "in_frameworks",
+        "microcontrollers",
+        "processors",
+        "scale",
+        "slowest_calls",
+        "suite_ratio",
+        "suite_roofline",
+        "suite_throughput",
+        "time_steps",
+        "traces",
+    ],
+)
 def test_a_narrow_drawing_takes_the_place_of_a_figure(name):
     image = narrow.IMAGE.search(f'<img alt="a" src="../{name}.svg" />')
     assert f'srcset="../{name}_narrow.svg"' in narrow.framed(image, f"{name}/")
@@ -89,3 +106,25 @@ def test_a_name_that_begins_with_another_is_no_tag():
     }
     assert "rnea" in found["featherlane.Model.inverse_dynamics"] - after
     assert "rnea_derivatives" in found["featherlane.Model.inverse_dynamics_derivatives"] & after
+
+
+def test_a_name_that_longer_words_of_titles_hide_comes_before_them():
+    pytest.importorskip("mkdocs", reason="MkDocs is not installed: pip install '.[docs]'")
+    search = hook("search_names")
+    names = {"a": {"com", "robot"}, "b": {"crba"}}
+    assert search.hidden(names, {"coming", "robots", "dynamics"}) == {"com"}
+    assert search.hidden(names, {"coming", "com"}) == set()
+
+
+def test_the_search_shows_our_names_first(tmp_path):
+    pytest.importorskip("mkdocs", reason="MkDocs is not installed: pip install '.[docs]'")
+    com = "reference/kinematics/#featherlane.Model.center_of_mass"
+    ilqr = "reference/tasks/#featherlane.ilqr"
+    titles = {com: "center_of_mass", ilqr: "ilqr", "a/": "Coming from", "b/": "With <code>fl.ilqr"}
+    index = tmp_path / "search" / "search_index.json"
+    index.parent.mkdir()
+    docs = [{"location": place, "title": title, "text": ""} for place, title in titles.items()]
+    index.write_text(json.dumps({"config": {"separator": r"[\s]+|\.", "fields": {}}, "docs": docs}))
+    hook("search_names").on_post_build(SimpleNamespace(site_dir=tmp_path))
+    first = {x["location"]: x.get("first_names") for x in json.loads(index.read_text())["docs"]}
+    assert first == {com: ["com"], ilqr: ["ilqr"], "a/": None, "b/": None}

@@ -59,24 +59,28 @@ def _grid(axes: Any) -> None:
 # Roofline
 
 
-def roofline(results: Results, told: Mapping[str, str]) -> Figure | None:
-    """Arithmetic per second over arithmetic per byte, one thread, a panel for each dtype."""
+def roofline(results: Results, told: Mapping[str, str], narrow: bool = False) -> Figure | None:
+    """Arithmetic per second over arithmetic per byte, one thread, a panel for each dtype: below one
+    another in a narrow figure.
+    """
     points = [r for r in results.rows if _counted(r, results.at)]
     dtypes = [dtype for dtype in DTYPES if any(r.dtype == dtype for r in points)]
     if not dtypes:
         return None
-    size = 5.4 * len(dtypes), 4.6
-    figure, panels = plt.subplots(1, len(dtypes), figsize=size, squeeze=False, sharey=True)
+    lines, columns = (len(dtypes), 1) if narrow else (1, len(dtypes))
+    size = (4.7 if narrow else 5.4) * columns, 4.6 * lines
+    figure, panels = plt.subplots(lines, columns, figsize=size, squeeze=False, sharey=True)
     bottom = min(map(_rate, points)) / 1.6
-    for axes, dtype in zip(panels[0], dtypes, strict=True):
+    for axes, dtype in zip(panels.flat, dtypes, strict=True):
         _roofs(axes, [r for r in points if r.dtype == dtype], dtype, told, bottom)
         _points(axes, [r for r in points if r.dtype == dtype])
         _ticks(axes)
     top = max(float(told[peak_fact(dtype, 1)]) for dtype in dtypes)
-    panels[0][0].set_ylim(bottom, top * 1.5)
-    panels[0][0].set_ylabel("arithmetic instructions per second (multiply-add: 1)", color=INK)
+    panels[0][0].set_ylim(bottom, top * 1.9)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("arithmetic instructions per second (multiply-add: 1)", color=INK)
     look = {"frameon": False, "labelcolor": INK, "fontsize": 9, "handletextpad": 0.2}
-    panels[0][-1].legend(loc="lower right", ncols=2, **look)
+    panels[-1][-1].legend(loc="lower right", ncols=2, **look)
     figure.tight_layout(w_pad=2)
     return figure
 
@@ -96,7 +100,7 @@ def _roofs(
         axes.plot((low, high), (share * peak,) * 2, color=INK, **look)
         if share < 1:
             axes.text(high, share * peak * 1.03, f"{share:.0%}", ha="right", fontsize=9)
-    axes.text(high, peak * 1.2, f"{peak / 1e9:.0f} G multiply-adds/s", ha="right", fontsize=9)
+    axes.text(high, peak * 1.4, f"{peak / 1e9:.0f} G multiply-adds/s", ha="right", fontsize=9)
     for where in ("caches", "memory"):
         bandwidth = float(told[bytes_fact(where, 1)])
         x = np.array([max(low, bottom / bandwidth), min(high, peak / bandwidth)])
@@ -139,23 +143,28 @@ def _intensity(row: Row) -> float:
 # Throughput
 
 
-def throughput(results: Results, told: Mapping[str, str]) -> Figure | None:
+def throughput(results: Results, told: Mapping[str, str], narrow: bool = False) -> Figure | None:
+    """States per second against batch size, a panel for each robot and function: below one
+    another in a narrow figure.
+    """
     names = [name for name in TITLES if name in results.functions]
     robots = [r for r in results.robots if r[0] in SHOWN] or results.robots[:3]
     if not names or len(results.batches) < 2:
         return None
-    size = 0.8 + 3.5 * len(robots), 0.6 + 3.1 * len(names)
-    figure, panels = plt.subplots(len(names), len(robots), figsize=size, squeeze=False, sharex=True)
-    for line, name in zip(panels, names, strict=True):
-        for axes, robot in zip(line, robots, strict=True):
-            _throughput_panel(axes, results, robot, name)
-        line[0].set_ylabel("states per second", color=INK)
+    lines, columns = (len(names) * len(robots), 1) if narrow else (len(names), len(robots))
+    size = 0.8 + 3.8 * columns, 0.8 + (2.5 if narrow else 3.1) * lines
+    figure, panels = plt.subplots(lines, columns, figsize=size, squeeze=False, sharex=True)
+    shown = [(name, robot) for name in names for robot in robots]
+    for axes, (name, robot) in zip(panels.flat, shown, strict=True):
+        _throughput_panel(axes, results, robot, name)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("states per second", color=INK)
     for axes in panels[-1]:
         axes.set_xlabel("states per call", color=INK)
     every: dict[str, Any] = {}
     for axes in panels.flat:
         every |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    figure.tight_layout(w_pad=1.5, rect=(0, 0.08, 1, 1))
+    figure.tight_layout(w_pad=1.5, rect=(0, 0.06 if narrow else 0.08, 1, 1))
     figure.legend(
         every.values(),
         every.keys(),
@@ -164,7 +173,8 @@ def throughput(results: Results, told: Mapping[str, str]) -> Figure | None:
         loc="lower center",
         bbox_to_anchor=(0.5, 0),
         bbox_transform=figure.transFigure,  # it stays where it is when the note is added
-        ncols=3,
+        ncols=2 if narrow else 3,
+        columnspacing=1,
         fontsize=9,
     )
     return figure
@@ -202,7 +212,7 @@ def _states(rate: float, _: Any) -> str:
 
 def _fastest_peers(axes: Any, results: Results, robot: tuple[str, str], name: str) -> None:
     """Draws the fastest peer of each precision on one thread, among those with several batches."""
-    named = set()
+    ends: dict[str, tuple[int, float]] = {}  # of the lines, by the peer's name
     for dtype, dashes in (("float64", (4, 2)), ("float32", (1, 1.5))):
         every = {who: _rates(results, robot, name, dtype, 1, who) for who in results.peers}
         several = [who for who, points in every.items() if len(points) > 1]
@@ -213,11 +223,13 @@ def _fastest_peers(axes: Any, results: Results, robot: tuple[str, str], name: st
         look = {"linewidth": 1.8, "dashes": dashes, "marker": "x", "markersize": 4}
         label = f"fastest peer, {dtype}, 1 thread"
         axes.plot(*zip(*points, strict=True), color=PEER, label=label, **look)
-        if best.who not in named:
-            x, y = points[-1]
-            below = {"color": PEER, "ha": "right", "va": "top", "fontsize": 8}
-            axes.text(x, y / 1.15, best.who, **below)
-        named.add(best.who)
+        ends.setdefault(best.who, points[-1])  # float64 is the lower one
+    lowest = min((y for _, y in ends.values()), default=0.0)
+    for who, (x, y) in ends.items():  # the lower line has its name below it, the other above it
+        above = y > lowest
+        place = {"ha": "right", "va": "bottom" if above else "top", "color": PEER, "fontsize": 8}
+        points = (0, 5 if above else -5)
+        axes.annotate(who, (x, y), points, textcoords="offset points", **place)
 
 
 def _rates(
@@ -234,37 +246,43 @@ def _rates(
 # Ratios
 
 
-def ratio(results: Results, told: Mapping[str, str]) -> Figure | None:
+def ratio(results: Results, told: Mapping[str, str], narrow: bool = False) -> Figure | None:
+    """A square for each robot and function: its number, and the peer's name, for which a narrow
+    figure has no room.
+    """
     if not results.peers:
         return None
+    dtypes, functions = results.dtypes, results.functions
+    lines, columns = (len(dtypes), 1) if narrow else (1, len(dtypes))
+    width = 1.7 + 0.5 * len(functions) if narrow else 1.6 + 0.95 * len(functions) * columns
     size = (
-        1.6 + 0.95 * len(results.functions) * len(results.dtypes),
-        1.5 + 0.46 * len(results.robots),
+        width,
+        lines * (0.9 + 0.3 * len(results.robots) if narrow else 1.5 + 0.46 * len(results.robots)),
     )
-    figure, panels = plt.subplots(1, len(results.dtypes), figsize=size, squeeze=False, sharey=True)
-    for axes, dtype in zip(panels[0], results.dtypes, strict=True):
+    figure, panels = plt.subplots(lines, columns, figsize=size, squeeze=False, sharey=True)
+    for axes, dtype in zip(panels.flat, dtypes, strict=True):
         for y, robot in enumerate(reversed(results.robots)):
-            for x, name in enumerate(results.functions):
-                _ratio_square(axes, x, y, results, (robot, name, results.at, dtype, 1))
-        axes.set_xlim(-0.5, len(results.functions) - 0.5)
+            for x, name in enumerate(functions):
+                _ratio_square(axes, x, y, results, (robot, name, results.at, dtype, 1), narrow)
+        axes.set_xlim(-0.5, len(functions) - 0.5)
         axes.set_ylim(-0.5, len(results.robots) - 0.5)
-        axes.set_xticks(range(len(results.functions)), [SHORT[name] for name in results.functions])
+        axes.set_xticks(range(len(functions)), [SHORT[name] for name in functions])
         axes.set_yticks(
             range(len(results.robots)), [", ".join(r) for r in reversed(results.robots)]
         )
-        axes.set_title(
-            f"{dtype}: time of the fastest peer / featherlane's time",
-            fontsize=11,
-            loc="left",
-            pad=10,
+        words = (
+            "fastest peer / featherlane"
+            if narrow
+            else "time of the fastest peer / featherlane's time"
         )
+        axes.set_title(f"{dtype}: {words}", fontsize=11, loc="left", pad=10)
         _bare(axes)
         axes.spines["bottom"].set_visible(False)
     figure.tight_layout(w_pad=2)
     return figure
 
 
-def _ratio_square(axes: Any, x: int, y: int, results: Results, key: tuple) -> None:
+def _ratio_square(axes: Any, x: int, y: int, results: Results, key: tuple, unnamed: bool) -> None:
     ours, best = results.row(*key, OURS), results.best_peer(*key)
     if ours is None or not ours.measured or best is None:
         axes.text(x, y, "-", ha="center", va="center")
@@ -275,8 +293,9 @@ def _ratio_square(axes: Any, x: int, y: int, results: Results, key: tuple) -> No
     axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=colour, linewidth=0))
     word = {"ha": "center", "va": "center", "color": "white"}
     told = f"{times:.{1 if times < 10 else 0}f}"
-    axes.text(x, y + 0.14, told, fontsize=10, fontweight="bold", **word)
-    axes.text(x, y - 0.24, best.who.replace("pinocchio", "pin."), fontsize=7, **word)
+    axes.text(x, y if unnamed else y + 0.14, told, fontsize=10, fontweight="bold", **word)
+    if not unnamed:
+        axes.text(x, y - 0.24, best.who.replace("pinocchio", "pin."), fontsize=7, **word)
 
 
 DRAW = {"roofline": roofline, "throughput": throughput, "ratio": ratio}
@@ -285,17 +304,18 @@ DRAW = {"roofline": roofline, "throughput": throughput, "ratio": ratio}
 def draw_all(
     results: Results, told: Mapping[str, str], folder: Path, name: str, png: Path | None = None
 ) -> dict[str, str]:
-    """Writes NAME_FIGURE.svg into a folder and returns {file: title}. png: a folder for PNG files
-    on a white and on a dark background.
+    """Writes NAME_FIGURE.svg, and NAME_FIGURE_narrow.svg for narrow screens, into a folder and
+    returns {file: title} of the former. png: a folder for PNG files on a white and on a dark
+    background.
     """
     plt.rcParams.update(STYLE)
     drawn = {}
     for what, draw in DRAW.items():
-        figure = draw(results, told)
-        if figure is None:
-            continue
-        file = f"{name}_{what}.svg"
-        save(figure, folder / file, SUFFIX[what], machine(told), png)
-        plt.close(figure)
-        drawn[file] = SUFFIX[what]
+        for narrow, end in ((False, ".svg"), (True, "_narrow.svg")):
+            figure = draw(results, told, narrow)
+            if figure is None:
+                break
+            save(figure, folder / f"{name}_{what}{end}", SUFFIX[what], machine(told), png)
+            plt.close(figure)
+            drawn[f"{name}_{what}.svg"] = SUFFIX[what]
     return drawn

@@ -26,7 +26,8 @@ SEARCHED = {  # what people search for, and the page that has to be among those 
 }
 
 
-FIRST = {  # names of other libraries, and our name that the search has to show first
+FIELDS = ("first_names", "title", "tags", "longer_names")  # of an entry, the weightiest first
+FIRST = {  # names, most of other libraries, and our name that the search has to show first
     "rnea": "dynamics/#featherlane.Model.inverse_dynamics",
     "mj_inverse": "dynamics/#featherlane.Model.inverse_dynamics",
     "aba": "dynamics/#featherlane.Model.forward_dynamics",
@@ -36,6 +37,8 @@ FIRST = {  # names of other libraries, and our name that the search has to show 
     "computeJointTorqueRegressor": "dynamics/#featherlane.Model.inverse_dynamics_regressor",
     "mj_jac": "kinematics/#featherlane.Model.jacobian",
     "ddp": "tasks/#featherlane.ilqr",
+    "ilqr": "tasks/#featherlane.ilqr",
+    "com": "kinematics/#featherlane.Model.center_of_mass",
 }
 
 
@@ -90,24 +93,32 @@ def searched(site: Path) -> dict[str, Any]:
 
 
 def not_first(site: Path) -> Iterator[str]:
-    """A line for every name of another library that is not in the entry of our name alone: the
-    search weighs tags above longer names, and finds both by how they begin.
+    """A line for every name that is not in the entry of our name alone: the search weighs the
+    fields in this order, and finds their words by how they begin.
     """
     entries = searched(site)["docs"]
     for name, location in FIRST.items():
-        by_field = (with_name(entries, field, name.lower()) for field in ("tags", "longer_names"))
-        first = next((locations for locations in by_field if locations), set())
+        first = next(
+            filter(None, (with_name(entries, field, name.lower()) for field in FIELDS)), set()
+        )
         if first != {f"reference/{location}"}:
             yield f"the search for {name} finds {sorted(first)} and not {location} first"
 
 
 def with_name(entries: list[dict[str, Any]], field: str, start: str) -> set[str]:
-    """Where the entries are of which a name in a field begins so."""
+    """Where the entries are of which a name in a field, or a word of the title, begins so."""
     return {
         entry["location"]
         for entry in entries
-        if any(name.startswith(start) for name in entry.get(field, ()))
+        if any(name.startswith(start) for name in names_in(entry, field))
     }
+
+
+def names_in(entry: dict[str, Any], field: str) -> list[str]:
+    """The names in a field of an entry, or the words of its title."""
+    if field != "title":
+        return list(entry.get(field, ()))
+    return re.split(r"[^\w]+", re.sub("<[^>]*>", " ", entry["title"]).lower())
 
 
 def unfound(site: Path) -> Iterator[str]:
