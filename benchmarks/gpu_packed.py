@@ -81,6 +81,8 @@ class Packed(NamedTuple):
         """What a state stores to scratch memory and loads from it: single numbers, by lines that no
         thread leaves out.
         """
+        if not self.kernels.slots:
+            return 0
         kind = {4: "f32", 8: "f64"}[self.dtype.itemsize]
         names = (f"ld.global.{kind}", f"st.global.{kind}")
         lines = sum(line.name in names and not line.guard for line in self._lines())

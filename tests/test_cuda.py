@@ -199,11 +199,37 @@ def test_outputs_leave_in_parts_and_long_rows_are_read_as_they_lie(monkeypatch):
     monkeypatch.setattr(kernel_body, "BLOCK_BYTES", 12 << 10)
     monkeypatch.setattr(kernel_body, "INPUT_BYTES", 2 << 10)
     monkeypatch.setattr(kernel_body, "RESULT_BYTES", 2 << 10)
+    monkeypatch.setattr(stages, "copied", lambda *_: set())
     program = robot_program(fl.load("iiwa14"), "inverse_dynamics_derivatives")
     kernels = compare(program, random_inputs(program.inputs), np.float32)
     assert all(launch.shared <= 12 << 10 for launch in kernels.launches)
     assert kernels.texts[0].count(".global .align 8 .u64") > 2  # a table for each part
     assert re.search(r"ld\.global\.f32 %f\d+, \[%w\d+\+24\];", kernels.texts[0])
+
+
+@pytest.mark.parametrize("count", [1, 31, 64, 70])
+@dtypes
+def test_matrices_that_leave_by_tables(count, dtype, monkeypatch):
+    """Entries of every number of a thread and every number of passes, some of them equal."""
+    monkeypatch.setattr(kernel_body, "RESULT_BYTES", 0)
+    graph, outputs = Graph(), {}
+    x = graph.declare("x", (150,))
+    negated = [graph.node("neg", k) for k in x]
+    for n in (25, 33, 64, 65, 129, 256, 257, 600):
+        outputs[f"y{n}"] = Output((n,), tuple(negated[k * k % 150] for k in range(n)))
+    graph.outputs = outputs
+    inputs = {"x": random_inputs(graph.inputs, count)["x"].astype(dtype)}
+    found = gpu_emulator.run(made(Program(graph), dtype), inputs, dtype, apart=1)
+    for name, y in found.items():
+        n = int(name[1:])
+        same_bits(y, -inputs["x"][:, [k * k % 150 for k in range(n)]])
+
+
+def test_a_matrix_of_one_kernel_is_copied_by_a_second_one_if_its_rows_leave_in_parts():
+    model = fl.load("atlas", root="free")
+    for name, robot, count in (("mass_matrix", model, 2), ("mass_matrix", fl.load("iiwa14"), 1)):
+        made_of = made(robot_program(robot, name), np.float32)
+        assert len(made_of.launches) == count
 
 
 @pytest.mark.parametrize("apart", [0, 1, 4])

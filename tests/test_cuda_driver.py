@@ -11,7 +11,15 @@ import pytest
 from emulated_gpu import fresh_unloading
 
 import featherlane as fl
-from featherlane.backends.cuda import calls, copies, driver, free_memory, stages, workspaces
+from featherlane.backends.cuda import (
+    calls,
+    copies,
+    driver,
+    free_memory,
+    jit_link,
+    stages,
+    workspaces,
+)
 from featherlane.backends.cuda.kernel_stage import Launch
 
 CODES = (
@@ -55,6 +63,8 @@ class Bindings(ModuleType):
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT="processors",
         CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN="shared",
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR="major",
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor",
     )
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
     CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal")
@@ -116,6 +126,13 @@ class Bindings(ModuleType):
     def _cuModuleLoadDataEx(self, *_):
         self.loaded.add(module := next(self.numbers))
         return module
+
+    def _cuModuleLoadData(self, code):
+        self.loaded.add(module := next(self.numbers))
+        return module
+
+    def _cuDeviceGetAttribute(self, what, device):
+        return {"major": 9, "minor": 0}.get(what) or next(self.numbers)
 
     def _cuModuleUnload(self, module):
         assert self.mode == "relaxed"
@@ -237,6 +254,76 @@ def test_errors_that_the_bindings_do_not_know(cuda, error):
     cuda.errors["cuLaunchKernel"] = ValueError("no handle")
     with pytest.raises(ValueError, match="no handle"):
         api.launch(0, 7, KERNEL, LAUNCH, 1, [1])
+
+
+class Library:
+    """nvJitLink as cuda-bindings show it. refused: what a text has that it does not take."""
+
+    nvJitLinkError = type("nvJitLinkError", (Exception,), {})
+    InputType = SimpleNamespace(PTX="PTX")
+
+    def __init__(self, refused=b"?"):
+        self.refused, self.texts, self.alive = refused, {}, 0
+
+    def create(self, count, options):
+        assert count == len(options)
+        self.alive += 1
+        return options
+
+    def destroy(self, handle):
+        self.alive -= 1
+
+    def add_data(self, handle, kind, data, size, name):
+        assert kind == "PTX"
+        assert size == len(data)
+        self.texts[handle[0]] = data
+
+    def complete(self, handle):
+        if self.refused in self.texts[handle[0]]:
+            raise self.nvJitLinkError
+
+    def get_linked_cubin_size(self, handle):
+        return 4 + len(self.texts[handle[0]])
+
+    def get_linked_cubin(self, handle, code):
+        code[:] = b"code" + self.texts[handle[0]]
+
+
+def test_the_linker_compiles_texts_for_a_device():
+    library = Library()
+    link = jit_link.Linker(library)
+    assert link.machine_code("text", (9, 0)) == b"codetext"
+    assert [*library.texts] == ["-arch=sm_90"]
+    assert link.machine_code("a line?", (9, 0)) is None
+    assert not library.alive
+
+
+def test_the_linker_is_used_for_several_texts_where_it_is_found(cuda, monkeypatch):
+    launches = [LAUNCH._replace(text=k) for k in range(2)]
+    monkeypatch.setattr(driver, "linker", lambda: jit_link.Linker(Library()))
+    texts = ["a", "b?"]  # the second one is left to the driver
+    driver.driver().load(0, texts, launches)
+    assert ("cuModuleLoadData", (b"codea",)) in cuda.called
+    assert [x[0] for name, x in cuda.called if name == "cuModuleLoadDataEx"] == [b"b?\0"]
+    cuda.called.clear()
+    driver.driver().load(0, ["a"], [LAUNCH])
+    assert "cuModuleLoadData" not in cuda.names()
+    cuda.errors["cuModuleLoadData"] = "ERROR_INVALID_VALUE"  # of a driver that is older
+    driver.driver().load(0, ["a", "b"], launches)
+    assert cuda.names().count("cuModuleLoadDataEx") == 3
+
+
+def test_no_linker_where_its_library_is_missing(cuda, monkeypatch):
+    assert jit_link.linker() is None  # nor its bindings
+    library = ModuleType("cuda.bindings.nvjitlink")
+    monkeypatch.setattr(sys.modules["cuda.bindings"], "nvjitlink", library, raising=False)
+    library.version = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        jit_link.linker()
+    library.version = lambda: (_ for _ in ()).throw(RuntimeError("libnvJitLink is not found"))
+    assert jit_link.linker() is None
+    library.version = lambda: (13, 0)
+    assert jit_link.linker().library is library
 
 
 def test_kernels_that_the_driver_refuses_and_missing_devices(cuda):

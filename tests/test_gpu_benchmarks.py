@@ -340,7 +340,7 @@ def test_the_file_of_a_pack_has_all_that_was_packed(pack, iiwa):
 def test_a_multiply_add_is_one_operation_and_columns_count():
     """As it is one instruction in the most that a GPU executes a second."""
     text = gpu_questions.straight_line(24)
-    kernels = GpuKernels((text,), (Launch("f", 32, 0, 32, 3),), {}, {}, 0)
+    kernels = GpuKernels((text,), (Launch("f", 32, 0, 32, 3),), {}, {}, slots=1)
     packed = gpu_packed.Packed(kernels, [], [np.zeros((1, 1), np.float32)])
     assert packed.operations() == 3 * (24 + gpu_questions.SUMS - 1)
     assert packed.scratch_bytes() == 3 * 2 * 4  # the line that loads, and the one that stores

@@ -127,10 +127,9 @@ def at_first(key: tuple[Any, ...], seconds: float) -> float:
 def precision(dtype: str) -> Iterator[None]:
     """JAX with 64 bits or without, whatever a library has set."""
     import jax
-    from jax.experimental import disable_x64, enable_x64
 
     jax.config.update("jax_platforms", os.environ.get(PLATFORM, "cpu"))
-    with enable_x64() if dtype == FLOAT64 else disable_x64():
+    with jax.enable_x64(dtype == FLOAT64):
         yield
 
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from threading import get_ident
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from featherlane.backends.cores import physical_cores
 from featherlane.backends.cuda.driver_calls import DriverCalls
 from featherlane.backends.cuda.driver_errors import MissingFunction
+from featherlane.backends.cuda.jit_link import Capability, Linker, linker
 from featherlane.backends.cuda.kernel_stage import BLOCK_BYTES, Launch
 from featherlane.errors import DeviceError
 
@@ -103,16 +104,36 @@ class Driver(DriverCalls):
             self._properties[device] = Properties(processors, shared, memory)
         return self._properties[device]
 
+    @cached_property
+    def _linker(self) -> Linker | None:
+        return linker()
+
+    def _capability(self, device: int) -> Capability:
+        """The compute capability of a device."""
+        attribute, number = self.cuda.CUdevice_attribute, self._ask("cuDeviceGet", device)
+        major, minor = (
+            int(self._ask("cuDeviceGetAttribute", what, number))
+            for what in (
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            )
+        )
+        return major, minor
+
     def load(
         self, device: int, texts: Sequence[str], launches: Sequence[Launch]
     ) -> list[LoadedKernel]:
-        """The kernel of each launch, whose texts threads compile for a device at the same time."""
+        """The kernel of each launch, whose texts threads compile for a device at the same time:
+        with NVIDIA's linker where it is found, since the driver compiles one after the other.
+        """
         begin = perf_counter()
+        together = len(texts) > 1 and self._linker is not None
+        capability = self._capability(device) if together else None
         shared = [dict[str, int]() for _ in texts]  # by text: bytes by the kernel's name
         for x in launches:
             shared[x.text][x.kernel] = max(x.shared, shared[x.text].get(x.kernel, 0))
         with ThreadPoolExecutor(physical_cores()) as threads:
-            submit = partial(threads.submit, partial(self._loaded, device))
+            submit = partial(threads.submit, partial(self._loaded, device, capability))
             loading = [*map(submit, texts, shared)]
         done = [x.result() for x in loading if not x.exception()]
         if len(done) < len(texts):
@@ -123,11 +144,17 @@ class Driver(DriverCalls):
             self.compile_time = CompileTime(*map(operator.add, self.compile_time, spent))
         return [loaded[x.text].kernels[x.kernel] for x in launches]
 
-    def _loaded(self, device: int, text: str, shared: Mapping[str, int]) -> LoadedText:
-        """A text. shared: the bytes of shared memory that each of its kernels asks for."""
-        begin = perf_counter()
+    def _loaded(
+        self, device: int, capability: Capability | None, text: str, shared: Mapping[str, int]
+    ) -> LoadedText:
+        """A text. capability: of the device where the linker shall compile it; shared: the bytes of
+        shared memory that each of its kernels asks for.
+        """
+        begin, code = perf_counter(), None
+        if capability is not None and self._linker is not None:
+            code = self._linker.machine_code(text, capability)
         with self._on_whatever_is_captured(device):
-            module = self._module(text)
+            module = self._module(text, code)
             try:
                 kernels = {name: self._kernel(module, name, size) for name, size in shared.items()}
             except DeviceError:
@@ -136,8 +163,13 @@ class Driver(DriverCalls):
                 raise
         return LoadedText(module, kernels, perf_counter() - begin)
 
-    def _module(self, text: str) -> Any:
-        """A text, compiled. Raises DeviceError with the sentence of the driver's compiler."""
+    def _module(self, text: str, code: bytes | None = None) -> Any:
+        """A text, compiled. code: its machine code, if there is one. Raises DeviceError with the
+        sentence of the driver's compiler.
+        """
+        if code is not None:
+            with suppress(DeviceError):  # a linker that is newer than the driver made it
+                return self._ask("cuModuleLoadData", code)
         option, log = self.cuda.CUjit_option, bytearray(LOG_BYTES)
         options = {
             option.CU_JIT_ERROR_LOG_BUFFER: log,

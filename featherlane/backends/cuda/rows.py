@@ -258,28 +258,92 @@ def _looked_up(t: Text, name: str, k: str) -> tuple[str, str]:
 
 
 def copy_out(t: Text, warp: Warp, entries: OutputEntries, name: str, place: str) -> None:
-    """Copies values from shared memory to the rows of a user's array. name: of the table."""
-    n = len(entries.pairs)
+    """Copies values from shared memory to the rows of a user's array. name: of the table.
+
+    A thread has some entries, as many in each of few passes over the rows: neighbouring threads
+    write neighbours of a row one after the other, or memory would see parts of its sectors. It
+    copies several rows at a time where it has few entries.
+    """
+    n, size = len(entries.pairs), t.dtype.itemsize
     if n <= SHORT:
         _copy_numbers(t, warp, entries, name, place)
         return
-    chunk = t.set("r", "mov.u32", 0)
-    again = t.label()
+    passes = -(-n // (WARP * FLIGHT))
+    each = -(-n // (WARP * passes))  # entries of a thread in a pass
+    count = max(2 * FLIGHT // (1 << (each - 1).bit_length()), 1)  # rows at a time, a power of two
+    first = t.set("r", "mov.u32", 0)
+    again, end = t.label(), t.label()
+    t.do(f"@{t.set('p', 'setp.eq.u32', warp.states, 0)} bra {end}")
     t.lines.append(f"{again}:")
-    k = t.set("r", "add.u32", chunk, warp.lane)
-    inside = t.set("p", "setp.lt.u32", k, n)
-    known = t.set("r", "min.u32", k, n - 1)
-    entry, slot = _looked_up(t, name, known)
-    slot_place = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
+    last = WARP * each * (passes - 1)  # where the last pass begins
+    moved = [
+        _entry_moved(t, warp, entries, name, place, first, WARP * k, last + WARP * (k + 1) <= n)
+        for k in range(each)
+    ]
+    row, next_rows = t.set("r", "mov.u32", 0), t.label()
+    t.lines.append(f"{next_rows}:")
+    values = [
+        [load(t, "shared", 1, f"{x.slot}+{k * size}")[0] for x in moved] for k in range(count)
+    ]
+    for k in range(count):
+        guards = _guards(t, warp, [x.inside for x in moved], row, k)
+        for value, x, guard in zip(values[k], moved, guards, strict=True):
+            store(t, "global", [value], x.address, guard)
+            t.do(f"add.u64 {x.address}, {x.address}, {entries.array.stride}")
+    for x in moved:
+        t.do(f"add.u32 {x.slot}, {x.slot}, {count * size}")
+    t.do(f"add.u32 {row}, {row}, {count}")
+    t.do(f"@{t.set('p', 'setp.lt.u32', row, warp.states)} bra {next_rows}")
+    if passes > 1:
+        t.do(f"add.u32 {first}, {first}, {WARP * each}")
+        t.do(f"@{t.set('p', 'setp.lt.u32', first, n)} bra {again}")
+    t.lines.append(f"{end}:")
+
+
+def _guards(t: Text, warp: Warp, inside: Sequence[str], row: str, k: int) -> Iterator[str]:
+    """The guards of stores to the row k rows after one that there is, "" for none."""
+    if not k:
+        yield from (f"@{x} " if x else "" for x in inside)
+        return
+    here = t.set("r", "add.u32", row, k)
+    there = t.set("p", "setp.lt.u32", here, warp.states)
+    for x in inside:
+        guard = t.set("p", "setp.lt.and.u32", here, warp.states, x) if x else there
+        yield f"@{guard} "
+
+
+class MovedEntry(NamedTuple):
+    """Registers of an entry that a thread copies from row to row: whether there is one, "" where
+    that is certain; where its value lies in shared memory, and where it goes.
+    """
+
+    inside: str
+    slot: str
+    address: str
+
+
+def _entry_moved(
+    t: Text,
+    warp: Warp,
+    entries: OutputEntries,
+    name: str,
+    place: str,
+    first: str,
+    offset: int,
+    certain: bool,
+) -> MovedEntry:
+    """An entry of a thread at the first row, in a pass that begins with the entry `first`. certain:
+    whether it is one in each pass.
+    """
+    number = t.set("r", "add.u32", t.set("r", "add.u32", first, offset), warp.lane)
+    inside, n = "", len(entries.pairs)
+    if not certain:
+        inside = t.set("p", "setp.lt.u32", number, n)
+        number = t.set("r", "min.u32", number, n - 1)
+    entry, slot = _looked_up(t, name, number)
+    start = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
     address = _address(t, entries.array, t.set("r", "mov.u32", 0), entry)
-    for row in range(WARP):
-        here = t.set("p", "setp.gt.and.u32", warp.states, row, inside)
-        x = load(t, "shared", 1, f"{slot_place}+{row * t.dtype.itemsize}")
-        store(t, "global", x, address, f"@{here} ")
-        address = t.set("w", "add.u64", address, entries.array.stride)
-    t.do(f"add.u32 {chunk}, {chunk}, {WARP}")
-    more = t.set("p", "setp.lt.u32", chunk, n)
-    t.do(f"@{more} bra {again}")
+    return MovedEntry(inside, start, address)
 
 
 def _copy_numbers(t: Text, warp: Warp, entries: OutputEntries, name: str, place: str) -> None:

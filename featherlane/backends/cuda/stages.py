@@ -70,7 +70,7 @@ def kernels(program: Program, name: str, dtype: np.dtype) -> GpuKernels:
     dtype = np.dtype(dtype)
     arrays = arrays_of(program)
     stages, slots = stages_of(program, longest(dtype))
-    if len(stages) > 1 and (scattered := copied(stages, dtype, arrays)):
+    if scattered := copied(stages, dtype, arrays):
         stages, slots = stages_of(program, longest(dtype), scattered)
     stages = [grouped(x, columns_of_a_thread(x, longest(dtype))) for x in stages]
     written = [
