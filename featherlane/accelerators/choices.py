@@ -18,9 +18,10 @@ from featherlane.functions.wrenches import WRENCH_FRAMES
 from featherlane.program.analysis.modulo import by_call, by_class, whole
 
 LINK = 32.0  # bytes a nanosecond between memory and the streams, as Dadu-RBD (2023) has
-DEVICE, CLOCK, FORMAT = "xcvu9p", 125.0, "q16.16"  # MHz
+DEVICE, CLOCK, FORMAT, POOLS = "xcvu9p", 125.0, "q16.16", "module"  # MHz; what shares multipliers
 BOARD_CLOCK = 60.0  # MHz that designs aim at on boards, most of whose devices are of grade 6
 BOARD_FORMAT = "fitted18"  # a product takes one of the ECP5's multipliers
+BOARD_POOLS = "whole"  # the fewest multipliers and flip-flops, which decide whether wires are found
 SIMULATORS = {"verilator": simulate.verilator, "icarus": simulate.icarus}
 LONGEST, SLOWEST = 256, 4096  # cycles of an interval: that are tried, that may be asked for
 SHARING = {"module": by_call, "class": by_class, "whole": whole}
@@ -96,25 +97,29 @@ class TargetChoices(NamedTuple):
     device: str
     clock: Any
     format: Any
+    sharing: Any
     board: str | None
 
 
-def target_choices(board: Any, device: str, clock: Any, format: Any) -> TargetChoices:
+def target_choices(
+    board: Any, device: str, clock: Any = None, format: Any = None, sharing: Any = None
+) -> TargetChoices:
     """Returns the choices of a design for a board, or for none, with defaults for None. Raises
     ValueError for an unknown board, and for a device that it has not.
     """
-    usual = (CLOCK, FORMAT) if board is None else (BOARD_CLOCK, BOARD_FORMAT)
-    clock, format = (
-        default if x is None else x for x, default in zip((clock, format), usual, strict=True)
+    usual = (CLOCK, FORMAT, POOLS) if board is None else (BOARD_CLOCK, BOARD_FORMAT, BOARD_POOLS)
+    clock, format, sharing = (
+        default if x is None else x
+        for x, default in zip((clock, format, sharing), usual, strict=True)
     )
     if board is None:
-        return TargetChoices(device, clock, format, None)
+        return TargetChoices(device, clock, format, sharing, None)
     table = boards.board(board)
     if device not in (DEVICE, table.device):
         raise ValueError(
             f"device is {shown(device)}: the {table.name} has an {table.device}; leave device out"
         )
-    return TargetChoices(table.device, clock, format, table.key)
+    return TargetChoices(table.device, clock, format, sharing, table.key)
 
 
 def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:

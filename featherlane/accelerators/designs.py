@@ -43,7 +43,7 @@ def accelerator(
     device: str = DEVICE,
     delays: str | None = None,
     clock: float | None = None,
-    sharing: str = "module",
+    sharing: str | None = None,
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     f_ext: WrenchFrame | None = None,
@@ -76,7 +76,8 @@ def accelerator(
         delays: the name of one of the device's delay models; None: its first one
         clock: MHz; None: 125, and 60 on a board
         sharing: operations that may share multipliers: those of a "module" (a step of a joint), of
-            a "class" of isomorphic modules, or of the "whole" design
+            a "class" of isomorphic modules, or of the "whole" design. None: "module", and "whole"
+            on a board
         algorithm: for M^-1, forward dynamics and its derivatives, "deferred" (divisions at the end,
             the shortest path), "factor" (the fewest products) or "bounded" (with bounds from
             mechanics, for proved formats); also "mminvgen" for M^-1 and "aba" for forward dynamics.
@@ -113,9 +114,9 @@ def accelerator(
         >>> made.latency, made.interval
         (18, 2)
     """
-    target = target_choices(board, device, clock, format)
+    target = target_choices(board, device, clock, format, sharing)
     is_auto = isinstance(interval, str) and interval == AUTO
-    check_choices(model, 1 if is_auto else interval, sharing, target.clock)
+    check_choices(model, 1 if is_auto else interval, target.sharing, target.clock)
     if not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     if arrays not in (None, *ARRAYS):
@@ -129,7 +130,7 @@ def accelerator(
         device=target.device,
         delays=delays,
         clock=float(target.clock),
-        sharing="whole" if arrays else sharing,
+        sharing="whole" if arrays else target.sharing,
         algorithm=algorithm,
         arrays=arrays,
         datapath=datapath,

@@ -345,7 +345,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     free_text("--format", "number format, such as fitted18 or q16.16 (fitted18)"),
     number("--clock", "clock in MHz that placement aims at (60)"),
     choice(
-        "--sharing", "operations that may share multipliers (module)", ("module", "class", "whole")
+        "--sharing", "operations that may share multipliers (whole)", ("module", "class", "whole")
     ),
     free_text("--algorithm", "deferred, factor, body, scan and others, see docs/fpga.md"),
     interval("--range", "smallest and largest value of an input (its limits)"),
