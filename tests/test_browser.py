@@ -2,6 +2,7 @@
 
 import base64
 import importlib.util
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -88,6 +89,20 @@ def test_a_page_of_your_robot(opened, tmp_path):
     page.wait_for_timeout(1500)
     shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
     assert np.allclose(shown, robot.gravity_torque([1.2, q[1]]), atol=0.02)
+
+
+def test_the_page_tells_its_size_and_how_long_it_took_to_open(opened, docs_page):
+    page = opened(docs_page)
+    told = re.fullmatch(
+        r"This page has ([\d.]+) MB, and was ready ([\d.]+) s after it was asked for; iiwa14, "
+        r"([\d.]+) MB of WebAssembly, was opened in (\d+) ms\.",
+        page.inner_text("#load"),
+    )
+    size, ready, module, took = map(float, told.groups())
+    assert size == pytest.approx(docs_page.stat().st_size / 1e6, abs=0.006)
+    assert 0.01 < module < size
+    assert took == pytest.approx(float(page.get_attribute("body", "data-ready")), abs=0.51)
+    assert ready * 1000 + 10 > took
 
 
 def test_it_falls_when_it_is_let_go_and_rates_are_told(opened, docs_page):

@@ -8,12 +8,9 @@ WebAssembly is compared, come with the small ones only.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import featherlane as fl
 from featherlane.backends.wasm.files import RobotOnPage, page
@@ -36,19 +33,8 @@ def standing(name: str = STANDING) -> RobotOnPage:
     """A robot on its feet: its step counts the ground, in single precision."""
     robot = fl.load(name, root="free")
     step = robot.graph("step", ground=fl.Ground(), ground_params=["impulse"])
-    shapes = (*robot.collision_shapes, *limbs(robot))
-    shown = replace(robot, collision_shapes=shapes)
-    made = generated(f"{name} on the ground", shown, {"step": step}, False, dtype="float32")
+    made = generated(f"{name} on the ground", robot, {"step": step}, False, dtype="float32")
     return made._replace(stance=STANCE)
-
-
-def limbs(robot: fl.Model) -> Iterator[fl.CollisionShape]:
-    """Shapes of the trunk and the legs, as large as Go2's, which are drawn and touch nothing."""
-    yield fl.CollisionShape("trunk", "box", (0.19, 0.05, 0.055), body=0)
-    for n, joint in enumerate(robot.joints):
-        if "thigh" in joint.name or "calf" in joint.name:
-            place = fl.Placement.of(np.eye(3), (0, 0, -0.1065))
-            yield fl.CollisionShape(joint.name, "capsule", (0.018, 0.09), body=n, placement=place)
 
 
 def generated(

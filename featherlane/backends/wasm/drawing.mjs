@@ -140,6 +140,54 @@ function facesOnBodies(shapes) {
   }))
 }
 
+// The shapes of robots without any but feet: capsules and boxes from their kinematics
+
+const THICK = 0.045, SHORT = 0.02  // radius of a capsule and least length, parts of the robot's size
+
+/** A capsule or a box for each body, between its joint and those that it carries. */
+function shapesOfLines(lines, { points, rotations }) {
+  const point = n => n < 0 ? [0, 0, 0] : [...points.subarray(3 * n, 3 * n + 3)]
+  const places = Array.from({ length: points.length / 3 }, (_, n) => point(n))
+  const size = Math.max(...[0, 1, 2].map(i => {
+    const along = places.map(x => x[i])
+    return Math.max(...along, 0) - Math.min(...along, 0)
+  }))
+  const ends = new Map()
+  for (const [a, b] of lines) {
+    const R = rotations.subarray(9 * a, 9 * a + 9), x = plus(point(b), point(a), -1)
+    const end = a < 0 ? x : [0, 1, 2].map(i => dot([R[i], R[i + 3], R[i + 6]], x))
+    if (Math.hypot(...end) > SHORT * size) ends.set(a, [...ends.get(a) ?? [], end])
+  }
+  return [...ends].map(([body, all]) =>
+    ({ body, ...all.length > 1 ? boxAround(all, THICK * size) : boneTo(all[0], THICK * size) }))
+}
+
+/** A capsule from the origin to a point, thinner than its length. */
+function boneTo(end, thick) {
+  const length = Math.hypot(...end), z = end.map(x => x / length)
+  const side = cross(Math.abs(z[2]) < 0.9 ? [0, 0, 1] : [1, 0, 0], z), norm = Math.hypot(...side)
+  const x = side.map(value => value / norm), y = cross(z, x)
+  const R = [0, 1, 2].flatMap(i => [x[i], y[i], z[i]]), r = Math.min(thick, 0.3 * length)
+  return { kind: 'capsule', size: [r, length / 2 - r / 2], R, p: end.map(value => value / 2) }
+}
+
+/** A box around the origin and points. */
+function boxAround(ends, thick) {
+  const [low, high] = [Math.min, Math.max].map(most =>
+    [0, 1, 2].map(i => most(0, ...ends.map(x => x[i]))))
+  const size = low.map((x, i) => Math.max((high[i] - x) / 2, thick))
+  return { kind: 'box', size, R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: plus(low, high).map(x => x / 2) }
+}
+
+/** Whether a robot's file has no shapes, or spheres of feet alone: shapes take the place of lines. */
+const hasOnlyFeet = ({ shapes = [] }) => shapes.every(({ kind }) => kind === 'sphere')
+
+/** The shapes of a robot's file, and of its lines where these are all that there is. */
+function shapesOf(about, placed) {
+  const { shapes = [], lines } = about
+  return hasOnlyFeet(about) ? [...shapes, ...shapesOfLines(lines, placed)] : shapes
+}
+
 /** Faces that the eye sees: {depth, draw}. */
 function seenFaces(faces, { points, rotations }, project, shades) {
   const eye = view.eye(), light = [0.3, 0.4, 0.87], still = [1, 0, 0, 0, 1, 0, 0, 0, 1]
@@ -202,7 +250,8 @@ function drawFigure() {
   const shades = Array.from({ length: 24 }, (_, k) => `color-mix(in srgb, ${colour('--lit')} `
     + `${Math.round(100 * k / 23)}%, ${colour('--shaded')})`)
   drawAll(context, [
-    ...seenLines(placed, project, colour('--accent'), thin ? 3.5 : 7),
+    ...(robot.faces.length && hasOnlyFeet(robot.about) ? []
+      : seenLines(placed, project, colour('--accent'), thin ? 3.5 : 7)),
     ...seenFaces(robot.faces, placed, project, shades),
   ])
 }

@@ -109,9 +109,10 @@ def page(robots: Sequence[RobotOnPage], links: Mapping[str, str] = MappingProxyT
     parts = {"LOADER": ["loader.mjs"], "READER": READER, "VIEWER": VIEWER, "STYLE": ["page.css"]}
     texts = {key: "\n".join(map(page_text, names)) for key, names in parts.items()}
     anchors = [f'<a href="{escape(to)}">{escape(title)}</a>' for title, to in links.items()]
-    return Template(page_text("page.html")).substitute(
-        texts, ROBOTS=data, LINKS="\n    ".join(anchors)
-    )
+    texts |= {"ROBOTS": data, "LINKS": "\n    ".join(anchors)}
+    frame = page_text("page.html")
+    size = len(frame.encode()) + sum(len(text.encode()) for text in texts.values())
+    return Template(frame).substitute(texts, SIZE=size)
 
 
 def page_text(name: str) -> str:

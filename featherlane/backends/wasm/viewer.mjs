@@ -85,7 +85,8 @@ class Robot {
     this.about = made.about
     for (const name of ['figure', ...RATED]) this[name] = made.batch(name)
     this.ghost = made.batch('figure')
-    this.faces = this.figure.outputs.rotations ? facesOnBodies(this.about.shapes ?? []) : []
+    const placed = this.placed(this.about.neutral)
+    this.faces = placed.rotations ? facesOnBodies(shapesOf(this.about, placed)) : []
     this.stance = stance?.length ? stance : null
     this.target = Float64Array.from(this.stance ?? this.about.neutral)
     if (!this.stance) this.bend()
@@ -224,6 +225,18 @@ async function measure() {
   document.body.dataset.measured = 'yes'
 }
 
+// The page itself
+
+const megabytes = bytes => `${(bytes / 1e6).toFixed(2)} MB`
+
+/** The size of the page and the times to open it and its first robot, ms. */
+function loadOf(visit, shown, opened, sinceVisit) {
+  const sent = location.protocol !== 'file:' && visit?.transferSize ? `, ${megabytes(visit.transferSize)} sent` : ''
+  return `This page has ${megabytes(at('load').dataset.size)}${sent}, and was ready `
+    + `${(sinceVisit / 1e3).toFixed(2)} s after it was asked for; ${shown.name}, `
+    + `${megabytes(3 / 4 * shown.module.length)} of WebAssembly, was opened in ${opened.toFixed(0)} ms.`
+}
+
 // What visitors do
 
 const holds = () => document.querySelector('[name=mode]:checked').value === 'hold'
@@ -268,5 +281,7 @@ function frame(now) {
   requestAnimationFrame(frame)
 }
 
-document.body.dataset.ready = (await choose(data[0])).toFixed(1)  // ms
+const ready = await choose(data[0]), [visit] = performance.getEntriesByType('navigation')
+document.body.dataset.ready = ready.toFixed(1)  // ms
+at('load').textContent = loadOf(visit, data[0], ready, performance.now())
 requestAnimationFrame(frame)
