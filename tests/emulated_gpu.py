@@ -2,6 +2,7 @@
 
 import sys
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from gpu_emulator import EmulatedDriver
@@ -78,6 +79,40 @@ def emulated(monkeypatch):
     made.cuda.get_current_stream = Stream
     monkeypatch.setitem(sys.modules, "cupy", made)
     api.Array = Array
+    return api
+
+
+def with_tensors(monkeypatch):
+    """The driver, with `torch` as a package whose tensors are in its memory."""
+    api = emulated(monkeypatch)
+    made = ModuleType("torch")
+
+    class Tensor(api.Array):
+        __module__ = "torch"
+
+        def __init__(self, data, requires_grad=False):
+            super().__init__(data)
+            self.dtype, self.device = f"torch.{self.like.dtype.name}", Device(self.device.id)
+            self.requires_grad, self.is_cuda = requires_grad, True
+
+        def data_ptr(self):
+            return self.address
+
+        def stride(self):
+            return tuple(x // self.like.itemsize for x in self.strides or self.like.strides)
+
+    class Device(NamedTuple):
+        index: int
+
+    def empty(shape, dtype, device):
+        assert device == Device(api.current)
+        return Tensor(np.full(shape, np.nan, dtype.removeprefix("torch.")))
+
+    made.Tensor, made.empty, made.is_grad_enabled = Tensor, empty, lambda: True
+    made._C = ModuleType("torch._C")
+    made._C._cuda_getCurrentRawStream = lambda index: STREAM + index
+    monkeypatch.setitem(sys.modules, "torch", made)
+    api.Tensor = Tensor
     return api
 
 

@@ -26,7 +26,9 @@ def gpu(monkeypatch):
         mirrored.append((address, value))
         strides = tuple(x * value.itemsize for x in value.stride())
         dtype = np.dtype(str(value.dtype).removeprefix("torch."))
-        return on_device.View(name, address, tuple(value.shape), strides, dtype, 0, True, STREAM)
+        return on_device.DeviceView(
+            name, address, tuple(value.shape), strides, dtype, 0, True, STREAM
+        )
 
     launch = made.launch
 
@@ -41,6 +43,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(on_device, "_view", view)
     monkeypatch.setattr(on_device, "_own_stream", lambda value: STREAM)
     monkeypatch.setattr(interop, "_is_on_gpu", lambda x: True)
+    monkeypatch.setattr(interop, "_is_eager", lambda arrays: False)  # which is of CPUs only
     return made
 
 

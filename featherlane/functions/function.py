@@ -32,6 +32,7 @@ from featherlane.functions import arguments, foreign_arrays, on_device
 from featherlane.functions.arguments import Explain, Shapes, alike
 from featherlane.functions.array_like import ArrayLike, Outs, Threads
 from featherlane.functions.fast_path import OPTIONS, FastPath, Loops
+from featherlane.functions.tensor_calls import TensorCalls
 from featherlane.program.array import call_states
 from featherlane.program.graph import Graph
 
@@ -163,6 +164,7 @@ class Function:
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
         self.kernels, self._origin = kernels, origin
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
+        self._tensor_calls = TensorCalls()
         self._explain, self.packed = explain, collect or tuple
         self.numbers = sum(map(math.prod, chain(inputs.values(), outputs.values())))  # of a state
         self._compiled: dict[np.dtype, Form] = {}
@@ -369,7 +371,8 @@ class Function:
         return results if self.packed is tuple else self.packed(*results)
 
     def _call_on_device(self, arrays: Mapping[str, Any], out: Any) -> tuple[Any, ...]:
-        return on_device.call(arrays, out, self.inputs, self.outputs, self._explain, self.on_gpu)
+        shapes, before = (self.inputs, self.outputs), self._tensor_calls
+        return on_device.call(arrays, out, *shapes, self._explain, self.on_gpu, before)
 
     def _in_trace(self, arrays: Mapping[str, np.ndarray], lead: tuple[int, ...], out: Any) -> Any:
         """Returns traced results for traced arguments: enters the graph of each state."""

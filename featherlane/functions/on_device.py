@@ -18,6 +18,7 @@ import numpy as np
 
 from featherlane.functions import arguments
 from featherlane.functions.foreign_arrays import is_foreign, package_of, shown, without_gradient
+from featherlane.functions.tensor_calls import TensorCalls, TensorPlan, current_stream, layouts_of
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction, Rows
@@ -46,9 +47,14 @@ class DeviceView(NamedTuple):
     alive: object = None
 
     @property
+    def relative_span(self) -> tuple[int, int]:
+        """The bytes from the first number to the lowest one, and to behind the highest."""
+        return _span(self.shape, self.strides, self.dtype.itemsize)
+
+    @property
     def span(self) -> tuple[int, int]:
         """The lowest address, and the one behind the highest number."""
-        first, end = _span(self.shape, self.strides, self.dtype.itemsize)
+        first, end = self.relative_span
         return self.address + first, self.address + end
 
 
@@ -89,7 +95,7 @@ def _own_stream(value: Any) -> int | None:
 
     module: Any = _has_stream(value)
     if module is not None and package_of(value) == "torch":
-        return int(module.cuda.current_stream(value.device).cuda_stream) or LEGACY
+        return current_stream(value.device.index)
     if module is not None:
         with value.device:
             return int(module.cuda.get_current_stream().ptr) or LEGACY
@@ -279,13 +285,19 @@ def call(
     outputs: arguments.Shapes,
     explain: arguments.Explain,
     kernels: Callable[[np.dtype], DeviceFunction],
+    before: TensorCalls,
 ) -> tuple[Any, ...]:
     """Calls kernels with arrays on a GPU: puts them into the current stream of the arrays' package,
     and returns arrays whose numbers will be there in the stream's order.
 
     inputs, outputs: core shapes by name; explain: says the likely confusion behind a wrong shape;
-    kernels: returns the kernels of a dtype.
+    kernels: returns the kernels of a dtype; before: earlier calls with tensors.
     """
+    layouts = layouts_of((*arrays.values(), *outs(out)))
+    if layouts is not None:
+        done = before.call(layouts, [*arrays.values()], outs(out))
+        if done is not None:
+            return done
     stream = _stream([x for x in (*arrays.values(), *outs(out)) if is_on_device(x)])
     arrays = _with_numbers(arrays)
     views = _views(arrays, stream)
@@ -306,8 +318,14 @@ def call(
     rows = [_rows(x, core, lead) for x, core in pairs]
     if states := math.prod(lead):
         _check_apart(rows[len(views) :], results, [*outputs.values()])
-        with _ordered(stream, [*views.values(), *results.values()]) as device:
-            kernels(first.dtype).call(device, stream, rows, states)
+        every = [*views.values(), *results.values()]
+        with _ordered(stream, every) as device:
+            function = kernels(first.dtype)
+            function.call(device, stream, rows, states)
+        if layouts is not None:
+            strides, spans = [x.stride for x in rows], [x.relative_span for x in every]
+            plan = function, device, states, first.dtype.itemsize, strides, spans
+            before.remember(layouts, TensorPlan(*plan, [*shapes.values()]))
     return filled
 
 

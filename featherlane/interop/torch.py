@@ -209,7 +209,7 @@ def _run(function: str, arrays: Sequence[Any]) -> Sequence[Any]:
         return evaluate(function, arrays)
     if not _is_eager(arrays):
         return _Evaluate.apply(function, *arrays)
-    arrays = unwrap_dead_wrappers(arrays)  # tensors of transforms that have ended
+    arrays = unwrap_dead_wrappers(tuple(arrays))  # tensors of transforms that have ended
     if torch.is_grad_enabled() and any(x.requires_grad for x in arrays):
         return _EvaluateAtOnce.apply(function, *arrays)
     return _on_cpu(operation(function), arrays)

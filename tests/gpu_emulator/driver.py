@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ class EmulatedDriver:
         address = self.memory.place(data)
         self.device[address] = device
         return address
+
+    def on(self, device: int) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def device_of(self, address: int) -> int:
         return self.device[max(a for a in self.device if a <= address)]

@@ -55,6 +55,19 @@ class DeviceFunction:
     def call(self, device: int, stream: int, arrays: Sequence[Rows], states: int) -> None:
         """Puts the kernels into a stream. arrays: inputs, then outputs."""
         api, mapping = driver(), self.mapping(device, states)
+        with api.on(device):  # once for all that is asked
+            self._put(api, mapping, device, stream, arrays, states)
+
+    def _put(
+        self,
+        api: Driver,
+        mapping: str,
+        device: int,
+        stream: int,
+        arrays: Sequence[Rows],
+        states: int,
+    ) -> None:
+        """Puts the kernels of a mapping into a stream, in chunks that the workspace takes."""
         state = api.state_of(device, stream)
         resident = self._resident(api, device, stream, mapping, state)
         resident.put_into(state)

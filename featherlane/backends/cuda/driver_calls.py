@@ -32,6 +32,7 @@ class DriverCalls:
             raise DeviceError(f"there is no NVIDIA driver that works here: {error}") from None
         self._contexts: dict[int, Any] = {}
         self._lock = threading.Lock()
+        self._thread = threading.local()  # its device is the one whose context `_on` has pushed
 
     def _ask(self, function: str, *arguments: Any, log: bytearray | None = None) -> Any:
         """Calls a function of the driver and returns its result. Raises MemoryError or DeviceError
@@ -56,19 +57,30 @@ class DriverCalls:
 
     @contextmanager
     def _on(self, device: int) -> Iterator[None]:
-        """A device's primary context, which other packages use too, as the current one."""
+        """A device's primary context, which other packages use too, as the current one. It stays so
+        for what is asked meanwhile.
+        """
+        before = getattr(self._thread, "device", None)
+        if before == device:
+            yield
+            return
         with self._lock:
             if device not in self._contexts:
                 number = self._ask("cuDeviceGet", device)
                 self._contexts[device] = self._ask("cuDevicePrimaryCtxRetain", number)
         self._ask("cuCtxPushCurrent", self._contexts[device])
+        self._thread.device = device
         try:
             yield
         except BaseException:
+            self._thread.device = before
             with suppress(DeviceError):  # the first error tells more
                 self._ask("cuCtxPopCurrent")
             raise
+        self._thread.device = before
         self._ask("cuCtxPopCurrent")
+
+    on = _on
 
     @contextmanager
     def _on_whatever_is_captured(self, device: int) -> Iterator[None]:
