@@ -243,6 +243,18 @@ def test_designs_that_would_not_route_are_refused():
         fl.accelerator(fl.load("hyq"), "inverse_dynamics", board="i5", interval="auto")
 
 
+def test_designs_that_share_units_may_take_fewer_multipliers():
+    """Interval 3 of an arm was routed, at 58 MHz, and 4 at 69; 60 are aimed at."""
+    arm = fl.load("iiwa14")
+    message = r"takes 60 % .* up to 50 % of the DSPs.* where units are shared: interval 4 fits"
+    with pytest.raises(CompileError, match=message):
+        fl.accelerator(arm, "inverse_dynamics", board="ulx3s", interval=3)
+    assert fl.accelerator(arm, "inverse_dynamics", board="ulx3s", interval="auto").interval == 4
+    choices = {"device": "ecp5_85k", "format": "fitted18", "sharing": "whole"}
+    on_no_board = fl.accelerator(arm, "inverse_dynamics", interval=2, **choices)
+    assert 60 < on_no_board.cost.shares.dsps <= 100
+
+
 def test_a_design_without_a_board_has_no_bitstream():
     with pytest.raises(ValueError, match=r"is for no board: wanted board= .*, as .*ulx3s"):
         fl.accelerator(pendulum(), format="fitted18").bitstream("nowhere")

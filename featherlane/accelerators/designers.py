@@ -181,12 +181,13 @@ def _is_no_slower(design: Design | Network, other: Design | Network) -> bool:
 
 def _limits(needed: DesignCost) -> str:
     """The shares of a device that a design may take, in words, if they are not all of it."""
-    dsps, luts, ffs = needed.device.most
-    if min(needed.device.most) == 100:
+    dsps, luts, ffs = needed.most
+    if min(needed.most) == 100:
         return ""
     return (
         f", {needed.excess:.2g} times too much, since tools route up to {dsps:g} % of the DSPs, "
         f"{luts:g} % of the LUTs and {ffs:g} % of the flip-flops"
+        f"{' where units are shared' if needed.shared else ''}"
     )
 
 

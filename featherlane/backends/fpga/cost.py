@@ -47,12 +47,13 @@ COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 pla
 
 class DesignCost(NamedTuple):
     """The resources that a design takes. parts: by module and kind of unit; packed: flip-flops that
-    fit into DSPs.
+    fit into DSPs; shared: whether operations share units.
     """
 
     device: Device
     parts: Mapping[tuple[str, str], Resources]
     packed: int
+    shared: bool = False
 
     @property
     def total(self) -> Resources:
@@ -92,8 +93,13 @@ class DesignCost(NamedTuple):
     @property
     def excess(self) -> float:
         """The largest share as a factor of what a design may take of the device."""
-        limits = (*self.device.most, 100.0)
+        limits = (*self.most, 100.0)
         return max(share / most for share, most in zip(self.shares, limits, strict=True))
+
+    @property
+    def most(self) -> tuple[float, float, float]:
+        """Percent of the multipliers, LUTs and flip-flops that such a design may take."""
+        return self.device.most_shared if self.shared else self.device.most
 
     def percentages(self, digits: int) -> str:
         """The shares in words."""
@@ -135,7 +141,7 @@ def cost(design: Design, device: Device) -> DesignCost:
         parts[name, kind] += needed
     if design.depth:
         parts[design.name, "stream"] = _stream(design, device)
-    return DesignCost(device, dict(parts), packed)
+    return DesignCost(device, dict(parts), packed, design.interval > 1)
 
 
 def _held(netlist: Netlist) -> defaultdict[str, set[str]]:

@@ -20,6 +20,7 @@ from featherlane.program.analysis.pipeline import ROUNDING, Operator
 
 FOLDER = files("featherlane.backends.fpga") / "devices"
 CLOCK = 8.0  # ns
+ALL = (100.0, 100.0, 100.0)  # percent
 
 
 class MultiplierKind(NamedTuple):
@@ -67,7 +68,8 @@ class Device(NamedTuple):
     registered: whether multipliers are instances that have their registers inside; ring: LUTs a bit
     of the memory that a long delay is made of, 0 where synthesis finds shift registers. clock:
     nanoseconds a cycle. most: percent of the multipliers, LUTs and flip-flops that a design may
-    take. fabric: where its logic lies, if known.
+    take, most_shared: that one may whose operations share units. fabric: where its logic lies, if
+    known.
     """
 
     name: str
@@ -89,7 +91,8 @@ class Device(NamedTuple):
     registered: bool = False
     ring: float = 0.0
     clock: float = CLOCK
-    most: tuple[float, float, float] = (100.0, 100.0, 100.0)
+    most: tuple[float, float, float] = ALL
+    most_shared: tuple[float, float, float] = ALL
     fabric: Fabric | None = None
 
     @property
@@ -160,7 +163,8 @@ def load(
         registered=data.get("registered", False),
         ring=ring,
         clock=clock,
-        most=(100.0, 100.0, 100.0) if grade is None else tuple(data["routable"]),
+        most=ALL if grade is None else tuple(data["routable"]),
+        most_shared=ALL if grade is None else tuple(data["routable_shared"]),
         fabric=_fabric(data["fabric"]) if "fabric" in data else None,
     )
 

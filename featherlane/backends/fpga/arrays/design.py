@@ -97,7 +97,7 @@ def cost(design: ArrayDesign, device: Device) -> DesignCost:
     """
     costs = [of_design.cost(circuit, device) for circuit in design.circuits]
     parts = {key: part for own in costs for key, part in own.parts.items()}
-    return DesignCost(device, parts, sum(own.packed for own in costs))
+    return DesignCost(device, parts, sum(own.packed for own in costs), design.interval > 1)
 
 
 def _top(links: Links, circuits: Sequence[Design]) -> Module:

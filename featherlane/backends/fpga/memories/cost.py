@@ -34,7 +34,7 @@ def cost(design: MemoryDesign, device: Device) -> DesignCost:
         module = unit_name(f"{design.name}_", unit)
         for kind, needed in _unit(design, unit, device):
             parts[module, kind] += needed
-    return DesignCost(device, dict(parts), 0)
+    return DesignCost(device, dict(parts), 0, shared=True)
 
 
 def _unit(
