@@ -24,7 +24,7 @@ GOALS = 65_536  # states of a call for which rates are expected
 DASHES: dict[str, dict[str, Any]] = {  # of lines: arrays that stay there, and that are copied
     "float32": {"linewidth": 1.8, "marker": "o", "markersize": 4},
     "float64": {"linewidth": 1.3, "dashes": (4, 2)},
-    "with copies": {"linewidth": 1.0, "dashes": (1, 2)},
+    "with copies": {"linewidth": 1.0, "dashes": (1, 2), "marker": "."},
 }
 MAPPINGS = {"lanes": "o", "team:2": "^", "team:4": "s", "team:8": "D"}
 TITLES = {
