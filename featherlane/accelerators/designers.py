@@ -21,6 +21,7 @@ from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.fuse import fused
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import memory_design
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies
@@ -50,12 +51,13 @@ class Designer:
     """Makes designs by a spec: pipelines, or networks of its functions, of datapaths or of arrays.
 
     name: of the top module. runs: schedules that are tried for each design, as many as `pipelined`
-    likes if None.
+    likes if None. labels: for names and comments in the sources.
     """
 
     name: str
     spec: DesignSpec
     runs: int | None = None
+    labels: Labels = NO_LABELS
 
     @property
     def slacks(self) -> tuple[int, ...]:
@@ -80,19 +82,19 @@ class Designer:
         if not isinstance(whole, Datapath):
             kernels = [*whole.kernels.values()]
             timed = scheduled(whole.whole, kernels, interval, device, self.runs)
-            return array_design(self.name, whole.whole, timed, interval, device.tile)
+            return array_design(self.name, whole.whole, timed, interval, device.tile, self.labels)
         narrow = narrowed(whole)
         pools = SHARING[self.spec.sharing](narrow.graph)
         options = devices.operators(narrow, device), device.clock, interval, pools
         pipeline = pipelined(narrow.graph, *options, runs=self.runs)
         pipeline.verify()
-        return design(self.name, narrow, pipeline, device.tile)
+        return design(self.name, narrow, pipeline, device.tile, labels=self.labels)
 
     def _network(self, whole: Whole, interval: int) -> Network:
         if isinstance(whole, StationArrays):
-            return array_network(self.name, whole, self.spec, interval, self.runs)
+            return array_network(self.name, whole, self.spec, interval, self.runs, self.labels)
         assert isinstance(whole, Datapath), "several functions are a pass, or arrays in stations"
-        return network(self.name, narrowed(whole), self.spec, interval, self.runs)
+        return network(self.name, narrowed(whole), self.spec, interval, self.runs, self.labels)
 
     def smallest(self, whole: Whole, interval: int) -> DesignCost:
         """Returns the cost with as many sums in post-adders as may be, or in runs."""
@@ -122,7 +124,7 @@ class Designer:
     def _best_memories(self, whole: Datapath, interval: int) -> Candidate:
         """The design of units with operand memories."""
         runs = accumulated(whole, interval)
-        design = memory_design(self.name, runs, interval, self.spec.target)
+        design = memory_design(self.name, runs, interval, self.spec.target, self.labels)
         return design, cost(design, self.spec.target), runs
 
     def _best_shared(self, whole: Whole, interval: int) -> Candidate:

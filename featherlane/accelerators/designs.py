@@ -24,6 +24,7 @@ from featherlane.accelerators.designers import Designer, TooSmallError
 from featherlane.accelerators.networks import NetworkAccelerator
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.pipelines import PipelineAccelerator
+from featherlane.accelerators.robot_labels import labels_of
 from featherlane.api.model import Model
 from featherlane.api.presented import explained
 from featherlane.backends.c.names import identifier
@@ -277,7 +278,8 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     whole, organisation = computation.at(spec.interval)
     computation.check_outputs(flat_of(whole).graph)
     computation.check_overflow(flat_of(whole))
-    designer = Designer(top, computation.spec)
+    labels = labels_of(model, flat_of(whole).graph, computation.spec.frames)
+    designer = Designer(top, computation.spec, labels=labels)
     design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
         raise designer.refusal(whole, cost)

@@ -28,6 +28,7 @@ from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.arrays.station import array_station
 from featherlane.backends.fpga.devices import operators
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import (
     DECODE,
@@ -69,22 +70,35 @@ outputs that leave together, and the cycles of inputs that come later than the f
 
 
 def network(
-    name: str, datapath: Datapath, spec: DesignSpec, interval: int, runs: int | None = None
+    name: str,
+    datapath: Datapath,
+    spec: DesignSpec,
+    interval: int,
+    runs: int | None = None,
+    labels: Labels = NO_LABELS,
 ) -> Network:
     """Returns the network of the functions of a spec. datapath: of a pass of all of them
-    (`pass_graph.all_functions_graph`); runs: schedules that are tried, as of `modulo.pipelined`.
+    (`pass_graph.all_functions_graph`); runs: schedules that are tried, as of `modulo.pipelined`;
+    labels: for names and comments.
     """
     parts = cut(datapath, parts_of(datapath.graph))
 
     def station(design: str, part: str, *ports: Any) -> Design:
         pipeline = _scheduled(spec, interval, runs, parts[part], *ports)
-        return without_stream(design, parts[part], pipeline, spec.target.tile)
+        return without_stream(
+            design, parts[part], pipeline, spec.target.tile, labels=crossing(labels)
+        )
 
     return _network(name, parts, spec, interval, station)
 
 
 def array_network(
-    name: str, arrays: StationArrays, spec: DesignSpec, interval: int, runs: int | None = None
+    name: str,
+    arrays: StationArrays,
+    spec: DesignSpec,
+    interval: int,
+    runs: int | None = None,
+    labels: Labels = NO_LABELS,
 ) -> Network:
     """Returns the network of the functions of a spec whose stations are arrays. The others are
     those of `network`.
@@ -92,11 +106,17 @@ def array_network(
     stations = arrays.stations
 
     def station_of(design: str, part: str, *ports: Any) -> Design:
-        options = interval, spec.target, *ports, LATE, runs
+        options = interval, spec.target, *ports, LATE, runs, crossing(labels)
         return array_station(design, *stations[part], *options)
 
     parts = {part: station.datapath for part, station in stations.items()}
     return _network(name, parts, spec, interval, station_of)
+
+
+def crossing(labels: Labels) -> Labels:
+    """Returns the labels with those of results of the pass that the factor takes as inputs."""
+    taken = {(f"{PASS}_{name}", n): text for (name, n), text in labels.entries.items()}
+    return labels._replace(entries={**labels.entries, **taken})
 
 
 def _network(

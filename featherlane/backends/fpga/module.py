@@ -101,8 +101,9 @@ class Module:
         return names[-1]
 
     def declare_signal(self, signal: Signal, kind: str = "logic", comment: str = "") -> str:
-        """A signal of a datapath."""
+        """A signal of a datapath. comment: behind its label."""
         bits = signal.width if signal.number else None
+        comment = "; ".join(filter(None, (signal.label, comment)))
         more = {"signed": signal.number, "comment": comment}
         return self.declare(signal.name, bits=bits, kind=kind, **more)
 

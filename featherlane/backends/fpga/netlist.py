@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.labels import NO_LABELS, Labels, PartLabel
 from featherlane.backends.fpga.text import Signal, constant, identifier
 from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import Pipeline
@@ -48,11 +49,18 @@ class Netlist:
     """The signals and modules of a datapath in a pipeline."""
 
     def __init__(
-        self, name: str, datapath: Datapath, pipeline: Pipeline, timely: bool = False
+        self,
+        name: str,
+        datapath: Datapath,
+        pipeline: Pipeline,
+        timely: bool = False,
+        labels: Labels = NO_LABELS,
     ) -> None:
-        """timely: inputs come in the cycles in which they start, and not all with the first."""
+        """timely: inputs come in the cycles in which they start, and not all with the first.
+        labels: for names and comments.
+        """
         self.name, self.datapath, self.pipeline = name, datapath, pipeline
-        self.timely = timely
+        self.timely, self.labels = timely, labels
         self.graph: Graph = datapath.graph
         self.home = _homes(name, self.graph)
         _check(self.graph, pipeline)
@@ -64,7 +72,8 @@ class Netlist:
         names = []
         for k, (op, value) in enumerate(zip(self.graph.op, self.graph.value, strict=True)):
             if op == "input":
-                names.append(f"in_{identifier(value[0])}_{value[1]}")
+                parts = "in", identifier(value[0]), str(value[1]), self.labels.words.get(value)
+                names.append("_".join(filter(None, parts)))
             else:
                 names.append(f"{_tag(self.graph.tag[k])}_{k}")
         return names
@@ -72,8 +81,34 @@ class Netlist:
     def signal(self, k: int, register: int = WIRE) -> Signal:
         """The result of a node, or one of its registers."""
         name = self._plain[k] if register == WIRE else f"{self._plain[k]}_r{register}"
-        form = self.datapath.formats[k]
-        return Signal(name, form.width) if form else Signal(name, 1, number=False)
+        form, label = self.datapath.formats[k], self._labels.get(k, "")
+        if form is None:
+            return Signal(name, 1, number=False, label=label)
+        return Signal(name, form.width, label=label)
+
+    @cached_property
+    def _labels(self) -> dict[int, str]:
+        """The labels of inputs and results."""
+        graph, labels = self.graph, self.labels
+        return labels.results(graph) | {k: labels.node(graph, k) for k in graph.nodes_of("input")}
+
+    def origin(self, k: int) -> str:
+        """What a node is, or what computes it, for modules that read it."""
+        return self._labels.get(k) or self.labels.node(self.graph, k)
+
+    @cached_property
+    def module_labels(self) -> dict[str, PartLabel]:
+        """What modules compute, of those with a label."""
+        labels = dict[str, PartLabel]()
+        for k, home in enumerate(self.home):
+            if self.graph.args[k] and (part := self.labels.part(self.graph.tag[k])):
+                labels.setdefault(home, part)
+        return labels
+
+    def instance(self, home: str) -> str:
+        """The name of a module's instance."""
+        label = self.module_labels.get(home)
+        return "_".join(filter(None, ("part", home, label and label.word)))
 
     def is_constant(self, k: int) -> bool:
         """Whether a node is a constant, which is written where it is read."""

@@ -44,6 +44,7 @@ class Part:
         self.interval = netlist.pipeline.interval
         self.drives: dict[str, Signal] = {}
         self.reads: dict[str, Signal] = {}
+        self._origins: dict[str, str] = {}  # of what it reads, by name
         self._comments: dict[str, str] = {}
         self._statements: list[Statement] = []
         self._each_cycle: list[str] = []
@@ -59,6 +60,7 @@ class Part:
         signal = self.netlist.read(k, cycle)
         if not self.netlist.is_constant(k):
             self.reads[signal.name] = signal
+            self._origins.setdefault(signal.name, self.netlist.origin(k))
         return signal
 
     def declare(self, signal: Signal, comment: str = "") -> Signal:
@@ -145,7 +147,8 @@ class Part:
         if self.has_phases:
             module.input("phase_next", bits=self.phase_bits)
         for signal in self.needs:
-            module.declare_signal(signal, "input logic")
+            label = self._origins.get(signal.name, signal.label)
+            module.declare_signal(signal._replace(label=label), "input logic")
         for signal in gives:
             module.declare_signal(signal, "output logic")
         for name, signal in self.drives.items():

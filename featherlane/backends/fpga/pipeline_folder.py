@@ -98,4 +98,5 @@ def stream_facts(design: Design) -> dict[str, Any]:
 def _field(design: Design, field: Field, entries: list[words.Entry]) -> dict[str, Any]:
     """A field of a word. entries: name of an array and position in it."""
     width, fraction = design.datapath.format(field.node)
-    return {"entries": entries, "offset": field.offset, "width": width, "fraction": fraction}
+    places = {"offset": field.offset, "width": width, "fraction": fraction}
+    return {"entries": entries, "label": field.signal.label, **places}

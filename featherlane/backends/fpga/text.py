@@ -40,7 +40,7 @@ KEYWORDS = frozenset(RESERVED.split())  # of IEEE 1800-2017
 
 class Signal(NamedTuple):
     """A wire or register: a signed number, or one bit that is a condition. value: of a literal;
-    constant: so many of its last bits never change.
+    constant: so many of its last bits never change; label: what it is, in a user's words.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Signal(NamedTuple):
     number: bool = True
     value: int | None = None
     constant: int = 0
+    label: str = ""
 
 
 def identifier(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.expressions import NodeOperands, Wiring, circuit
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import OperandChoice, Part
@@ -65,6 +66,7 @@ class Design:
     tile: Tile
     units: dict[str, ModuleUnits]
     timely: bool = False  # inputs come in the cycles in which they start
+    labels: Labels = NO_LABELS  # for names and comments
 
     @cached_property
     def sources(self) -> dict[str, str]:
@@ -74,7 +76,7 @@ class Design:
     @property
     def netlist(self) -> Netlist:
         """The signals of the datapath."""
-        return Netlist(self.name, self.datapath, self.pipeline, self.timely)
+        return Netlist(self.name, self.datapath, self.pipeline, self.timely, self.labels)
 
     @property
     def pipelines(self) -> tuple[Design, ...]:
@@ -120,27 +122,34 @@ def design(
     pipeline: Pipeline,
     tile: Tile = DSP48E2,
     depth: int | None = None,
+    labels: Labels = NO_LABELS,
 ) -> Design:
     """Returns the design of a datapath in a pipeline. tile: the multipliers of the device. depth:
-    states that may be under way; as many as never make the datapath wait, if None.
+    states that may be under way; as many as never make the datapath wait, if None. labels: for
+    names and comments.
 
     Raises CompileError for a pipeline that is not one of this graph, and for what no circuit
     computes, ValueError for what is no name.
     """
     check_name(name)
     depth = stream.full_depth(pipeline) if depth is None else depth
-    bare = without_stream(name, datapath, pipeline, tile, timely=False)
+    bare = without_stream(name, datapath, pipeline, tile, timely=False, labels=labels)
     return replace(bare, modules=bare.modules | stream.modules(bare.netlist, depth), depth=depth)
 
 
 def without_stream(
-    name: str, datapath: Datapath, pipeline: Pipeline, tile: Tile = DSP48E2, timely: bool = True
+    name: str,
+    datapath: Datapath,
+    pipeline: Pipeline,
+    tile: Tile = DSP48E2,
+    timely: bool = True,
+    labels: Labels = NO_LABELS,
 ) -> Design:
     """Returns a datapath in a pipeline alone, the module "<name>_datapath" and those inside it.
     timely: inputs come in the cycles in which they start. Errors as of `design`.
     """
     check_name(name)
-    netlist = Netlist(name, datapath, pipeline, timely)
+    netlist = Netlist(name, datapath, pipeline, timely, labels)
     writer = _Writer(netlist, tile)
     units = {
         name: ModuleUnits(units.products, units.functions, part.choices, part.control)
@@ -149,7 +158,7 @@ def without_stream(
     }
     modules = writer.modules() | named(*_unit_modules(f"{name}_", units.values(), tile))
     words = netlist.inputs, netlist.outputs
-    return Design(name, modules, datapath, pipeline, *words, 0, tile, units, timely)
+    return Design(name, modules, datapath, pipeline, *words, 0, tile, units, timely, labels)
 
 
 def _unit_modules(prefix: str, units: Collection[ModuleUnits], tile: Tile) -> Iterator[Module]:
@@ -332,7 +341,9 @@ class _Writer:
             if home == name and self.netlist.graph.args[k]
         )
         shown = ", ".join(f"{count} {op}" for op, count in sorted(counts.items()))
-        return f"{name}: {shown or 'registers and shared units'}"
+        counted = f"{name}: {shown or 'registers and shared units'}"
+        label = self.netlist.module_labels.get(name)
+        return f"{counted}; {label}" if label else counted
 
     def _connected(self, gives: dict[str, list[Signal]]) -> Module:
         """The module that connects the parts with each other and with the words. gives: signals of
@@ -346,14 +357,14 @@ class _Writer:
             if netlist.late(field.node):
                 signal = signal._replace(name=f"{signal.name}_given")
             module.declare_signal(signal)
-            module.assign(signal.name, field.of("given"))
+            module.assign(signal.name, field.of("given"), signal.label)
         for signals in gives.values():
             for signal in signals:
                 module.declare_signal(signal)
         for field in netlist.outputs:
-            module.assign(field.of("results"), field.signal.name)
+            module.assign(field.of("results"), field.signal.name, field.signal.label)
         for name, part in self.parts.items():
             ports = ["clock", *(["phase_next"] if part.has_phases else [])]
             ports += [signal.name for signal in (*part.needs, *gives[name])]
-            module.instance(name, f"part_{name}", same(ports))
+            module.instance(name, self.netlist.instance(name), same(ports))
         return module

@@ -12,6 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import Part
@@ -34,9 +35,10 @@ class WaitingValues(Netlist):
         arrivals: Mapping[int, int],
         timing: tuple[float, int, int],
         taken: Mapping[str, int] = MappingProxyType({}),
+        labels: Labels = NO_LABELS,
     ) -> None:
         """arrivals: the cycle in which each node comes; timing: nanoseconds a cycle, the interval
-        and the latency; taken: as in `Pipeline`.
+        and the latency; taken: as in `Pipeline`; labels: of the whole.
         """
         self.place = {k: here for here, k in enumerate(arrivals)}
         graph, n = self._graph(whole), len(arrivals)
@@ -45,7 +47,9 @@ class WaitingValues(Netlist):
         pipeline = Pipeline(graph, (None,) * n, clock, interval, *columns, latency, dict(taken))
         pipeline.verify()
         datapath = Datapath(graph, tuple(whole.formats[k] for k in arrivals))
-        super().__init__(name, datapath, pipeline, timely=True)
+        entries = {(self.computed, k): labels.node(whole.graph, k) for k in arrivals}
+        labels = labels._replace(entries={**labels.entries, **entries})
+        super().__init__(name, datapath, pipeline, timely=True, labels=labels)
         self._read: defaultdict[int, set[int]] = defaultdict(set)
         self._operands = set[str]()
         self.part = Part(f"{name}_{module}", self)

@@ -12,6 +12,7 @@ from featherlane.backends.fpga.arrays.links import Links
 from featherlane.backends.fpga.arrays.schedule import ScheduledArray
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.statements import ENABLE
 from featherlane.backends.fpga.units.multipliers import DSP48E2, Tile
@@ -55,12 +56,13 @@ def array_design(
     arrays: Sequence[ScheduledArray],
     interval: int,
     tile: Tile = DSP48E2,
+    labels: Labels = NO_LABELS,
 ) -> ArrayDesign:
-    """Returns the design of arrays that together compute a datapath. Raises CompileError as
-    `verilog.design`, ValueError for what is no name.
+    """Returns the design of arrays that together compute a datapath. labels: for names and
+    comments. Raises CompileError as `verilog.design`, ValueError for what is no name.
     """
     check_name(name)
-    links = Links(name, datapath, arrays, interval)
+    links = Links(name, datapath, arrays, interval, labels=labels)
     design = arrays_without_stream(links, tile)
     depth = stream.full_depth(links.pipeline)
     return replace(design, modules=design.modules | stream.modules(links, depth), depth=depth)
@@ -70,7 +72,13 @@ def arrays_without_stream(links: Links, tile: Tile = DSP48E2) -> ArrayDesign:
     """Returns arrays and the links between them, without a stream, as `verilog.without_stream`."""
     name, arrays = links.name, links.arrays
     of_arrays = [
-        without_stream(f"{name}_{array.name}", array.datapath, array.pipeline, tile)
+        without_stream(
+            f"{name}_{array.name}",
+            array.datapath,
+            array.pipeline,
+            tile,
+            labels=links.labels_of(array),
+        )
         for array in arrays
     ]
     node = {own: k for k, own in links.place.items()}
@@ -108,7 +116,7 @@ def _top(links: Links, circuits: Sequence[Design]) -> Module:
         module.declare_signal(signal)
     for field in links.inputs:
         module.declare_signal(field.signal)
-        module.assign(field.signal.name, field.of("given"))
+        module.assign(field.signal.name, field.of("given"), field.signal.label)
     for array, circuit in zip(links.arrays, circuits, strict=True):
         _add_phase(module, links, array)
         _add_array(module, links, array, circuit)
@@ -117,7 +125,7 @@ def _top(links: Links, circuits: Sequence[Design]) -> Module:
     names = [*(["phase_next"] if links.part.has_phases else []), *(s.name for s in signals)]
     module.instance(links.part.name, "links", same(["clock", *names]))
     for field in links.outputs:
-        module.assign(field.of("results"), field.signal.name)
+        module.assign(field.of("results"), field.signal.name, field.signal.label)
     return module
 
 

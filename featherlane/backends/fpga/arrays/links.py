@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.arrays.schedule import ScheduledArray
+from featherlane.backends.fpga.labels import NO_LABELS, Labels, of_slots
 from featherlane.backends.fpga.text import Signal
 from featherlane.backends.fpga.waiting import WaitingValues
 
@@ -29,9 +30,11 @@ class Links(WaitingValues):
         interval: int,
         ports: Sequence[Collection[str]] = (),
         late: Mapping[str, int] = MappingProxyType({}),
+        labels: Labels = NO_LABELS,
     ) -> None:
         """ports: names of outputs that leave together, as soon as they are there; without ports all
-        leave in the last cycle. late: inputs that come later than in cycle 0, and when.
+        leave in the last cycle. late: inputs that come later than in cycle 0, and when. labels:
+        for names and comments.
         """
         self.whole, self.arrays = whole, arrays
         graph = whole.graph
@@ -50,8 +53,17 @@ class Links(WaitingValues):
         taken = {name: max(there[n] for n in port) for port in ports for name in port}
         latency = max(there.values(), default=0)
         timing = arrays[0].pipeline.clock, interval, latency
-        super().__init__(name, "inputs", whole, arrivals, timing, taken)
+        self.whole_labels = labels
+        super().__init__(name, "inputs", whole, arrivals, timing, taken, labels)
         self._write()
+
+    def labels_of(self, array: ScheduledArray) -> Labels:
+        """The labels of an array: those of all its slots."""
+        slots = {read.node: read.sources for read in array.reads}
+        members = array.kernel.members
+        for n, k in enumerate(array.kernel.node_map):
+            slots.setdefault(k, tuple(member.nodes[n] for member in members))
+        return of_slots(self.whole_labels, self.whole.graph, array.datapath.graph, slots)
 
     def port(self, array: ScheduledArray, k: int) -> Signal:
         """The signal at an input of an array."""

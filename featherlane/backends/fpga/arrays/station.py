@@ -14,6 +14,7 @@ from featherlane.backends.fpga.arrays.design import ArrayDesign, arrays_without_
 from featherlane.backends.fpga.arrays.links import Links
 from featherlane.backends.fpga.arrays.schedule import ScheduledArray, scheduled
 from featherlane.backends.fpga.devices import Device, operators
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.program.analysis.modulo import earliness
 
 
@@ -27,12 +28,14 @@ def array_station(
     arrival: Mapping[str, int],
     late: Collection[str],
     runs: int | None = None,
+    labels: Labels = NO_LABELS,
 ) -> ArrayDesign:
     """Returns the arrays of kernels that together compute a datapath, without a stream.
 
     ports: names of outputs that leave together; arrival: the cycles of
     inputs by name, 0 for others; late: inputs that come as late as their readers allow, by whole
-    intervals. runs: as of `modulo.pipelined`.
+    intervals. runs: as of `modulo.pipelined`. labels: for names and
+    comments.
     """
     # Of a limb's constants some are powers of two, whose products are wires in the flat datapath.
     alone = replace(datapath, fused=frozenset())
@@ -42,7 +45,7 @@ def array_station(
     arrays = [bound(array) for array in timed]
     starts = {**arrival, **_latest(datapath, arrays, interval, late)}
     return arrays_without_stream(
-        Links(name, datapath, arrays, interval, ports, starts), device.tile
+        Links(name, datapath, arrays, interval, ports, starts, labels), device.tile
     )
 
 

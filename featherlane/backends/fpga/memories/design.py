@@ -10,6 +10,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.binding import bound
 from featherlane.backends.fpga.memories.ends import StreamEnds
 from featherlane.backends.fpga.memories.formats import UnitFormats, formats_of, unit_cycles
@@ -64,8 +65,11 @@ class MemoryDesign(Design):
         return self.ends
 
 
-def memory_design(name: str, datapath: Datapath, interval: int, device: Device) -> MemoryDesign:
+def memory_design(
+    name: str, datapath: Datapath, interval: int, device: Device, labels: Labels = NO_LABELS
+) -> MemoryDesign:
     """Returns the design of a datapath with runs (`runs.accumulated`), of up to `interval` terms.
+    labels: for names and comments.
 
     Raises CompileError for an operation without a unit and for sums of too many bits, ValueError
     for what is no name.
@@ -81,7 +85,7 @@ def memory_design(name: str, datapath: Datapath, interval: int, device: Device) 
     every = unit_cycles(formats, binding, delay)
     schedule = scheduled(BoundOperations(datapath, operations, binding, interval, every, depths))
     schedule.verify()
-    ends = StreamEnds(name, narrow, schedule, device.clock)
+    ends = StreamEnds(name, narrow, schedule, device.clock, labels)
     node = {here: k for k, here in ends.place.items()}
     inputs, outputs = (
         [field._replace(node=node[field.node]) for field in fields]
@@ -149,7 +153,7 @@ def _top(design: MemoryDesign) -> Module:
         _add_unit(module, design, unit, counter_bits)
     for field in ends.inputs:
         module.declare_signal(field.signal)
-        module.assign(field.signal.name, field.of("given"))
+        module.assign(field.signal.name, field.of("given"), field.signal.label)
     place = ends.place
     schedule = design.schedule
     for k, here in place.items():
@@ -164,7 +168,7 @@ def _top(design: MemoryDesign) -> Module:
     phases = ["phase_next"] if ends.part.has_phases else []
     module.instance(ends.part.name, "ends", same(["clock", *phases, *(s.name for s in signals)]))
     for field in ends.outputs:
-        module.assign(field.of("results"), field.signal.name)
+        module.assign(field.of("results"), field.signal.name, field.signal.label)
     return module
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.operations import INPUT
 from featherlane.backends.fpga.memories.schedule import MemorySchedule
 from featherlane.backends.fpga.text import Signal
@@ -21,7 +22,14 @@ class StreamEnds(WaitingValues):
     computed = "shown"
     comment = "What waits before the units of {}, and behind them"
 
-    def __init__(self, name: str, narrow: Datapath, schedule: MemorySchedule, clock: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        narrow: Datapath,
+        schedule: MemorySchedule,
+        clock: float,
+        labels: Labels = NO_LABELS,
+    ) -> None:
         """narrow: the datapath in the formats of the circuit; clock: nanoseconds a cycle."""
         self.whole, self.schedule = narrow, schedule
         results = {k for out in narrow.graph.outputs.values() for k in out.nodes}
@@ -36,9 +44,8 @@ class StreamEnds(WaitingValues):
             for k, args in enumerate(narrow.graph.args)
             if not args or k in results
         }
-        super().__init__(
-            name, "ends", narrow, arrivals, (clock, schedule.interval, schedule.latency)
-        )
+        timing = clock, schedule.interval, schedule.latency
+        super().__init__(name, "ends", narrow, arrivals, timing, labels=labels)
         self._write()
 
     def lane(self, unit: int) -> Signal:

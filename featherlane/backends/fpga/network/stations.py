@@ -93,7 +93,7 @@ def _add_datapath(module: ControlModule, station: Station, bits: dict[int, str])
     module.declare("given", bits=design.input_bits)
     module.declare("results", bits=design.output_bits)
     for signal, k, offset in design.inputs:
-        module.assign(bits_of("given", offset, signal.width), bits[k])
+        module.assign(bits_of("given", offset, signal.width), bits[k], signal.label)
     module.instance(f"{design.name}_datapath", "datapath", same(DATAPATH))
 
 
