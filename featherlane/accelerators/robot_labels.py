@@ -112,7 +112,7 @@ def _joint(model: Robot, tag: object) -> int:
 
 
 def _part(model: Robot, tag: Tag, joint: int) -> PartLabel:
-    """What the operations of a tag compute, and at which joint."""
+    """The label of the operations of a tag, at a joint."""
     title = f"{PASSES[tag.algorithm]}, {DIRECTIONS[tag.direction]}"
     name = model.joint_names[joint]
     short, link = f"joint {shown(name)}", f"link {shown(model.body_names[joint])}"

@@ -16,7 +16,7 @@ LONGEST_SHOWN, LONGEST_NAME = 60, 24  # letters of a name in a comment, and in a
 
 
 class Place(NamedTuple):
-    """Where a part of an algorithm computes. text: for the comment above a module; short: for its
+    """The place of a part of an algorithm. text: for the comment above a module; short: for its
     signals; word: for the name of its instance.
     """
 
@@ -59,18 +59,18 @@ class Labels(NamedTuple):
     parts: Mapping[str, PartLabel]
 
     def part(self, tag: object) -> PartLabel | None:
-        """What operations with a tag are part of, if that has a label."""
+        """The part that operations with a tag belong to, if it has a label."""
         return self.parts.get(str(tag))
 
     def node(self, graph: Graph, k: int) -> str:
-        """What a node is: an entry of an input, or where it is computed."""
+        """The label of an input, or the place where a node is computed."""
         if graph.op[k] == "input" and graph.value[k] in self.entries:
             return self.entries[graph.value[k]]
         part = self.part(graph.tag[k])
         return part.short if part else ""
 
     def results(self, graph: Graph) -> dict[int, str]:
-        """What nodes are that are results, each the first entry that it is."""
+        """The labels of nodes that are results, each of the first entry that it is."""
         labels = dict[int, str]()
         for name, out in graph.outputs.items():
             for position, k in enumerate(out.nodes):

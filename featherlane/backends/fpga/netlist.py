@@ -93,12 +93,12 @@ class Netlist:
         return labels.results(graph) | {k: labels.node(graph, k) for k in graph.nodes_of("input")}
 
     def origin(self, k: int) -> str:
-        """What a node is, or what computes it, for modules that read it."""
+        """The label of a node, or the place that computes it, for modules that read it."""
         return self._labels.get(k) or self.labels.node(self.graph, k)
 
     @cached_property
     def module_labels(self) -> dict[str, PartLabel]:
-        """What modules compute, of those with a label."""
+        """The labels of modules, by their names."""
         labels = dict[str, PartLabel]()
         for k, home in enumerate(self.home):
             if self.graph.args[k] and (part := self.labels.part(self.graph.tag[k])):
