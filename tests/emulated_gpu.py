@@ -108,7 +108,12 @@ def with_tensors(monkeypatch):
         assert device == Device(api.current)
         return Tensor(np.full(shape, np.nan, dtype.removeprefix("torch.")))
 
-    made.Tensor, made.empty, made.is_grad_enabled = Tensor, empty, lambda: True
+    def full(shape, number, dtype, device):
+        return Tensor(np.full(shape, number, dtype.removeprefix("torch.")))
+
+    made.Tensor, made.empty, made.full, made.is_grad_enabled = Tensor, empty, full, lambda: True
+    made.cuda = ModuleType("torch.cuda")
+    made.cuda.is_current_stream_capturing = lambda: api.capturing
     made._C = ModuleType("torch._C")
     made._C._cuda_getCurrentRawStream = lambda index: STREAM + index
     monkeypatch.setitem(sys.modules, "torch", made)

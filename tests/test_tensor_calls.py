@@ -2,6 +2,8 @@
 else.
 """
 
+import sys
+
 import numpy as np
 import pytest
 from emulated_gpu import states, with_tensors
@@ -78,3 +80,23 @@ def test_few_layouts_are_remembered(gpu, arm, monkeypatch):
         given = states(arm, count)
         same_bits(arm.inverse_dynamics(*map(gpu.Tensor, given)).get(), arm.inverse_dynamics(*given))
     assert len(arm.function("inverse_dynamics")._tensor_calls._plans) == 2
+
+
+def test_single_numbers_become_tensors_once(gpu, arm, monkeypatch):
+    made, full = [], sys.modules["torch"].full
+
+    def counted(shape, number, **options):
+        made.append(number)
+        return full(shape, number, **options)
+
+    monkeypatch.setattr(sys.modules["torch"], "full", counted)
+    for seed, dt in enumerate((1e-3, 1e-3, np.float64(1e-3), 2e-3, 2e-3)):
+        given = states(arm, 5, seed=seed)
+        found = arm.step(*map(gpu.Tensor, given), dt)
+        for x, y in zip(found, arm.step(*given, dt), strict=True):
+            same_bits(x.get(), y)
+    assert made == [1e-3, 2e-3]
+    arm.step(*map(gpu.Tensor, given), 2e-3)
+    gpu.capturing = True  # a graph keeps a tensor of its own
+    arm.step(*map(gpu.Tensor, given), 2e-3)
+    assert made == [1e-3, 2e-3, 2e-3]

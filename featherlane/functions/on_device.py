@@ -18,7 +18,13 @@ import numpy as np
 
 from featherlane.functions import arguments
 from featherlane.functions.foreign_arrays import is_foreign, package_of, shown, without_gradient
-from featherlane.functions.tensor_calls import TensorCalls, TensorPlan, current_stream, layouts_of
+from featherlane.functions.tensor_calls import (
+    NUMBERS,
+    TensorCalls,
+    TensorPlan,
+    current_stream,
+    layouts_of,
+)
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction, Rows
@@ -185,8 +191,7 @@ def _check_not_jax(name: str, value: Any) -> None:
 
 def _with_numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays, with single numbers put where the others are."""
-    kinds = float | int | np.number | np.ndarray
-    numbers = {k: x for k, x in arrays.items() if isinstance(x, kinds) and np.ndim(x) == 0}
+    numbers = {k: x for k, x in arrays.items() if isinstance(x, NUMBERS) and np.ndim(x) == 0}
     if not numbers or not any_on_device(arrays.values()):
         return dict(arrays)
     make = _maker(arrays)
@@ -299,7 +304,7 @@ def call(
         if done is not None:
             return done
     stream = _stream([x for x in (*arrays.values(), *outs(out)) if is_on_device(x)])
-    arrays = _with_numbers(arrays)
+    given, arrays = arrays, _with_numbers(arrays)
     views = _views(arrays, stream)
     first = next(iter(views.values()))
     lead = arguments.lead_of(views.values(), inputs, explain)
@@ -323,8 +328,10 @@ def call(
             function = kernels(first.dtype)
             function.call(device, stream, rows, states)
         if layouts is not None:
+            pairs_of = enumerate(zip(given.values(), arrays.values(), strict=True))
+            numbers = {k: y for k, (x, y) in pairs_of if x is not y}
             strides, spans = [x.stride for x in rows], [x.relative_span for x in every]
-            plan = function, device, states, first.dtype.itemsize, strides, spans
+            plan = function, device, states, first.dtype.itemsize, numbers, strides, spans
             before.remember(layouts, TensorPlan(*plan, [*shapes.values()]))
     return filled
 

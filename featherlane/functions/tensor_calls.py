@@ -5,26 +5,30 @@ checked again, which takes many times as long as the kernels of a small robot.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from featherlane.backends.cuda.calls import DeviceFunction
 
 MOST = 256  # layouts that a function remembers
+NUMBERS = float | int | np.number | np.ndarray  # what a single number may be
 Layouts = tuple[Any, ...]  # of all tensors of a call, inputs first
 
 
 class TensorPlan(NamedTuple):
-    """A call with tensors of some layouts. strides: bytes from state to state of inputs and
-    results; spans: bytes from each tensor's first number to its lowest one, and to behind its
-    highest; shapes: of the results.
+    """A call with tensors of some layouts. numbers: single numbers among the inputs, by place, as
+    tensors; strides: bytes from state to state of inputs and results; spans: bytes from each
+    tensor's first number to its lowest one, and to behind its highest; shapes: of the results.
     """
 
     function: DeviceFunction
     device: int
     states: int
     itemsize: int
+    numbers: Mapping[int, Any]
     strides: Sequence[int]
     spans: Sequence[tuple[int, int]]
     shapes: Sequence[tuple[int, ...]]
@@ -50,6 +54,7 @@ class TensorCalls:
         """
         if (plan := self._plans.get(layouts)) is None:
             return None
+        inputs = [plan.numbers.get(k, x) for k, x in enumerate(inputs)]
         if not results:
             torch, like = sys.modules["torch"], inputs[0]
             make = torch.empty
@@ -69,15 +74,26 @@ class TensorCalls:
 
 
 def layouts_of(values: Iterable[Any]) -> Layouts | None:
-    """The layouts of tensors on a GPU, None if other arrays are among them."""
+    """The layouts of tensors on a GPU, and the single numbers among them with PyTorch's current
+    stream, on which they become tensors; None if other arrays are there.
+    """
     torch: Any = sys.modules.get("torch")
     if torch is None:
         return None
-    kind, found = torch.Tensor, list[Any]()
+    kind, found, device, numbers = torch.Tensor, list[Any](), None, False
     for x in values:
-        if type(x) is not kind or not x.is_cuda or x.requires_grad:
+        if type(x) is kind and x.is_cuda and not x.requires_grad:
+            device = x.device
+            found += (x.shape, x.stride(), x.dtype, device)
+        elif isinstance(x, NUMBERS) and np.ndim(x) == 0:
+            found.append(float(x).hex())
+            numbers = True
+        else:
             return None
-        found += (x.shape, x.stride(), x.dtype, x.device)
+    if numbers:  # a graph that is captured would need them for longer than they are kept
+        if device is None or torch.cuda.is_current_stream_capturing():
+            return None
+        found.append(current_stream(device.index))
     return tuple(found)
 
 
