@@ -23,6 +23,7 @@ from featherlane.backends.cuda import (
     ptx,
     rows,
     stages,
+    tabled_rows,
 )
 from featherlane.functions.table import FUNCTIONS, Variant
 from featherlane.functions.tracing import dynamics_program, scalar_function
@@ -259,7 +260,7 @@ def test_inputs_and_numbers_as_outputs():
 def test_tables_have_room_for_every_entry():
     pairs = [(3, 7), (70_000, 2), (5_000_000, 400)]
     (found,) = parse.tables(
-        rows.table("t", rows.OutputEntries(rows.GlobalRows(6_000_000, "", ""), pairs))
+        tabled_rows.table("t", tabled_rows.OutputEntries(rows.GlobalRows(6_000_000, "", ""), pairs))
     )
     assert [(x >> 32, x & 0xFFFFFFFF) for x in found.numbers] == pairs
     assert found.kind == "u64"
@@ -298,14 +299,14 @@ def one_kernel(*lines):
 def test_tables_of_a_text_are_placed_once():
     """Functions of many launches would fill the memory with them."""
     shown, memory = (
-        rows.OutputEntries(rows.GlobalRows(3, "", ""), [(0, 0), (0, 1)]),
+        tabled_rows.OutputEntries(rows.GlobalRows(3, "", ""), [(0, 0), (0, 1)]),
         gpu_emulator.Memory(),
     )
-    first = gpu_emulator.launch._tables(rows.table("t", shown), memory)
+    first = gpu_emulator.launch._tables(tabled_rows.table("t", shown), memory)
     size = len(memory.bytes)
-    assert gpu_emulator.launch._tables(rows.table("t", shown), memory) == first
+    assert gpu_emulator.launch._tables(tabled_rows.table("t", shown), memory) == first
     assert (len(memory.bytes), len(first)) == (size, 1)
-    assert gpu_emulator.launch._tables(rows.table("u", shown), memory) != first
+    assert gpu_emulator.launch._tables(tabled_rows.table("u", shown), memory) != first
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featherlane.backends.cuda import rows
+from featherlane.backends.cuda import rows, tabled_rows
 from featherlane.backends.cuda.kernel_stage import (
     BLOCK_BYTES,
     Entry,
@@ -291,7 +291,7 @@ class KernelBody:
 
     def _copy_entries(self, name: Key, pairs: Sequence[tuple[int, int]], slots: str) -> None:
         """Copies slots of shared memory to entries of one of the user's arrays."""
-        entries = rows.OutputEntries(self.arrays[name], pairs)
+        entries = tabled_rows.OutputEntries(self.arrays[name], pairs)
         table = f"{self.name}_table{len(self.tables)}"
-        self.tables.append(rows.table(table, entries))
-        rows.copy_out(self.text, self.warp, entries, table, slots)
+        self.tables.append(tabled_rows.table(table, entries))
+        tabled_rows.copy_out(self.text, self.warp, entries, table, slots)

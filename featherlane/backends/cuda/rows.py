@@ -1,9 +1,8 @@
 """Rows of the user's arrays to values of states, and back, through shared memory.
 
 A warp computes 32 states, whose rows it reads and writes together: neighbouring threads take
-neighbouring numbers, 16 bytes at a time where the rows of the array follow each other. Of matrices
-too large for that, entries with the same value, as those of a symmetric matrix and zeros, are
-stored once: a table says where each entry is.
+neighbouring numbers, 16 bytes at a time where the rows of the array follow each other. Matrices too
+large for that leave by tables (`tabled_rows.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import NamedTuple
 from featherlane.backends.cuda.ptx import WARP, Text
 
 PITCH = WARP + 1  # places from one value to the next, where values lie by slot and state
-SHORT = 24  # entries of an array up to which a warp takes several rows at a time
 CHUNK = 16  # bytes that a thread moves at once
 TOGETHER = 8  # numbers of float32 in a sector of memory; two sectors of float64
 FLIGHT = 8  # chunks that a thread asks memory for before it waits
@@ -53,13 +51,13 @@ def _row(t: Text, i: str, n: int, most: int) -> str:
     return t.set("r", "shr.u32", t.set("r", "mul.lo.u32", i, factor), shift)
 
 
-def _entry_of(t: Text, i: str, n: int) -> tuple[str, str]:
+def entry_of(t: Text, i: str, n: int) -> tuple[str, str]:
     """The row and the column of number i of the warp's rows of n numbers."""
     row = _row(t, i, n, WARP * n)
     return row, t.set("r", "sub.u32", i, t.set("r", "mul.lo.u32", row, n))
 
 
-def _address(t: Text, array: GlobalRows, row: str, column: str) -> str:
+def address_of(t: Text, array: GlobalRows, row: str, column: str) -> str:
     """The address of a number of the user's array."""
     start = t.set("w", "mad.wide.u32", column, t.dtype.itemsize, array.base)
     wide = t.set("w", "cvt.u64.u32", row)
@@ -119,9 +117,9 @@ def _number_by_number(
     i = t.set("r", "add.u32", warp.lane, WARP * chunks.start)
     again = t.label()
     t.lines.append(f"{again}:")
-    row, column = _entry_of(t, i, n)
+    row, column = entry_of(t, i, n)
     guard = f"@{t.set('p', 'setp.lt.u32', row, warp.states)} "
-    address = _address(t, array, row, column)
+    address = address_of(t, array, row, column)
     at = t.set("r", "mad.lo.u32", row, pitch, column)
     at = t.set("r", "mad.lo.u32", at, size, place)
     if out:
@@ -234,129 +232,6 @@ def _by_rows(t: Text, warp: Warp, array: GlobalRows, place: str) -> None:
             loaded.append((x, f"{lane_base}+{WARP * j * wide * size}", guard))
         for x, to, guard in loaded:
             store(t, "global", x, to, guard)
-
-
-class OutputEntries(NamedTuple):
-    """Entries of an array and the slots in shared memory with their values, in pairs."""
-
-    array: GlobalRows
-    pairs: Sequence[tuple[int, int]]
-
-
-def table(name: str, entries: OutputEntries) -> str:
-    """The table of a list of entries: entry and slot as the two halves of a number."""
-    words = ", ".join(str(entry << 32 | slot) for entry, slot in entries.pairs)
-    return f".global .align 8 .u64 {name}[{len(entries.pairs)}] = {{{words}}};"
-
-
-def _looked_up(t: Text, name: str, k: str) -> tuple[str, str]:
-    """The entry and the slot of number k of a table."""
-    at = t.set("w", "mad.wide.u32", k, 8, t.set("w", "mov.u64", name))
-    word = t.set("w", "ld.global.u64", f"[{at}]")
-    entry = t.set("r", "cvt.u32.u64", t.set("w", "shr.u64", word, 32))
-    return entry, t.set("r", "cvt.u32.u64", word)
-
-
-def copy_out(t: Text, warp: Warp, entries: OutputEntries, name: str, place: str) -> None:
-    """Copies values from shared memory to the rows of a user's array. name: of the table.
-
-    A thread has some entries, as many in each of few passes over the rows: neighbouring threads
-    write neighbours of a row one after the other, or memory would see parts of its sectors. It
-    copies several rows at a time where it has few entries.
-    """
-    n, size = len(entries.pairs), t.dtype.itemsize
-    if n <= SHORT:
-        _copy_numbers(t, warp, entries, name, place)
-        return
-    passes = -(-n // (WARP * FLIGHT))
-    each = -(-n // (WARP * passes))  # entries of a thread in a pass
-    count = max(2 * FLIGHT // (1 << (each - 1).bit_length()), 1)  # rows at a time, a power of two
-    first = t.set("r", "mov.u32", 0)
-    again, end = t.label(), t.label()
-    t.do(f"@{t.set('p', 'setp.eq.u32', warp.states, 0)} bra {end}")
-    t.lines.append(f"{again}:")
-    last = WARP * each * (passes - 1)  # where the last pass begins
-    moved = [
-        _entry_moved(t, warp, entries, name, place, first, WARP * k, last + WARP * (k + 1) <= n)
-        for k in range(each)
-    ]
-    row, next_rows = t.set("r", "mov.u32", 0), t.label()
-    t.lines.append(f"{next_rows}:")
-    values = [
-        [load(t, "shared", 1, f"{x.slot}+{k * size}")[0] for x in moved] for k in range(count)
-    ]
-    for k in range(count):
-        guards = _guards(t, warp, [x.inside for x in moved], row, k)
-        for value, x, guard in zip(values[k], moved, guards, strict=True):
-            store(t, "global", [value], x.address, guard)
-            t.do(f"add.u64 {x.address}, {x.address}, {entries.array.stride}")
-    for x in moved:
-        t.do(f"add.u32 {x.slot}, {x.slot}, {count * size}")
-    t.do(f"add.u32 {row}, {row}, {count}")
-    t.do(f"@{t.set('p', 'setp.lt.u32', row, warp.states)} bra {next_rows}")
-    if passes > 1:
-        t.do(f"add.u32 {first}, {first}, {WARP * each}")
-        t.do(f"@{t.set('p', 'setp.lt.u32', first, n)} bra {again}")
-    t.lines.append(f"{end}:")
-
-
-def _guards(t: Text, warp: Warp, inside: Sequence[str], row: str, k: int) -> Iterator[str]:
-    """The guards of stores to the row k rows after one that there is, "" for none."""
-    if not k:
-        yield from (f"@{x} " if x else "" for x in inside)
-        return
-    here = t.set("r", "add.u32", row, k)
-    there = t.set("p", "setp.lt.u32", here, warp.states)
-    for x in inside:
-        guard = t.set("p", "setp.lt.and.u32", here, warp.states, x) if x else there
-        yield f"@{guard} "
-
-
-class MovedEntry(NamedTuple):
-    """Registers of an entry that a thread copies from row to row: whether there is one, "" where
-    that is certain; where its value lies in shared memory, and where it goes.
-    """
-
-    inside: str
-    slot: str
-    address: str
-
-
-def _entry_moved(
-    t: Text,
-    warp: Warp,
-    entries: OutputEntries,
-    name: str,
-    place: str,
-    first: str,
-    offset: int,
-    certain: bool,
-) -> MovedEntry:
-    """An entry of a thread at the first row, in a pass that begins with the entry `first`. certain:
-    whether it is one in each pass.
-    """
-    number = t.set("r", "add.u32", t.set("r", "add.u32", first, offset), warp.lane)
-    inside, n = "", len(entries.pairs)
-    if not certain:
-        inside = t.set("p", "setp.lt.u32", number, n)
-        number = t.set("r", "min.u32", number, n - 1)
-    entry, slot = _looked_up(t, name, number)
-    start = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
-    address = _address(t, entries.array, t.set("r", "mov.u32", 0), entry)
-    return MovedEntry(inside, start, address)
-
-
-def _copy_numbers(t: Text, warp: Warp, entries: OutputEntries, name: str, place: str) -> None:
-    """Several rows at a time."""
-    n = len(entries.pairs)
-    for j in range(n):
-        row, k = _entry_of(t, t.set("r", "add.u32", warp.lane, WARP * j), n)
-        guard = f"@{t.set('p', 'setp.lt.u32', row, warp.states)} "
-        entry, slot = _looked_up(t, name, k)
-        slot_place = t.set("r", "mad.lo.u32", slot, PITCH * t.dtype.itemsize, place)
-        at = t.set("r", "mad.lo.u32", row, t.dtype.itemsize, slot_place)
-        x = load(t, "shared", 1, at)
-        store(t, "global", x, _address(t, entries.array, row, entry), guard)
 
 
 def flushes(nodes: Sequence[int], most: int) -> Iterator[list[int]]:

@@ -17,11 +17,12 @@ from featherlane.backends.cuda.kernel import KernelFrame
 from featherlane.backends.cuda.kernel_body import KernelBody
 from featherlane.backends.cuda.kernel_stage import KernelStage, Key, Launch, Shape
 from featherlane.backends.cuda.ptx import WARP, Text, straight_line
-from featherlane.backends.cuda.rows import ALL, PITCH, SHORT, Share
+from featherlane.backends.cuda.rows import ALL, PITCH, Share
 from featherlane.backends.cuda.schedule import BARRIER, schedule
+from featherlane.backends.cuda.tabled_rows import SHORT
 from featherlane.backends.cuda.team_memory import layout
 
-# Instructions of `rows.copy_out` for an entry of an output and 32 states: of long lists, short ones
+# Instructions of `tabled_rows.copy_out` for an entry and 32 states: of long lists, short ones
 ENTRY, SHORT_ENTRY = 5, 15
 LAUNCH = 1_000  # instructions of a warp that take as long as the launch of a kernel
 
