@@ -65,9 +65,11 @@ def test_a_body_that_carries_several_is_a_box_around_their_joints(tmp_path):
     assert all(np.all(np.abs(hip - trunk["p"]) <= np.array(trunk["size"]) + 1e-9) for hip in hips)
 
 
-def test_shapes_of_a_file_are_drawn_alone_but_for_feet(tmp_path):
+def test_bodies_with_shapes_of_the_file_get_no_others_but_for_feet(tmp_path):
     identity = np.eye(3).ravel().tolist()
-    box = {"body": 0, "kind": "box", "size": [1, 1, 1], "R": identity, "p": [0, 0, 0]}
-    assert drawn(tmp_path, "iiwa14", [box]) == {0: box}
-    foot = {**box, "body": 6, "kind": "sphere", "size": [0.02]}
-    assert len(drawn(tmp_path, "iiwa14", [foot])) == 8  # and seven capsules
+    box = {"body": 2, "kind": "box", "size": [1, 1, 1], "R": identity, "p": [0, 0, 0]}
+    with_box = drawn(tmp_path, "iiwa14", [box])
+    assert with_box[2] == box
+    assert {shape["kind"] for body, shape in with_box.items() if body != 2} == {"capsule"}
+    foot = {**box, "kind": "sphere", "size": [0.02]}
+    assert drawn(tmp_path, "iiwa14", [foot])[2]["kind"] == "capsule"  # listed after the foot

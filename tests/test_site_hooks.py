@@ -34,11 +34,15 @@ def test_an_exponent_does_not_widen_a_figure():
 @pytest.mark.parametrize(
     "name",
     [
+        "board",
+        "browser",
         "conventions",
         "frames",
+        "from_robot_to_board",
         "in_frameworks",
         "microcontrollers",
         "processors",
+        "robot_files",
         "scale",
         "slowest_calls",
         "suite_ratio",

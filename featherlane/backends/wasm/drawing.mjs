@@ -179,13 +179,12 @@ function boxAround(ends, thick) {
   return { kind: 'box', size, R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: plus(low, high).map(x => x / 2) }
 }
 
-/** Whether a robot's file has no shapes, or spheres of feet alone: shapes take the place of lines. */
-const hasOnlyFeet = ({ shapes = [] }) => shapes.every(({ kind }) => kind === 'sphere')
+/** Whether no shape of a robot's file is on a body, or only spheres, as of a foot. */
+const isBare = (shapes, body) => shapes.every(each => each.body !== body || each.kind === 'sphere')
 
-/** The shapes of a robot's file, and of its lines where these are all that there is. */
-function shapesOf(about, placed) {
-  const { shapes = [], lines } = about
-  return hasOnlyFeet(about) ? [...shapes, ...shapesOfLines(lines, placed)] : shapes
+/** The shapes of a robot's file, and those of the lines of bodies without any. */
+function shapesOf({ shapes = [], lines }, placed) {
+  return [...shapes, ...shapesOfLines(lines.filter(([a]) => isBare(shapes, a)), placed)]
 }
 
 /** Faces that the eye sees: {depth, draw}. */
@@ -213,11 +212,11 @@ function polygon(context, corners, shade) {
   context.stroke()
 }
 
-/** The lines of the figure, each with a joint at its end: {depth, draw}. */
-function seenLines({ points }, project, stroke, width) {
+/** Lines of the figure, each with a joint at its end: {depth, draw}. */
+function seenLines(lines, { points }, project, stroke, width) {
   const place = n => n < 0 ? project(0, 0, 0) : project(...points.subarray(3 * n, 3 * n + 3))
-  const lines = robot.about.lines.filter(([a]) => a >= 0 || !robot.stance)  // the base stands free
-  return lines.map(([a, b]) => {
+  const shown = lines.filter(([a]) => a >= 0 || !robot.stance)  // the base stands free
+  return shown.map(([a, b]) => {
     const from = place(a), to = place(b)
     const draw = context => {
       context.lineCap = 'round'
@@ -240,18 +239,18 @@ function drawAll(context, parts) {
 function drawFigure() {
   const { context, w, h } = surface(at('figure')), project = view.project(w, h)
   ground(context, project)
-  const thin = robot.about.lines.length > 15 || robot.faces.length
+  const { lines, shapes = [] } = robot.about, thin = lines.length > 15 || robot.faces.length
+  const uncovered = robot.faces.length ? lines.filter(([a]) => !isBare(shapes, a)) : lines
   if (holds() && !robot.stance) {
     const ghost = robot.placed(robot.target, robot.ghost)
-    drawAll(context, seenLines(ghost, project, colour('--line'), thin ? 3 : 5))
+    drawAll(context, seenLines(lines, ghost, project, colour('--line'), thin ? 3 : 5))
   }
   const placed = robot.placed(robot.q), last = placed.points.slice(-3)
   drawTrail(context, last, project)
   const shades = Array.from({ length: 24 }, (_, k) => `color-mix(in srgb, ${colour('--lit')} `
     + `${Math.round(100 * k / 23)}%, ${colour('--shaded')})`)
   drawAll(context, [
-    ...(robot.faces.length && hasOnlyFeet(robot.about) ? []
-      : seenLines(placed, project, colour('--accent'), thin ? 3.5 : 7)),
+    ...seenLines(uncovered, placed, project, colour('--accent'), thin ? 3.5 : 7),
     ...seenFaces(robot.faces, placed, project, shades),
   ])
 }
