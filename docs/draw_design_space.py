@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import featherlane as fl
 from featherlane.accelerators.front import Front, Point
-from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE
+from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE, stack
 
 COLOURS = {"q16.16": ORANGE, "fitted": BLUE, "proved": GREEN}
 MARKS = {"common": "o", "body": "s"}
@@ -67,7 +67,7 @@ def panel(axes: Any, front: Front, across: Callable[[Point], float], words: str)
     axes.set_yscale("log")
     axes.set_xlabel(words, color=INK)
     axes.grid(color=FAINT, alpha=0.18, lw=0.6)
-    axes.tick_params(colors=INK, which="both", labelsize=8.5)
+    axes.tick_params(colors=INK, which="both", labelsize=9)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
     axes.yaxis.set_minor_formatter(lambda value, _: "")
     axes.set_yticks([5, 10, 20, 50, 100])
@@ -106,5 +106,12 @@ def draw() -> Any:
     return figure
 
 
+def draw_narrow() -> Any:
+    figure = draw()
+    stack(figure, 2.8, "lower center")
+    figure.tight_layout(rect=(0, 0.09, 1, 1))
+    return figure
+
+
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(draw, __file__, __doc__, draw_narrow)

@@ -78,6 +78,7 @@ def drawn(width: float) -> Figure:
         total = sum(count for _, _, count in own)
         handles.append(plt.Rectangle((0, 0), 1, 1, fc=hue, label=f"{total:,} {words}"))
     axes.set(xlim=(-1, COLUMNS + 1), ylim=(ROWS + 1, -1), xticks=[], yticks=[])
+    axes.set_xlabel(f"{COLUMNS} x {ROWS} tiles of an ECP5-85k")
     axes.set_aspect("equal")
     axes.spines[:].set_visible(False)
     columns = 4 if width > 5 else 2

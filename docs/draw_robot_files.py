@@ -35,6 +35,7 @@ def cells() -> list[Cell]:
     q = dict(zip((*dog.joint_names, *arm.joint_names), [*LEG * 4, *ARM], strict=True))
 
     def cell(robot: fl.Model, words: str, size: float) -> Cell:
+        words = f"{words}\n{robot.nv} joints, {robot.mass:.1f} kg"
         return Cell(robot, np.array([q[name] for name in robot.joint_names]), words, size)
 
     return [

@@ -64,14 +64,17 @@ class Cell(NamedTuple):
 
 def svg(cells: Sequence[Cell], columns: int, side: int, title: str, letters: int = 15) -> str:
     """The text of a figure: cells of so many pixels, in rows of so many columns."""
-    below = 2 * letters
+    below = round((1 + 1.3 * max(cell.words.count("\n") + 1 for cell in cells)) * letters)
     rows = -(-len(cells) // columns)
     width, height = columns * side, rows * (side + below)
     drawn = []
     for n, (cell, faces) in enumerate(zip(cells, _faces(cells, side), strict=True)):
         x, y = n % columns * side, n // columns * (side + below)
         paths = "".join(f'<path class="s{shade}" d="{_path(face)}"/>' for shade, face in faces)
-        words = f'<text x="{side / 2:g}" y="{side + letters}">{escape(cell.words)}</text>'
+        words = "".join(
+            f'<text x="{side / 2:g}" y="{side + (k + 1) * 1.3 * letters:g}">{escape(line)}</text>'
+            for k, line in enumerate(cell.words.split("\n"))
+        )
         drawn.append(f'<g transform="translate({x} {y})">{paths}{words}</g>')
     size = f'viewBox="0 0 {width} {height}" width="{width}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<title>{title}</title>'

@@ -71,7 +71,7 @@ def draw(arm: fl.Model, solutions: Solutions, path: str) -> None:
     for x in (-WALL, WALL):
         views[0].axvline(x, color="C3")
     views[1].legend()
-    save(figure, path, "Solutions for one target, with the spheres of the arm")
+    save(figure, path, "Solutions for one target, with the spheres of the arm", narrow=4.0)
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ def draw(runs: dict[tuple[str, str], Run], path: str) -> None:
     from featherlane.tools.figures import BLUE, FAINT, HUES, pyplot, save
 
     plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.8), layout="constrained")
     robots, method = machines(), next(iter(METHODS))
     for ax, (name, (robot, *_)) in zip(axes, robots.items(), strict=False):
         q = runs[name, method].q
@@ -126,8 +126,9 @@ def draw(runs: dict[tuple[str, str], Run], path: str) -> None:
         error = runs["four-bar", name].error
         axes[2].semilogy(DT * np.arange(1, len(error) + 1), error, color=hue, label=name)
     axes[2].set(title="error of the four-bar's pin", xlabel="time, s", ylabel="m, rad")
-    axes[2].legend(loc="upper left", bbox_to_anchor=(1, 1))
-    save(figure, path, "A four-bar linkage and a gripper, closed by pins, and the errors of a pin")
+    figure.legend(loc="outside lower center", ncols=len(METHODS))
+    title = "A four-bar linkage and a gripper, closed by pins, and the errors of a pin"
+    save(figure, path, title, narrow=3.0)
 
 
 def main() -> None:

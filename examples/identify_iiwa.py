@@ -268,7 +268,9 @@ def draw(path: str, true, measured, cad, found) -> None:
         axis.set_ylabel("torque, N m")
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=3, frameon=False)
-    save(figure, path, "Torques of a motion that was not used: measured, CAD, identified")
+    save(
+        figure, path, "Torques of a motion that was not used: measured, CAD, identified", narrow=2.0
+    )
 
 
 if __name__ == "__main__":

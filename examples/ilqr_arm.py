@@ -114,7 +114,7 @@ def draw(path: str, solution, target: np.ndarray) -> None:
     figure.suptitle(
         "256 problems of fl.ilqr: iiwa14 moves its flange to points, within limits", fontsize=10
     )
-    save(figure, path, "Optimal control of 256 arms")
+    save(figure, path, "Optimal control of 256 arms", narrow=3.0)
 
 
 if __name__ == "__main__":

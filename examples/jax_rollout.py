@@ -106,7 +106,7 @@ def draw(wanted: np.ndarray, found: Throws, path: str) -> None:
     left.legend(loc="upper left")
     right.semilogy(found.losses)
     right.set(xlabel="iteration", ylabel="mean loss")
-    save(figure, path, "256 arms learn to throw")
+    save(figure, path, "256 arms learn to throw", narrow=3.2)
 
 
 def main() -> None:

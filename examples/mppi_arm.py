@@ -126,7 +126,7 @@ def draw(run: Run, path: str) -> None:
     curves.set(xlabel="time, s", ylabel="m", ylim=(0, None))
     for axes in (view, curves):
         axes.legend()
-    save(figure, path, "An arm goes around a ball")
+    save(figure, path, "An arm goes around a ball", narrow=3.2)
 
 
 def main() -> None:

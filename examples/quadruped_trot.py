@@ -171,7 +171,7 @@ def draw(path: str, solution, trot: Plan) -> None:
     for axis in axes:
         axis.title.set_fontsize(9)
     figure.suptitle("HyQ trots by fl.ilqr, with costs of its feet's forces", fontsize=10)
-    save(figure, path, "Forces and heights of the feet of a quadruped that trots")
+    save(figure, path, "Forces and heights of the feet of a quadruped that trots", narrow=2.8)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,8 @@ def draw(robot: fl.Model, run: Stand, path: str) -> None:
     ground.set(ylabel="force, N", xlabel="time, s", ylim=(0, None))
     for ax in axes:
         ax.legend(loc="lower center", fontsize="small")
-    save(figure, path, "A squat: height of the pelvis, torques beside their limits, ground forces")
+    title = "A squat: height of the pelvis, torques beside their limits, ground forces"
+    save(figure, path, title, narrow=2.4)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import re
 import sys
 from importlib import import_module
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -38,6 +39,29 @@ def test_figures_are_saved_with_words_as_text(tmp_path):
     assert INK in words["torque"]
     assert root.find(f"{SVG}title").text == "A torque over time"
     assert {x.name for x in tmp_path.glob("*.png")} == {"torque.png", "torque_dark.png"}
+
+
+def test_panels_of_a_narrow_figure_are_below_one_another(tmp_path):
+    pytest.importorskip("matplotlib")
+    from featherlane.tools.figures import NARROW, pyplot, save
+
+    plt = pyplot()
+    figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
+    for k, axis in enumerate(axes.flat):
+        axis.plot([0, 1], [0, k], label=f"line {k}")
+    axes[0, 0].set(title="left", ylabel="upper")
+    axes[1, 0].set_ylabel("lower")
+    figure.legend(loc="outside upper center", ncols=4)
+    save(figure, tmp_path / "four.svg", "Four panels", narrow=2.0)
+    assert {path.name for path in tmp_path.iterdir()} == {"four.svg", "four_narrow.svg"}
+    assert figure.get_size_inches().tolist() == [NARROW, 8.0]
+    boxes = [axis.get_position() for axis in axes.flat]
+    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))
+    assert [axis.get_ylabel() for axis in axes.flat] == ["upper", "upper", "lower", "lower"]
+    assert [axis.get_title() for axis in axes.flat] == ["left", "", "left", ""]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"line {k}" for k in range(4)]
+    plt.close(figure)
 
 
 def test_closed_loops_are_drawn_from_their_csv(tmp_path, monkeypatch):

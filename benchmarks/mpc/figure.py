@@ -53,7 +53,13 @@ def read(file: Path) -> Loops:
 def draw(file: Path, loops: Loops, png: Path | None = None) -> None:
     """A column for each controller. png: a folder for pictures on a white and on a dark page."""
     figure, axes = pyplot().subplots(
-        3, len(loops), figsize=(4.2 * len(loops), 6.0), sharex=True, sharey="row", squeeze=False
+        3,
+        len(loops),
+        figsize=(4.2 * len(loops), 6.0),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
     )
     for column, (name, loop) in zip(axes.T, loops.items(), strict=True):
         time, height, y, z, wanted_y, wanted_z = loop.T
@@ -71,8 +77,8 @@ def draw(file: Path, loops: Loops, png: Path | None = None) -> None:
     axes[0, 0].set_ylim(0.3, 0.6)
     axes[1, 0].set_ylim(-0.17, 0.13)
     axes[1, 0].legend(loc="lower center", ncols=2, fontsize=8)
-    figure.tight_layout()
-    save(figure, file, "A quadruped trots: the height of its base, and its hand", png=png)
+    title = "A quadruped trots: the height of its base, and its hand"
+    save(figure, file, title, png=png, narrow=1.9)
 
 
 def main() -> None:

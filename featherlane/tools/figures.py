@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 INK, FAINT = "#75808a", "#8b949e"  # words and lines; grids and frames
 BLUE, ORANGE, GREEN, PURPLE = "#2f81c7", "#d9722e", "#2f9e6e", "#8f6ccf"
 PINK, BROWN, RED, YELLOW = "#cf5a8a", "#9a7b5f", "#c8553d", "#c2a23a"
 HUES = (BLUE, ORANGE, GREEN, PURPLE, PINK, BROWN, RED, YELLOW)
+NARROW = 4.7  # inches, in which letters of 9 points are readable on a screen of 388 pixels
 WHITE, DARK = "white", "#0d1117"  # the pages that figures are looked at on
 
 # For matplotlib.rc_context or rcParams.update; sizes in points
@@ -52,14 +54,58 @@ def machine(facts: Mapping[str, object]) -> str:
     return f"Measured on {', '.join(parts)}"
 
 
+def stack(figure: Any, height: float, below: str = "outside lower center") -> None:
+    """Puts the panels of a figure of matplotlib below one another, each of this height in inches,
+    for narrow screens. In a table of panels each takes the words of its row and of its column.
+    below: the place of legends of the whole figure.
+    """
+    from matplotlib.gridspec import GridSpec
+
+    panels = figure.axes
+    rows, columns = zip(*map(_cell, panels), strict=True)
+    labels = dict(zip(reversed(rows), (x.get_ylabel() for x in reversed(panels)), strict=True))
+    titles = dict(zip(reversed(columns), (x.get_title() for x in reversed(panels)), strict=True))
+    for axes, row, column in zip(panels, rows, columns, strict=True):
+        if min(len({*rows}), len({*columns})) > 1:
+            axes.set_ylabel(axes.get_ylabel() or labels[row])
+            axes.set_title(axes.get_title() or titles[column])
+        axes.tick_params(labelleft=True, labelbottom=True)
+    places = GridSpec(len(panels), 1, figure=figure)
+    for n, axes in enumerate(panels):
+        axes.set_subplotspec(places[n])
+    for legend in tuple(figure.legends):
+        words = [text.get_text() for text in legend.get_texts()]
+        legend.remove()
+        figure.legend(legend.legend_handles, words, loc=below, ncols=2, columnspacing=1)
+    figure.set_size_inches(NARROW, height * len(panels))
+    if figure.get_suptitle():
+        figure.suptitle("\n".join(wrap(figure.get_suptitle(), 50)), fontsize=10)
+
+
+def _cell(axes: Any) -> tuple[int, int]:
+    """The row and the column of a panel."""
+    place = axes.get_subplotspec()
+    return int(place.rowspan.start), int(place.colspan.start)
+
+
 def save(
-    figure: Any, path: str | Path, title: str, note: str = "", png: Path | None = None
+    figure: Any,
+    path: str | Path,
+    title: str,
+    note: str = "",
+    png: Path | None = None,
+    narrow: float | None = None,
 ) -> None:
     """Writes a figure of matplotlib without background; an SVG has the title inside, for readers
     who cannot see the figure. note: a line below it, such as the machine. png: a folder
-    for pictures on a white and on a dark page.
+    for pictures on a white and on a dark page. narrow: also writes NAME_narrow, whose panels are
+    below one another, each of this height in inches.
     """
     path = Path(path)
+    if narrow is not None:
+        save(figure, path, title, note, png)
+        stack(figure, narrow)
+        path = path.with_stem(f"{path.stem}_narrow")
     kind: dict[str, Any] = {}
     if note:
         figure.draw_without_rendering()  # lays it out
