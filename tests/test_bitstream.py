@@ -244,7 +244,7 @@ def test_designs_that_would_not_route_are_refused():
 
 
 def test_designs_that_share_units_may_take_fewer_multipliers():
-    """Interval 3 of an arm was routed, at 58 MHz, and 4 at 69; 60 are aimed at."""
+    """Interval 3 of an arm was routed, at 58 MHz, and 4 at 73; 60 are aimed at."""
     arm = fl.load("iiwa14")
     message = r"takes 60 % .* up to 50 % of the DSPs.* where units are shared: interval 4 fits"
     with pytest.raises(CompileError, match=message):
