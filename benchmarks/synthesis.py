@@ -78,7 +78,11 @@ def synthesised_on_ecp5(sources: Mapping[str, str], top: str) -> Resources:
     """The resources of a module on an ECP5. LUTs are places for one: a bit of a carry chain takes
     one, a memory of 16 places of 4 bits takes six.
     """
-    cells = cells_on_ecp5(sources, top)
+    return resources_of_ecp5(cells_on_ecp5(sources, top))
+
+
+def resources_of_ecp5(cells: Mapping[str, int]) -> Resources:
+    """The resources of cells of an ECP5 by type, with places for LUTs as above."""
     count = lambda name: cells.get(name, 0)
     luts = count("LUT4") + 2 * count("CCU2C") + 6 * count("TRELLIS_DPR16X4")
     return Resources(count("MULT18X18D"), luts, count("TRELLIS_FF"), count("DP16KD"))

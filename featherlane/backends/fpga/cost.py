@@ -17,7 +17,7 @@ from math import ceil
 from typing import NamedTuple
 
 from featherlane.backends.fpga.devices import Device, width
-from featherlane.backends.fpga.netlist import WIRE, Netlist
+from featherlane.backends.fpga.netlist import WIRE, Netlist, constant_integer
 from featherlane.backends.fpga.part import OperandChoice
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.shared import ProductUnit
@@ -39,10 +39,14 @@ from featherlane.backends.fpga.verilog import Design
 # chain of carries of it. Of two products, or of two sums of products; fitted to its counts of 98
 # modules of the iiwa14 and HyQ.
 PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
-TABLE = (1 << functions.INDEX) / 64 + 1  # LUTs a bit of a table in LUTs of six inputs, and choices
-
-# LUTs and flip-flops of a FIFO beside its memory, for a bit of its three counters.
-COUNTER = Resources(luts=4.5, ffs=4.0)  # counts of Yosys 0.70 for 12 to 200 places
+# LUTs of a table of reciprocals, as a factor: synthesis merges the choice in front of its index
+BEHIND_CHOICE = 2.0  # counts for three formats: 2.1 to 2.4
+PLACE = 1.4  # LUTs a bit of the counter of places in rings, counts of Yosys
+# Yosys's costs of a memory in LUTs, a bit of a choice among such memories, and a block memory
+# (techlibs/lattice): it takes the cheaper one. Beside a block, FIFOs keep what is read as it is
+# written, and compare places: LUTs a bit of a counter more.
+LUT_MEMORY, CHOICE, BLOCK, BESIDE_BLOCK = 4, 0.5, 128, 4.5
+COUNTER = 4  # flip-flops of a FIFO, for a bit of its three counters: counts for 12 to 200 places
 
 
 class DesignCost(NamedTuple):
@@ -136,7 +140,7 @@ def cost(design: Design, device: Device) -> DesignCost:
             parts[name, kind] += function_resources(function, device)
         luts = sum(_choice(choice, design.interval, device) for choice in first)
         parts[name, "multiplexers"] += Resources(luts=luts)
-        parts[name, "control"] += Resources(ffs=module.control)
+        parts[name, "control"] += Resources(luts=PLACE * module.places, ffs=module.control)
     for name, kind, needed in _nodes(design, netlist, device):
         parts[name, kind] += needed
     if design.depth:
@@ -164,10 +168,9 @@ def _nodes(
         if not registers or netlist.is_constant(k) or netlist.is_wires(k):
             continue
         bits, home = netlist.signal(k).width, netlist.home[k]
-        luts, ffs = chain_resources(device, registers - {WIRE})
         if registers - {WIRE}:
             bits -= netlist.unread[k]
-            yield home, "waiting", Resources(luts=bits * luts, ffs=bits * ffs)
+            yield home, "waiting", waiting(device, bits, registers - {WIRE})
         operator = netlist.pipeline.operators[k]
         if operator and operator.follows >= 0:
             continue
@@ -184,18 +187,35 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     """The LUTs of an operation without a unit."""
     datapath = netlist.datapath
     op, args, out = datapath.graph.op[k], datapath.graph.args[k], datapath.formats[k]
+    if op == "exponent":
+        return device.bits[kind] * datapath.format(args[0]).width
     if op not in ("add", "sub") or out is None:
         return device.bits.get(kind, 0.0) * width(datapath, k)
     if args[0] == args[1]:
         return 0.0  # wires
-    if any(datapath.graph.op[n] == "constant" for n in args):
-        return 1.0  # a carry chain of the operand's bits themselves
+    constants = [constant_integer(datapath, n) for n in args if datapath.graph.op[n] == "constant"]
+    if constants and device.carry == 1:  # an inverter where a bit of the constant is 1
+        return float((constants[0] & (1 << out.width) - 1).bit_count())
     a, b = (datapath.format(n) for n in args)
     lowest = -min(a.fraction, b.fraction)
     if op == "sub" and b.fraction > a.fraction:
         lowest = -b.fraction  # what is subtracted from zeros carries, too
     top = max(a.width - a.fraction, b.width - b.fraction) + 1
-    return device.bits["add"] * max(min(top, out.width - out.fraction) - lowest, 0)
+    return device.bits["add"] * carried(device, min(top, out.width - out.fraction) - lowest)
+
+
+def carried(device: Device, bits: int) -> int:
+    """The LUTs of a carry chain, in whole elements."""
+    return ceil(max(bits, 0) / device.carry) * device.carry
+
+
+def waiting(device: Device, bits: int, read: Iterable[int]) -> Resources:
+    """The resources of a result of so many bits in a chain of which some registers are read."""
+    luts, ffs = chain_resources(device, read)
+    if device.ring:  # whole memories
+        _, wide, of_memory = device.memories[0]
+        return Resources(luts=luts / device.ring * ceil(bits / wide) * of_memory, ffs=bits * ffs)
+    return Resources(luts=bits * luts, ffs=bits * ffs)
 
 
 def chain_resources(device: Device, read: Iterable[int]) -> tuple[float, int]:
@@ -221,6 +241,24 @@ def chain_resources(device: Device, read: Iterable[int]) -> tuple[float, int]:
 # Memories and the stream
 
 
+def fifo_resources(width: int, depth: int, device: Device) -> Resources:
+    """The resources of a FIFO with its counters: in LUTs, or in block memories where synthesis
+    finds these cheaper.
+    """
+    places = depth.bit_length()
+    counters = Resources(luts=device.bits["counter"] * places, ffs=COUNTER * places)
+    if device.block:
+        words, wide = device.block
+        blocks = ceil(width / wide) * ceil(depth / words)
+        deep, narrow, _ = device.memories[0]
+        banks = ceil(depth / deep)
+        small = LUT_MEMORY * banks * ceil(width / narrow) + CHOICE * width * (banks - 1)
+        if BLOCK * blocks < small:
+            beside = Resources(luts=width + BESIDE_BLOCK * places, ffs=width, memories=blocks)
+            return counters + beside
+    return counters + Resources(luts=memory_luts(width, depth, device))
+
+
 def memory_luts(width: int, depth: int, device: Device) -> float:
     """The LUTs of a memory that is written in one place and read in another one in each cycle."""
     for places, bits, luts in device.memories:
@@ -236,13 +274,9 @@ def _stream(design: Design, device: Device) -> Resources:
     """The resources around the datapath: the register of its inputs, a bit that travels with each
     state, and the FIFO of results with its counters.
     """
-    places, phases = design.depth.bit_length(), max((design.interval - 1).bit_length(), 1)
-    memory = memory_luts(design.output_bits, design.depth, device)
-    travelling = design.latency + 1
-    return Resources(
-        luts=memory + COUNTER.luts * places + phases,
-        ffs=design.input_bits + travelling + COUNTER.ffs * places + phases,
-    )
+    phases, travelling = max((design.interval - 1).bit_length(), 1), design.latency + 1
+    around = Resources(luts=phases, ffs=design.input_bits + travelling + phases)
+    return fifo_resources(design.output_bits, design.depth, device) + around
 
 
 # Multiplexers
@@ -323,8 +357,8 @@ def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resourc
     if len(terms) > 1:
         rate = PRODUCTS_AND_HALF if len(sums) == 1 else SUMS_AND_HALF
         luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
-    elif registers:  # the sum with half is outside the cell
-        luts += m.result - unit.low if unit.low else 0
+    elif registers:  # the sum with half is outside the cell, and carries below what is read
+        luts += carried(device, m.result - unit.half)
     luts += unit.moving
     return Resources(tiles(m, device.tile), luts, ffs + last), inside
 
@@ -386,20 +420,39 @@ def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:
 def function_resources(unit: FunctionUnit, device: Device) -> Resources:
     """The resources of a unit for sine and cosine, or for reciprocals."""
     dsps, luts, chains = _inside(unit, device.tile)
+    tables = functions.written(unit, device.tile).tables
     ffs = 0
     for bits, read in chains:
         own_luts, own_ffs = (0, max(read) + 1) if device.ring else chain_resources(device, read)
         luts, ffs = luts + bits * own_luts, ffs + bits * own_ffs
-    return Resources(dsps, luts, ffs)
+    if device.block:  # with the register behind each table
+        return Resources(dsps, luts, ffs - sum(bits for _, bits in tables), len(tables))
+    factor = BEHIND_CHOICE if unit.op == "div" else 1.0
+    return Resources(dsps, luts + factor * sum(table_luts(*table) for table in tables), ffs)
+
+
+@cache
+def table_luts(entries: tuple[int, ...], bits: int) -> int:
+    """The LUTs of a table in LUTs of six inputs: those of different blocks of 64 entries, but for
+    constant and inverted ones, and one that chooses where multiplexers behind LUTs do not.
+    """
+    luts = 0
+    for bit in range(bits):
+        column = [x >> bit & 1 for x in entries]
+        blocks = {tuple(column[n : n + 64]) for n in range(0, len(column), 64)}
+        inverted = (tuple(1 - x for x in block) for block in blocks)
+        pairs = {min(pair) for pair in zip(blocks, inverted, strict=True) if len({*pair[0]}) > 1}
+        luts += len(pairs) + (len(blocks) > 4)
+    return luts
 
 
 @cache
 def _inside(unit: FunctionUnit, tile: Tile) -> tuple[int, float, list[tuple[int, set[int]]]]:
-    """The DSPs of a unit, the LUTs between its registers, and its chains of registers. A tile with
-    registers has sums that round outside, and tables in block memories.
+    """The DSPs of a unit, the LUTs between its registers, without tables, and its chains of
+    registers. A tile with registers has sums that round outside.
     """
     written = functions.written(unit, tile)
-    luts = written.luts + (written.rounded if tile.registered else TABLE * written.looked_up)
+    luts = written.luts + (written.rounded if tile.registered else 0)
     for m in written.multipliers:
         terms = _terms(m, tile)
         while len(terms) > 1:

@@ -66,10 +66,11 @@ class Device(NamedTuple):
     constraints: the ending of the files of them that its tools read; part: its name in AMD Vivado,
     None for others' devices. post_adder: bits of the adder behind a multiplier, 0 for none;
     registered: whether multipliers are instances that have their registers inside; ring: LUTs a bit
-    of the memory that a long delay is made of, 0 where synthesis finds shift registers. clock:
-    nanoseconds a cycle. most: percent of the multipliers, LUTs and flip-flops that a design may
-    take, most_shared: that one may whose operations share units. fabric: where its logic lies, if
-    known.
+    of the memory that a long delay is made of, 0 where synthesis finds shift registers. carry: bits
+    of an element of carry chains. block: words and bits of the block memory that tables are made
+    of, and FIFOs where that is cheaper; None for memories of LUTs. clock: nanoseconds a cycle.
+    most: percent of the multipliers, LUTs and flip-flops that a design may take, most_shared: that
+    one may whose operations share units. fabric: where its logic lies, if known.
     """
 
     name: str
@@ -90,6 +91,8 @@ class Device(NamedTuple):
     post_adder: int = 0
     registered: bool = False
     ring: float = 0.0
+    carry: int = 1
+    block: tuple[int, int] | None = None
     clock: float = CLOCK
     most: tuple[float, float, float] = ALL
     most_shared: tuple[float, float, float] = ALL
@@ -142,7 +145,8 @@ def load(
         raise ValueError(f"delays is {shown(model)}: {name} has {', '.join(models)}")
     bits: dict[str, Any] = data["luts"]
     longest, shortest = bits.pop("shift_register")
-    ring = bits.pop("ring", 0.0)
+    ring, carry = bits.pop("ring", 0.0), bits.pop("carry", 1)
+    block = tuple(bits.pop("block")) if "block" in bits else None
     return Device(
         data["name"],
         model,
@@ -162,6 +166,8 @@ def load(
         post_adder=data.get("post_adder", 0),
         registered=data.get("registered", False),
         ring=ring,
+        carry=carry,
+        block=block,
         clock=clock,
         most=ALL if grade is None else tuple(data["routable"]),
         most_shared=ALL if grade is None else tuple(data["routable_shared"]),

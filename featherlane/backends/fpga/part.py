@@ -167,12 +167,16 @@ class Part:
         return module
 
     @property
+    def places(self) -> int:
+        """The bits of the counters of places in rings."""
+        return sum(memories[0].place_bits for memories in self._rings.values())
+
+    @property
     def control(self) -> int:
         """The registers of the phase and of places in rings."""
-        places = sum(memories[0].place_bits for memories in self._rings.values())
         if not self.has_phases:
-            return places
-        return places + self.phase_bits * len(self._phases) + len(self._captured)
+            return self.places
+        return self.places + self.phase_bits * len(self._phases) + len(self._captured)
 
     def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control, which synthesis must not merge."""

@@ -38,13 +38,15 @@ class Product(NamedTuple):
 
 class ProductUnit(NamedTuple):
     """A multiplier in a module. operands: the signals at its ports; low: the first bit of its
-    result that is read; moving: bits of its addend that are not the same for all products.
+    result that is read; moving: bits of its addend that are not the same for all products; half:
+    the first bit that the half of a product is added to, `result` if there is none.
     """
 
     multiplier: Multiplier
     operands: tuple[str, ...]
     low: int
     moving: int
+    half: int
 
 
 @dataclass
@@ -185,7 +187,9 @@ class Units:
         first = [max(p.shift + unread[self.netlist.result_of(k)], 0) for k, p in products.items()]
         halves = {half(p.shift) for p in products.values()}
         moving = len(halves - {0}) if len(halves) > 1 else 0
-        self.products.append(ProductUnit(m, operands, min(*first, m.result - 1), moving))
+        low, lowest = min(*first, m.result - 1), min(halves - {0}, default=1 << m.result)
+        start = lowest.bit_length() - 1
+        self.products.append(ProductUnit(m, operands, low, moving, start))
 
     def _is_power_of_two(self, k: int) -> bool:
         """Whether a product is a shift, which needs no multiplier."""

@@ -30,7 +30,8 @@ from featherlane.program.analysis.pipeline import Pipeline
 
 class ModuleUnits(NamedTuple):
     """The units and multiplexers of a module. choices: by the name of the result; control:
-    registers of the phase; accumulating: the device's multipliers that accumulate.
+    registers of the phase and of places in rings; accumulating: the device's multipliers that
+    accumulate; places: bits of the counters of places in rings.
     """
 
     products: list[ProductUnit]
@@ -38,6 +39,7 @@ class ModuleUnits(NamedTuple):
     choices: dict[str, OperandChoice]
     control: int
     accumulating: int = 0
+    places: int = 0
 
     @property
     def multipliers(self) -> list[Multiplier]:
@@ -152,7 +154,9 @@ def without_stream(
     netlist = Netlist(name, datapath, pipeline, timely, labels)
     writer = _Writer(netlist, tile)
     units = {
-        name: ModuleUnits(units.products, units.functions, part.choices, part.control)
+        name: ModuleUnits(
+            units.products, units.functions, part.choices, part.control, places=part.places
+        )
         for name, part in writer.parts.items()
         for units in [writer.units[name]]
     }

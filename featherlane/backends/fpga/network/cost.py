@@ -12,7 +12,7 @@ from math import ceil
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga.arrays import design as of_arrays
 from featherlane.backends.fpga.arrays.design import ArrayDesign
-from featherlane.backends.fpga.cost import COUNTER, DesignCost, memory_luts, multiplexer
+from featherlane.backends.fpga.cost import DesignCost, fifo_resources, multiplexer
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories import cost as of_memories
 from featherlane.backends.fpga.memories.design import MemoryDesign
@@ -54,9 +54,7 @@ def _of_network(network: Network, device: Device) -> DesignCost:
 def fifo(network: Network, link: Channel, device: Device) -> Resources:
     """The resources of the FIFO of a link."""
     lead = network.code_bits + network.tag_bits if link.leads else 0
-    bits = link.depth.bit_length()
-    luts = memory_luts(link.bits + lead, link.depth, device)
-    return Resources(luts=luts + COUNTER.luts * bits, ffs=COUNTER.ffs * bits)
+    return fifo_resources(link.bits + lead, link.depth, device)
 
 
 def _of_station(network: Network, station: Station, device: Device) -> Resources:

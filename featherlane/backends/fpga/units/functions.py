@@ -73,7 +73,8 @@ class _Writer(StagedUnit):
         super().__init__(name, comment)
         self.tile = tile
         self.multipliers: list[Multiplier] = []
-        self.looked_up, self.rounded = 0, 0  # bits of entries of tables, and of sums that round
+        self.tables: list[tuple[tuple[int, ...], int]] = []  # entries and bits, for each read
+        self.rounded = 0  # bits of sums that round
 
     def registers(self, counts: list[int]) -> None:
         self._cuts = iter(counts)
@@ -137,11 +138,14 @@ class _Writer(StagedUnit):
         rows = [f"{name}[{n}] = {width}'h{x:0{digits}x};" for n, x in enumerate(entries)]
         lines = [" ".join(rows[n : n + 4]) for n in range(0, len(rows), 4)]
         self.circuit.process("initial", *lines)
+        self._table = entries, width
 
     def looked_up_in(self, name: str, width: int, text: str) -> Staged:
-        """An entry of a table, not negative, in one bit more than it has."""
-        self.looked_up += width
-        return self.wire(name, width, f"{{1'b0, {text}}}")
+        """An entry of the table, not negative, in one bit more than it has."""
+        self.tables.append(self._table)
+        value = self.wire(name, width, f"{{1'b0, {text}}}")
+        self.ignore(value, 1)  # the sign, which is always 0
+        return value
 
     def limited(self, name: str, value: Staged, out: Format) -> Staged:
         """A value whose only number beyond a format is one above it."""
