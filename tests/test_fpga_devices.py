@@ -7,7 +7,8 @@ import pytest
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga import devices, verilog
-from featherlane.backends.fpga.cost import chain_resources, cost, multiplexer
+from featherlane.backends.fpga.cost import cost
+from featherlane.backends.fpga.piece_costs import chain_resources, multiplexer
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
 from featherlane.program.graph import Graph, Output

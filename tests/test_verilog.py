@@ -19,8 +19,8 @@ from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval
 from featherlane.backends.fpga import devices, pipeline_folder, verilog, words
-from featherlane.backends.fpga.cost import chain_resources
 from featherlane.backends.fpga.netlist import WIRE
+from featherlane.backends.fpga.piece_costs import chain_resources
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units.multipliers import (
     DSP48E2,

@@ -7,8 +7,8 @@ from math import ceil
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.backends.fpga.cost import multiplexer
 from featherlane.backends.fpga.devices import Device, operators, width
+from featherlane.backends.fpga.piece_costs import multiplexer
 from featherlane.backends.fpga.resources import Resources
 
 

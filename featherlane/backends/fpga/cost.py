@@ -11,42 +11,18 @@ Instances of DSPs have theirs inside.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from math import ceil
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from featherlane.backends.fpga.devices import Device, width
 from featherlane.backends.fpga.netlist import WIRE, Netlist, constant_integer
 from featherlane.backends.fpga.part import OperandChoice
+from featherlane.backends.fpga.piece_costs import carried, fifo_resources, multiplexer, waiting
 from featherlane.backends.fpga.resources import NOTHING, Resources
-from featherlane.backends.fpga.shared import ProductUnit
-from featherlane.backends.fpga.units import functions, post_adder
-from featherlane.backends.fpga.units.functions import FunctionUnit
-from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
-from featherlane.backends.fpga.units.multipliers import (
-    Multiplier,
-    Tile,
-    cell_registers,
-    levels,
-    piece_products,
-    stages,
-    tiles,
-)
+from featherlane.backends.fpga.unit_costs import function_resources, product_resources
 from featherlane.backends.fpga.verilog import Design
 
-# LUTs a bit where two terms overlap that are added to half: Yosys makes a carry-save adder and a
-# chain of carries of it. Of two products, or of two sums of products; fitted to its counts of 98
-# modules of the iiwa14 and HyQ.
-PRODUCTS_AND_HALF, SUMS_AND_HALF = 2.2, 1.5
-# LUTs of a table of reciprocals, as a factor: synthesis merges the choice in front of its index
-BEHIND_CHOICE = 2.0  # counts for three formats: 2.1 to 2.4
 PLACE = 1.4  # LUTs a bit of the counter of places in rings, counts of Yosys
-# Yosys's costs of a memory in LUTs, a bit of a choice among such memories, and a block memory
-# (techlibs/lattice): it takes the cheaper one. Beside a block, FIFOs keep what is read as it is
-# written, and compare places: LUTs a bit of a counter more.
-LUT_MEMORY, CHOICE, BLOCK, BESIDE_BLOCK = 4, 0.5, 128, 4.5
-COUNTER = 4  # flip-flops of a FIFO, for a bit of its three counters: counts for 12 to 200 places
 
 
 class DesignCost(NamedTuple):
@@ -132,7 +108,7 @@ def cost(design: Design, device: Device) -> DesignCost:
         same = {name: first.setdefault(choice, name) for name, choice in module.choices.items()}
         for unit in module.products:
             operands = tuple(same.get(operand, operand) for operand in unit.operands)
-            needed, inside = _product(unit._replace(operands=operands), device, held[name])
+            needed, inside = product_resources(unit._replace(operands=operands), device, held[name])
             parts[name, "multiply"] += needed
             packed += inside
         for function in module.functions:
@@ -194,7 +170,9 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     if args[0] == args[1]:
         return 0.0  # wires
     constants = [constant_integer(datapath, n) for n in args if datapath.graph.op[n] == "constant"]
-    if constants and device.carry == 1:  # an inverter where a bit of the constant is 1
+    if constants and device.carry == 1:  # inverters where a bit of the constant is 1, or of all
+        if op == "sub" and datapath.graph.op[args[0]] == "constant":
+            return float(out.width)
         return float((constants[0] & (1 << out.width) - 1).bit_count())
     a, b = (datapath.format(n) for n in args)
     lowest = -min(a.fraction, b.fraction)
@@ -204,70 +182,7 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     return device.bits["add"] * carried(device, min(top, out.width - out.fraction) - lowest)
 
 
-def carried(device: Device, bits: int) -> int:
-    """The LUTs of a carry chain, in whole elements."""
-    return ceil(max(bits, 0) / device.carry) * device.carry
-
-
-def waiting(device: Device, bits: int, read: Iterable[int]) -> Resources:
-    """The resources of a result of so many bits in a chain of which some registers are read."""
-    luts, ffs = chain_resources(device, read)
-    if device.ring:  # whole memories
-        _, wide, of_memory = device.memories[0]
-        return Resources(luts=luts / device.ring * ceil(bits / wide) * of_memory, ffs=bits * ffs)
-    return Resources(luts=bits * luts, ffs=bits * ffs)
-
-
-def chain_resources(device: Device, read: Iterable[int]) -> tuple[float, int]:
-    """Returns the LUTs and flip-flops, for a bit, of a chain of which some registers are read."""
-    longest, shortest = device.shift_register
-    luts, ffs = 0.0, 0
-    before = -1
-    for register in sorted(read):
-        length = register - before
-        if length < shortest:
-            ffs += length
-        elif device.ring:
-            rings, left = divmod(length, longest)
-            rings, left = (rings + 1, 0) if left >= shortest else (rings, left)
-            luts += rings * device.ring
-            ffs += rings + left
-        else:
-            luts += ceil(length / longest)
-        before = register
-    return luts, ffs
-
-
-# Memories and the stream
-
-
-def fifo_resources(width: int, depth: int, device: Device) -> Resources:
-    """The resources of a FIFO with its counters: in LUTs, or in block memories where synthesis
-    finds these cheaper.
-    """
-    places = depth.bit_length()
-    counters = Resources(luts=device.bits["counter"] * places, ffs=COUNTER * places)
-    if device.block:
-        words, wide = device.block
-        blocks = ceil(width / wide) * ceil(depth / words)
-        deep, narrow, _ = device.memories[0]
-        banks = ceil(depth / deep)
-        small = LUT_MEMORY * banks * ceil(width / narrow) + CHOICE * width * (banks - 1)
-        if BLOCK * blocks < small:
-            beside = Resources(luts=width + BESIDE_BLOCK * places, ffs=width, memories=blocks)
-            return counters + beside
-    return counters + Resources(luts=memory_luts(width, depth, device))
-
-
-def memory_luts(width: int, depth: int, device: Device) -> float:
-    """The LUTs of a memory that is written in one place and read in another one in each cycle."""
-    for places, bits, luts in device.memories:
-        if depth <= places:
-            return luts * ceil(width / bits)
-    places, bits, luts = device.memories[-1]
-    banks = ceil(depth / places)
-    chosen = multiplexer(device, set(map(str, range(banks))), (banks - 1).bit_length())
-    return banks * luts * ceil(width / bits) + chosen * width
+# The stream and multiplexers
 
 
 def _stream(design: Design, device: Device) -> Resources:
@@ -279,12 +194,9 @@ def _stream(design: Design, device: Device) -> Resources:
     return fifo_resources(design.output_bits, design.depth, device) + around
 
 
-# Multiplexers
-
-
 def _choice(choice: OperandChoice, interval: int, device: Device) -> float:
     """The LUTs of a multiplexer, bit by bit: those that take the same bits are one."""
-    found = {
+    selections = {
         tuple(
             source.value >> bit & 1 if source.value is not None
             else (source.name, min(bit, source.width - 1)) if bit >= source.constant else 0
@@ -293,169 +205,4 @@ def _choice(choice: OperandChoice, interval: int, device: Device) -> float:
         for bit in range(choice.width)
     }  # fmt: skip
     phases = (interval - 1).bit_length()
-    return sum(multiplexer(device, {*bits}, phases) for bits in found)
-
-
-def multiplexer(device: Device, sources: set[object], phases: int) -> float:
-    """The LUTs of a bit of a multiplexer. sources: bits of signals, 0 and 1; phases: the bits that
-    choose.
-    """
-    if len(sources) < 2:
-        return 0.0
-    signals = len(sources - {0, 1})
-    if signals + phases <= device.inputs:
-        return 1.0
-    for n, luts in device.multiplexers:
-        if signals <= n:
-            return luts
-    n, luts = device.multiplexers[-1]
-    return luts * (signals - 1) / (n - 1)
-
-
-# Units
-
-
-class _Term(NamedTuple):
-    """A term of a sum: its first bit, and the one behind its last."""
-
-    first: int
-    end: int
-
-    def within(self, low: int, high: int) -> int:
-        return max(min(self.end, high) - max(self.first, low), 0)
-
-
-def _terms(m: Multiplier, tile: Tile) -> list[_Term]:
-    """The products of the pieces of both operands."""
-    return [_Term(p.offset, p.offset + p.kept) for p in piece_products(m, tile)]
-
-
-def _product(unit: ProductUnit, device: Device, held: set[str]) -> tuple[Resources, int]:
-    """Returns what a multiplier takes, and how many of its flip-flops fit into DSPs. held: signals
-    of which a register has the value of the cycle before; the operands' registers are added.
-    """
-    m = unit.multiplier
-    if m.adds:
-        return _chained(unit, device), 0
-    terms = _terms(m, device.tile)
-    before, behind, sums = stages(m.cycles, levels(m, device.tile))
-    # The bit below the result is that of half; a sum of several terms keeps the bits of all.
-    low = max(unit.low - 1, 0) if len(terms) == 1 else 0
-    last = sums[-1] * (m.result - unit.low)
-    if registers := cell_registers(m, device.tile):
-        ffs, inside = _beside_cells(m, device.tile, before, behind, registers), 0
-    else:
-        ffs = _operand_registers(unit, before, held)
-        ffs += (products := behind * sum(term.within(low, m.result) for term in terms))
-        operands = before * (m.a + (m.b if m.constant is None else 0))
-        inside = operands + products + (last if len(sums) == len(terms) == 1 else 0)
-    luts = 0.0
-    for registers_of_sum in sums[:-1]:
-        terms, added = _paired(terms, m.result)
-        luts += added
-        ffs += registers_of_sum * sum(term.within(low, m.result) for term in terms)
-    if len(terms) > 1:
-        rate = PRODUCTS_AND_HALF if len(sums) == 1 else SUMS_AND_HALF
-        luts += rate * min(term.within(terms[1].first, m.result) for term in terms)
-    elif registers:  # the sum with half is outside the cell, and carries below what is read
-        luts += carried(device, m.result - unit.half)
-    luts += unit.moving
-    return Resources(tiles(m, device.tile), luts, ffs + last), inside
-
-
-def _operand_registers(unit: ProductUnit, before: int, held: set[str]) -> int:
-    """The flip-flops of operands, of which some registers are there already."""
-    ffs = 0
-    for name, port in zip(unit.operands, (unit.multiplier.a, unit.multiplier.b), strict=False):
-        ffs += port * max(before - (name in held), 0)
-        if before:
-            held.add(name)
-    return ffs
-
-
-def _beside_cells(
-    m: Multiplier, tile: Tile, before: int, behind: int, inside: CellRegisters
-) -> int:  # fmt: skip
-    """The flip-flops of a multiplier's products that are not inside its cells."""
-    ffs = 0
-    for piece in piece_products(m, tile):
-        if piece.takes_tile(tile):
-            ffs += (behind - inside.behind) * piece.kept
-        else:
-            ffs += before * (piece.a.bits + (piece.b.bits if piece.part is None else 0))
-            ffs += behind * piece.kept
-    return ffs
-
-
-def _chained(unit: ProductUnit, device: Device) -> Resources:
-    """The resources of a multiplier that adds in DSPs: registers of bits that only one of them
-    gives, the piece of its product that is outside, and the negation of its addend's highest bits.
-    """
-    m = unit.multiplier
-    dsps = post_adder.chain(m, device.tile)
-    assert dsps is not None
-    ffs = float(max(dsps.base - unit.low, 0) if m.cycles else 0)
-    luts = 0.0
-    if m.result > post_adder.BITS and m.adds != "plus":
-        luts += m.result - post_adder.LOW
-    if dsps.rest:
-        kept = m.result - dsps.rest.offset
-        luts += kept * (kept + 1) / 2
-        of_operands, of_products, _ = post_adder.registers(m.cycles)
-        ffs += kept * (2 * of_operands + of_products)
-    return Resources(len(dsps.steps), luts, ffs)
-
-
-def _paired(terms: list[_Term], high: int) -> tuple[list[_Term], int]:
-    """The sums of neighbouring terms, and their LUTs."""
-    sums, luts = [], 0
-    for n in range(0, len(terms) - 1, 2):
-        x, y = sorted(terms[n : n + 2])
-        total = _Term(x.first, max(x.end, y.end) + 1)
-        luts += total.within(y.first, high)
-        sums.append(total)
-    return sums + terms[len(terms) - len(terms) % 2 :], luts
-
-
-def function_resources(unit: FunctionUnit, device: Device) -> Resources:
-    """The resources of a unit for sine and cosine, or for reciprocals."""
-    dsps, luts, chains = _inside(unit, device.tile)
-    tables = functions.written(unit, device.tile).tables
-    ffs = 0
-    for bits, read in chains:
-        own_luts, own_ffs = (0, max(read) + 1) if device.ring else chain_resources(device, read)
-        luts, ffs = luts + bits * own_luts, ffs + bits * own_ffs
-    if device.block:  # with the register behind each table
-        return Resources(dsps, luts, ffs - sum(bits for _, bits in tables), len(tables))
-    factor = BEHIND_CHOICE if unit.op == "div" else 1.0
-    return Resources(dsps, luts + factor * sum(table_luts(*table) for table in tables), ffs)
-
-
-@cache
-def table_luts(entries: tuple[int, ...], bits: int) -> int:
-    """The LUTs of a table in LUTs of six inputs: those of different blocks of 64 entries, but for
-    constant and inverted ones, and one that chooses where multiplexers behind LUTs do not.
-    """
-    luts = 0
-    for bit in range(bits):
-        column = [x >> bit & 1 for x in entries]
-        blocks = {tuple(column[n : n + 64]) for n in range(0, len(column), 64)}
-        inverted = (tuple(1 - x for x in block) for block in blocks)
-        pairs = {min(pair) for pair in zip(blocks, inverted, strict=True) if len({*pair[0]}) > 1}
-        luts += len(pairs) + (len(blocks) > 4)
-    return luts
-
-
-@cache
-def _inside(unit: FunctionUnit, tile: Tile) -> tuple[int, float, list[tuple[int, set[int]]]]:
-    """The DSPs of a unit, the LUTs between its registers, without tables, and its chains of
-    registers. A tile with registers has sums that round outside.
-    """
-    written = functions.written(unit, tile)
-    luts = written.luts + (written.rounded if tile.registered else 0)
-    for m in written.multipliers:
-        terms = _terms(m, tile)
-        while len(terms) > 1:
-            terms, added = _paired(terms, m.result)
-            luts += added
-    return sum(tiles(m, tile) for m in written.multipliers), luts, list(written.chains)
+    return sum(multiplexer(device, {*bits}, phases) for bits in selections)

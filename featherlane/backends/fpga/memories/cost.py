@@ -10,13 +10,15 @@ from dataclasses import replace
 from math import ceil
 
 from featherlane.backends.fpga import cost as of_design
-from featherlane.backends.fpga.cost import DesignCost, chain_resources, function_resources
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.design import MemoryDesign
 from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
 from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
+from featherlane.backends.fpga.piece_costs import chain_resources
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.unit_costs import function_resources
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.post_adder import STEP
 

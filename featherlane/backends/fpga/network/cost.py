@@ -12,12 +12,13 @@ from math import ceil
 from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga.arrays import design as of_arrays
 from featherlane.backends.fpga.arrays.design import ArrayDesign
-from featherlane.backends.fpga.cost import DesignCost, fifo_resources, multiplexer
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories import cost as of_memories
 from featherlane.backends.fpga.memories.design import MemoryDesign
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
+from featherlane.backends.fpga.piece_costs import fifo_resources, multiplexer
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
 
