@@ -104,8 +104,8 @@ def cost(design: ArrayDesign, device: Device) -> DesignCost:
     lies between them.
     """
     costs = [of_design.cost(circuit, device) for circuit in design.circuits]
-    parts = {key: part for own in costs for key, part in own.parts.items()}
-    return DesignCost(device, parts, sum(own.packed for own in costs), design.interval > 1)
+    parts = {key: part for each in costs for key, part in each.parts.items()}
+    return DesignCost(device, parts, sum(each.packed for each in costs), design.interval > 1)
 
 
 def _top(links: Links, circuits: Sequence[Design]) -> Module:

@@ -23,13 +23,13 @@ from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
 
 
-def cost(made: Design | Network, device: Device) -> DesignCost:
+def cost(design: Design | Network, device: Device) -> DesignCost:
     """Returns the cost of a pipeline, of either kind of datapath, of arrays, or of a network."""
-    if isinstance(made, Network):
-        return _of_network(made, device)
-    if isinstance(made, MemoryDesign):
-        return of_memories.cost(made, device)
-    return (of_arrays if isinstance(made, ArrayDesign) else of_design).cost(made, device)  # type: ignore[arg-type]
+    if isinstance(design, Network):
+        return _of_network(design, device)
+    if isinstance(design, MemoryDesign):
+        return of_memories.cost(design, device)
+    return (of_arrays if isinstance(design, ArrayDesign) else of_design).cost(design, device)  # type: ignore[arg-type]
 
 
 def _of_network(network: Network, device: Device) -> DesignCost:
