@@ -170,8 +170,8 @@ def test_a_rollout_is_played(shown):
 @pytest.mark.parametrize(
     ("q", "options", "message"),
     [
-        (np.zeros(3), {}, r"q has shape \(3,\), wanted \(2,\), or \(T, 2\)"),
-        (np.zeros((4, 5, 2)), {}, "of one rollout"),
+        (np.zeros(3), {}, r"q has shape \(3,\), wanted \(2,\), \(T, 2\)"),
+        (np.zeros((3, 4, 5, 2)), {}, r"or \(robots, T, 2\)"),
         (np.zeros((4, 2)), {"dt": 0}, "dt is 0: wanted positive seconds"),
         (np.zeros((4, 2)), {"dt": True}, "dt is True: wanted positive seconds"),
         ([np.nan, 0], {}, "q has a NaN or an infinity"),

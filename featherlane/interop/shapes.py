@@ -218,6 +218,19 @@ def visuals(
     return shapes, notes
 
 
+def drawn_shapes(model: Robot, source: Any, **expansion: Any) -> tuple[list[Shape], list[str]]:
+    """Returns the visuals of the robot's file, or a skeleton if there are none, and notes."""
+    notes: list[str] = []
+    if source is None:
+        loaded = model.source.removesuffix(" (expanded)")  # of xacro
+        source = loaded if os.path.isfile(loaded) else None
+    if source is not None:
+        shapes, notes = visuals(model, source, **expansion)
+        if shapes:
+            return shapes, notes
+    return skeleton(model), notes
+
+
 def _numbers(element: Any, name: str, default: str) -> np.ndarray:
     return np.array((default if element is None else element.get(name, default)).split(), float)
 
