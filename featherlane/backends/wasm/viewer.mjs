@@ -55,8 +55,9 @@ async function dropped(file) {
     const took = (performance.now() - began).toFixed(0)
     const { functions, coordinates } = opened.about
     say(isModule ? `${file.name}: ${Object.keys(functions).length} functions.`
-      : `${file.name}: ${coordinates.length} joints, read in ${took} ms and computed by loops in `
-      + `plain JavaScript. For compiled functions: featherlane generate ${file.name} --target wasm`)
+      : `${file.name}: ${coordinates.length} joints on a fixed root, read in ${took} ms and computed `
+      + 'by loops in plain JavaScript. For compiled functions: '
+      + `featherlane generate ${file.name} --target wasm --output web`)
   } catch (error) {
     say(`${file.name} cannot be shown: ${error.message}`, true)
   }
