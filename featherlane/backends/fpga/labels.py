@@ -119,4 +119,5 @@ def shown(name: str) -> str:
 
 def word(name: str) -> str:
     """The letters, digits and _ of a name, as the end of a name in SystemVerilog."""
-    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:LONGEST_NAME].rstrip("_")
+    parts = re.findall(r"\w+", name, flags=re.ASCII)
+    return "_".join(parts).strip("_")[:LONGEST_NAME].rstrip("_")
