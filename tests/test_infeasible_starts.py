@@ -85,6 +85,7 @@ def test_a_linear_problem_takes_one_step_from_any_states():
     assert_array_equal(wanted.history.gap, 0.0)
 
 
+ARMS = [9, 20]  # of 32 random ones: the first overflowed after 47 calls
 FALL = {"dt": 0.05, "integrator": "semi_implicit"}
 
 
@@ -115,6 +116,38 @@ def test_arms_whose_rollouts_overflow_find_their_way(falling):
     again = fl.ilqr(*falling[:3], found.tau, *falling[4:], **options, states=found[:2])
     assert (again.iterations == 1).all()
     assert_allclose(again.cost, found.cost, rtol=1e-9)
+
+
+def test_a_horizon_that_moves_on_from_shifted_plans_keeps_its_gaps_closed():
+    """Two iterations a call, between limits: gaps that stay open would grow from call to call until
+    nothing is finite.
+    """
+    arm, frame, steps, dt = fl.load("iiwa14"), "iiwa_link_7", 30, 0.02
+    q = arm.random_configuration(32, seed=0)[ARMS]
+    v = 0.5 * np.random.default_rng(0).normal(size=(32, 7))[ARMS]
+    place = lambda q: arm.frame_placement(q, frame)[..., :3, 3]
+    target = place(arm.random_configuration(32, seed=1)[ARMS])
+    effort = np.array([200, 200, 100, 100, 100, 30, 30.0])
+    costs = (
+        lambda q, v, tau, target: np.concatenate([10 * (place(q) - target), 0.1 * v, 0.003 * tau]),
+        lambda q, v, target: np.concatenate([100 * (place(q) - target), v]),
+    )  # fmt: skip
+    state, target_shape = {"q": 7, "v": 7}, {"target": 3}
+    graphs = (
+        fl.trace(costs[0], {**state, "tau": 7, **target_shape}),
+        fl.trace(costs[1], {**state, **target_shape}),
+    )
+    tau, states = np.repeat(arm.gravity_torque(q)[:, None], steps, 1), held(q, steps)
+    shifted = lambda x: np.concatenate([x[:, 1:], x[:, -1:]], 1)
+    for _ in range(50):
+        found = fl.ilqr(
+            arm, q, v, tau, dt, *graphs, parameters={"target": target}, states=states,
+            tau_limits=(-effort, effort), iterations=2, threads=1,
+        )  # fmt: skip
+        assert np.isfinite(found.cost).all(), found.status
+        q, v = arm.step(q, v, found.tau[:, 0], dt)
+        tau, states = shifted(found.tau), (shifted(found.q), shifted(found.v))
+    assert np.linalg.norm(place(q) - target, axis=1).max() < 0.05
 
 
 def test_problems_with_gaps_have_the_same_bits_wherever_they_stand(falling, monkeypatch):

@@ -22,6 +22,8 @@ import numpy as np
 from featherlane.functions.optimal_control import GATHERED, ControlProblem
 
 LENGTHS = 0.5 ** np.arange(1, 10)  # tried where the whole step is refused
+LANDINGS = np.append(LENGTHS[:6], 0.0)  # steps along k that are tried with all gaps closed
+RISE = 10.0  # of the cost, at most, for closing all gaps at once, in costs of the trajectory
 TRIALS = 16  # at least, of several step lengths if few problems want others
 ENOUGH = 0.1  # the part of the expected decrease with which a step is taken
 SHORT = 0.01  # a step after which damping grows
@@ -239,9 +241,15 @@ class Pool:
 
     # One iteration
 
-    def _trial(self, slots: np.ndarray, lengths: np.ndarray) -> tuple[Columns, np.ndarray]:
-        """Trajectories with steps of these lengths, and their costs."""
+    def _trial(
+        self, slots: np.ndarray, lengths: np.ndarray, closed: bool = False
+    ) -> tuple[Columns, np.ndarray]:
+        """Trajectories with steps of these lengths, and their costs. closed: with all gaps closed,
+        whatever the length.
+        """
         before, others = _part(self.now, slots), _part({**self.law, **self.fixed}, slots)
+        if closed:
+            others["gap"][...] = 0.0
         after = {name: x.copy() for name, x in before.items()}
         totals = np.zeros((len(self.totals), len(slots)), self.totals.dtype)
         others["length"] = lengths[None].astype(totals.dtype)
@@ -285,6 +293,32 @@ class Pool:
             for name, x in trials.items():
                 self.new[name][:, slots] = x[:, first]
             refused, k = refused[~taken], k + len(lengths)
+
+    def _land(
+        self, refused: np.ndarray, length: np.ndarray, new: np.ndarray, landed: np.ndarray
+    ) -> np.ndarray:
+        """Closes all gaps of problems whose whole step was refused, by the cheapest rollout of
+        shorter steps along k: fills `length`, the new costs and trajectories, and `landed`. Returns
+        the problems that have no such rollout of a moderate cost.
+
+        Short steps alone leave most of a gap. A horizon that moves on opens others with each plan,
+        until the linear problem about them has no meaning: a restoration of feasibility, as filter
+        methods do (Nocedal and Wright, Numerical Optimization, section 15.4).
+        """
+        open_ones = refused[self.gap[refused] > 0.0]
+        if not len(open_ones):
+            return refused
+        count = len(LANDINGS)
+        each, tried = np.repeat(open_ones, count), np.tile(LANDINGS, len(open_ones))
+        trials, costs = self._trial(each, tried, closed=True)
+        costs = np.where(np.isfinite(costs), costs, np.inf).reshape(-1, count)
+        best, before = costs.argmin(1), self.cost[open_ones]
+        good = costs.min(1) - before <= RISE * np.abs(before)
+        slots, picked = open_ones[good], (np.arange(len(open_ones)) * count + best)[good]
+        length[slots], new[slots], landed[slots] = tried[picked], costs.ravel()[picked], True
+        for name, x in trials.items():
+            self.new[name][:, slots] = x[:, picked]
+        return np.setdiff1d(refused, slots)
 
     def _step_on(self, length: np.ndarray) -> None:
         """Makes the new trajectories the present ones, but for steps of length 0."""
@@ -355,18 +389,23 @@ class Pool:
         settled = quiet & ((self.damping[:n] == 0.0) | self.tried[:n])
         length = np.where(solved & promise.kept(slice(None), 1.0, new), 1.0, 0.0)
         refused = np.flatnonzero(solved & ~quiet & (length == 0.0))
+        landed = np.zeros(n, bool)
+        refused = self._land(refused, length, new, landed)
         self._search(promise, refused, length, new)
-        self._step_on(length)
-        self._close_gaps(length)
-        self.cost[:n] = np.where(length > 0.0, new, cost)
+        moved = np.where(landed, 1.0, length)  # also where gaps alone have closed
+        self._step_on(moved)
+        self._close_gaps(moved)
+        self.cost[:n] = np.where(moved > 0.0, new, cost)
         promised = np.where(solved, expected, np.nan)
         numbers = self.cost[:n], promised, length, self.damping[:n], self.gap[:n]
         history = np.stack(numbers, -1)
-        given_up = (self.damping[:n] > MOST) & (length == 0.0)
-        blind = solved & self._blind(given_up | settled)
+        given_up = (self.damping[:n] > MOST) & (moved == 0.0)
+        self.done[:n] += 1
+        last = self.done[:n] >= self.work.iterations
+        unknown = self._blind(given_up | settled | last)
+        blind = solved & unknown
         why = np.where(broken | blind, NO_SLOPE, np.where(solved, STUCK, INDEFINITE))
         self._damp(length, quiet, size / (knots * nu))
-        self.done[:n] += 1
-        status = np.where(self.done[:n] >= self.work.iterations, USED_UP, RUNNING)
+        status = np.where(last, np.where(unknown, NO_SLOPE, USED_UP), RUNNING)
         status = np.where(given_up, why, status)
         return np.where(settled, np.where(blind, NO_SLOPE, CONVERGED), status), history
