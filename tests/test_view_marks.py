@@ -208,8 +208,9 @@ def drag(page, position, wxyz):
     run = scene._handle_transform_controls_updates(0, message)
     asyncio.run_coroutine_threadsafe(run, loop).result(10)
     for _ in range(100):  # at most 5 s: callbacks run in a pool of threads
-        if np.allclose(page.q[:3], page._gizmos[0].configuration(page.q)[:3]):
-            break
+        with page._lock:  # no picture is half drawn
+            if np.allclose(page.q[:3], page._gizmos[0].configuration(page.q)[:3]):
+                break
         page._closed.wait(0.05)
 
 
