@@ -1,5 +1,6 @@
 """benchmarks/suite/peers: what is there agrees with us, what is not says why."""
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -19,7 +20,14 @@ from suite.peers import (  # noqa: E402
     Unsupported,
     reduced,
 )
-from suite.peers.native import compiler, shared_library  # noqa: E402
+from suite.peers.native import (  # noqa: E402
+    Loop,
+    compiler,
+    made,
+    shared_library,
+    single,
+)
+from suite.peers.with_generated import looped  # noqa: E402
 
 NAMES = {
     "ID": "inverse_dynamics",
@@ -109,6 +117,30 @@ def test_threads(name, short, threads):
 @pytest.mark.parametrize(("root", "short"), repeated([("free", "ID"), ("fixed", "dFD")]))
 def test_peers_that_compile(name, root, short, dtype):
     agrees(name, case("double_pendulum", root, short, dtype))
+
+
+@pytest.mark.skipif(compiler("clang++", "g++") is None, reason="there is no clang++ or g++")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_loop_around_generated_code(dtype):
+    """Written by hand here, since the generator takes minutes to build."""
+    given = case("double_pendulum", "fixed", "dID", dtype, threads=2)
+    body = "t1 = 0.5 * q[0];\n a[2] = t1 + v[1];\n b[3] = t1 * u[1];"
+    library, _ = shared_library(looped(body, given), ["-std=c++17"])
+    loop = Loop(library, lambda x: made(x, [ctypes.c_int], given.threads))
+    q, v, u = inputs = [np.ascontiguousarray(x, dtype) for x in given.exact()]
+    a, b = outputs = given.empty()
+    try:
+        loop.passes(given.name, inputs, outputs)(3)
+    finally:
+        loop.close()
+    tolerance = {"rtol": 8 * np.finfo(dtype).eps, "atol": 0}
+    assert np.allclose(a.reshape(BATCH, 4)[:, 2], 0.5 * q[:, 0] + v[:, 1], **tolerance)
+    assert np.allclose(b.reshape(BATCH, 4)[:, 3], 0.5 * q[:, 0] * u[:, 1], **tolerance)
+
+
+def test_constants_of_generated_code_in_single_precision():
+    code = "t1 = 8.5e-05 * t2 + 2. * a[10] - 1e-09 + -1 * b[2];"
+    assert single(code) == "t1 = 8.5e-05f * t2 + 2.f * a[10] - 1e-09f + -1 * b[2];"
 
 
 def test_what_is_absent_says_what_brings_it(monkeypatch):

@@ -10,6 +10,7 @@ from .with_adam import Adam
 from .with_casadi import CasADi
 from .with_dynibo import Dynibo
 from .with_frax import Frax
+from .with_generated import Generated
 from .with_jaxsim import JaxSim
 from .with_mjx import MJX
 from .with_mujoco import MuJoCoBatch, MuJoCoLoop, MuJoCoPython
@@ -29,6 +30,7 @@ PEERS: tuple[Peer, ...] = (
     JaxSim(),
     MJX(),
     CasADi(),
+    Generated(),
 )
 
 __all__ = ["PEERS", "Case", "Peer", "Prepared", "Unsupported"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ from featherlane.backends.cache import folder
 HERE = Path(__file__).parent
 ALWAYS = ("-w", "-fPIC", "-shared", "-pthread")
 POINTER, LONG = ctypes.c_void_p, ctypes.c_long
+NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d*(?:e[+-]?\d+)?|e[+-]?\d+))(?![\w.])")
 
 
 def compiler(*names: str) -> str | None:
@@ -78,6 +80,11 @@ def shared_library(
     took.write_text(f"{seconds:.3f}")
     new.rename(made)
     return made, seconds
+
+
+def single(code: str) -> str:
+    """Code in C with constants of single precision."""
+    return NUMBER.sub(r"\1f", code)
 
 
 def _processor() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import time
 from importlib import metadata
 from typing import Any
@@ -14,14 +13,13 @@ from featherlane.functions.table import FUNCTIONS
 
 from . import reduced
 from .base import FLOAT32, FLOAT64, Arrays, Case, Peer, Prepared, Unsupported, lacks
-from .native import Loop, compiler, made, shared_library
+from .native import Loop, compiler, made, shared_library, single
 from .with_adam import slides
 from .with_jax import COORDINATES
 
 LIMIT = 150.0  # seconds that a compiler may take for one function
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast")
 ROUNDING = 1e-15
-NUMBER = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[+-]?\d+)?)(?![\w.])")
 
 LOOP = """
 #include "batch.h"
@@ -186,7 +184,7 @@ def generated(function: Any, case: Case) -> str:
     generator.add(function)
     text = str(generator.dump())
     if real == "float":
-        text = NUMBER.sub(r"\1f", text)
+        text = single(text)
     sizes = {name: getattr(function, name)() for name in ("sz_arg", "sz_res", "sz_w", "sz_iw")}
     nv = case.model.nv
     return text + LOOP.format(

@@ -112,15 +112,19 @@ class CompiledLoop(_Pinocchio):
         return shared_library(*self._recipe(dtype))[0]
 
     def _recipe(self, dtype: str) -> tuple[str, list[str], list[str]]:
-        """The source, and what the compiler and the linker are told."""
+        scalar = "float" if dtype == FLOAT32 else "double"
+        return self.recipe(SOURCE, "-O3", *self.flags, f"-DSCALAR={scalar}")
+
+    @staticmethod
+    def recipe(source: Path, optimized: str, *more: str) -> tuple[str, list[str], list[str]]:
+        """The text of a source, and what the compiler and the linker are told."""
         at = prefix()
         assert at is not None
         eigen = next(x for x in (at / "include/eigen3", *EIGEN) if (x / "Eigen/Core").exists())
-        scalar = "float" if dtype == FLOAT32 else "double"
-        flags = ["-std=c++17", "-O3", "-DNDEBUG", *DEFINITIONS, *self.flags, f"-DSCALAR={scalar}"]
-        link = [f"-L{at}/lib", *LIBRARIES, f"-Wl,-rpath,{at}/lib"]
+        flags = ["-std=c++17", optimized, "-DNDEBUG", *DEFINITIONS, *more]
         flags += [f"-I{at}/include", f"-I{eigen}"]
-        return SOURCE.read_text(), flags, link
+        link = [f"-L{at}/lib", *LIBRARIES, f"-Wl,-rpath,{at}/lib"]
+        return source.read_text(), flags, link
 
     def loop(self, dtype: str, source: str, free: bool, threads: int) -> Loop:
         types = (ctypes.c_char_p, ctypes.c_int, ctypes.c_int)
