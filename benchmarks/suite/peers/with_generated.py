@@ -5,14 +5,14 @@ CppADCodeGen, compiled here and called in a loop.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import re
-import tempfile
 import time
 from pathlib import Path
 
 from .base import FLOAT32, FLOAT64, Case, Prepared, Unsupported
-from .native import HERE, Loop, made, place, shared_library, single
+from .native import HERE, Loop, kept, made, place, shared_library, single
 from .with_casadi import FLAGS, LIMIT
 from .with_pinocchio import CompiledLoop, Robot
 
@@ -98,17 +98,23 @@ class Generated(CompiledLoop):
         )
 
     def _code(self, case: Case) -> str:
-        """The statements of one state. Raises RuntimeError with what the recording complains of."""
-        library = ctypes.CDLL(str(self._generator()))
-        error = ctypes.create_string_buffer(1000)
-        with tempfile.TemporaryDirectory() as folder:
-            to = Path(folder) / "code.c"
-            texts = (case.source, case.name, real(case), str(to))
-            source, name, scalar, file = (text.encode() for text in texts)
-            free = int(case.model.root == "free")
-            if library.write_code(source, free, name, scalar, file, error, len(error)):
+        """The statements of one state, kept: CppAD's order depends on addresses, so that another
+        recording may have to be compiled again. Raises RuntimeError with what it complains of.
+        """
+        generator, free = self._generator(), int(case.model.root == "free")
+        robot = Path(case.source).read_text()
+        key = f"{generator.name} {robot} {free} {case.name} {real(case)}"
+        to = kept() / f"code_{hashlib.sha256(key.encode()).hexdigest()[:16]}.c"
+        if not to.exists():
+            error = ctypes.create_string_buffer(1000)
+            new = to.with_suffix(f".{os.getpid()}")
+            texts = (x.encode() for x in (case.source, case.name, real(case), str(new)))
+            source, name, scalar, file = texts
+            write = ctypes.CDLL(str(generator)).write_code
+            if write(source, free, name, scalar, file, error, len(error)):
                 raise RuntimeError(error.value.decode())
-            return to.read_text()
+            new.rename(to)
+        return to.read_text()
 
 
 def real(case: Case) -> str:

@@ -129,7 +129,11 @@ def precision(dtype: str) -> Iterator[None]:
     import jax
 
     jax.config.update("jax_platforms", os.environ.get(PLATFORM, "cpu"))
-    with jax.enable_x64(dtype == FLOAT64):
+    if not hasattr(jax, "enable_x64"):  # adam's extra asks for JAX 0.6
+        from jax.experimental import enable_x64
+    else:
+        enable_x64 = jax.enable_x64
+    with enable_x64(dtype == FLOAT64):
         yield
 
 
