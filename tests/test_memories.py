@@ -1,5 +1,6 @@
 """Units with operand memories: schedules, circuits and DSPs equal their definitions."""
 
+import random
 import subprocess
 from dataclasses import replace
 
@@ -10,8 +11,10 @@ from repetition import repeated
 from test_verilog import check, needs_icarus, needs_verilator, states_of
 
 import featherlane as fl
+from featherlane.backends.fixed.align import shift_of
 from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.evaluate import Evaluator
+from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices, pipeline_folder, words
 from featherlane.backends.fpga.memories.design import memory_design
@@ -24,6 +27,7 @@ from featherlane.errors import CompileError
 
 DEVICE = devices.load("xcvu9p")
 OPS = ["neg", "add", "add", "sub", "mul", "mul", "mul", "times", "trig"]
+SUMS = ["multiply-add"] * 9  # of a product and another number
 CASES = [(seed, interval) for seed in range(24) for interval in (2, 3, 5, 8)]
 CASES = sorted(CASES, key=lambda case: (case[0] % 4 != case[1] % 4, case))
 
@@ -32,6 +36,17 @@ def designed(seed, interval, device=DEVICE, size=40):
     """A design of a random datapath in Q16.16."""
     datapath = uniform(random_datapath(seed, size, ops=OPS).graph, "q16.16")
     return memory_design("dut", accumulated(datapath, interval), interval, device)
+
+
+def mixed(seed, size=40):
+    """A random datapath in formats of 6 to 18 bits, with fractions that differ."""
+    draw, datapath = random.Random(seed), random_datapath(seed, size, ops=[*OPS, *SUMS])
+    formats = list(datapath.formats)
+    for k, op in enumerate(datapath.graph.op):
+        if op in ("neg", "add", "sub", "mul", "input"):
+            width = draw.randint(6, 18)
+            formats[k] = Format(width, width - draw.randint(0, 9))
+    return replace(datapath, formats=tuple(formats))
 
 
 def vectors(design, place, seed, states=60):
@@ -50,6 +65,23 @@ def test_circuits_equal_the_golden_model(tmp_path, seed, interval, device):
     design = designed(seed, interval, devices.load(device))
     given, wanted = vectors(design, tmp_path, seed)
     check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
+
+
+@needs_icarus
+@pytest.mark.parametrize(("seed", "interval"), repeated(CASES, 8))
+@pytest.mark.parametrize("device", ["xcvu9p", "ecp5_85k"])
+def test_operands_of_different_formats_are_aligned(tmp_path, seed, interval, device):
+    runs = accumulated(mixed(seed), interval)
+    design = memory_design("dut", runs, interval, devices.load(device))
+    given, wanted = vectors(design, tmp_path, seed)
+    check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
+
+
+def test_operands_are_aligned():
+    every = [accumulated(mixed(seed), 8) for seed in range(12)]
+    dropped = [shift_of(runs, k) for runs in every for k in range(len(runs.graph))]
+    assert len({*dropped} - {None}) > 4
+    assert min(n for n in dropped if n is not None) > 0
 
 
 @needs_verilator

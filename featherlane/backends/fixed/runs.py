@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from featherlane.backends.fixed.align import EXPONENT, Operands, aligned
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.program.graph import Graph
@@ -39,42 +40,53 @@ class ProductRun(NamedTuple):
     initial: int
 
 
-class _Sum(NamedTuple):
-    """The exact sum below a node: its terms, the fraction of its products if it has any, and the
-    largest fraction of its other terms.
-    """
-
-    terms: int
-    products: int | None
-    others: int | None
-
-    @property
-    def fraction(self) -> int:
-        return max(x for x in (self.products, self.others) if x is not None)
-
-
 def accumulated(datapath: Datapath, most: int) -> Datapath:
     """Returns a datapath whose sums of products are runs of `most` terms or fewer, two at least.
 
-    Where a sum would have more terms, or products of different fractions, its longer operand is a
-    separate run, with a rounded result.
+    Where a sum would have more terms, its longer operand is a separate run, with a rounded result.
+    Operands whose formats differ are aligned (`align`).
     """
-    graph, formats, fused = datapath.graph, list(datapath.formats), set[int]()
-    candidates = _inner_candidates(graph)
-    sums = dict[int, _Sum]()
+    fused = _inner_nodes(datapath.graph, most)
+    whole = replace(datapath, fused=datapath.fused | fused)
+    roots = [k for k in range(len(datapath.graph)) if _is_root(whole, k)]
+    whole = aligned(whole, {k: [*_operands(whole, k)] for k in roots})
+    formats = list(whole.formats)
+    for k in sorted(whole.fused):
+        fractions = [(formats[a] or EXPONENT).fraction for a in whole.graph.args[k]]
+        exact = sum(fractions) if whole.graph.op[k] == "mul" else max(fractions)
+        formats[k] = Format(ACCUMULATOR, exact)
+    return replace(whole, formats=tuple(formats))
+
+
+def _inner_nodes(graph: Graph, most: int) -> set[int]:
+    """The inner nodes of runs."""
+    candidates, fused = _inner_candidates(graph), set[int]()
+    terms = dict[int, int]()  # of candidates
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
-        if op == "mul" and k in candidates:
-            sums[k] = _Sum(1, sum(datapath.format(a).fraction for a in args), None)
-        elif op in SUMS:
-            leaves = {a: _Sum(1, None, datapath.format(a).fraction) for a in args}
-            inner = {a: sums[a] for a in args if a in candidates}
-            while (total := _total([(leaves | inner)[a] for a in args], most)) is None:
-                del inner[max(inner, key=lambda a: inner[a].terms)]
+        terms[k] = 1
+        if op in SUMS:
+            inner = {a: terms[a] for a in args if a in candidates}
+            while (count := sum(inner.get(a, 1) for a in args)) > max(most, len(args)):
+                del inner[max(inner, key=lambda a: inner[a])]
             fused |= inner.keys()
-            sums[k] = total
-    for k in fused:
-        formats[k] = Format(ACCUMULATOR, sums[k].fraction)
-    return replace(datapath, formats=tuple(formats), fused=datapath.fused | fused)
+            terms[k] = count
+    return fused
+
+
+def _is_root(datapath: Datapath, k: int) -> bool:
+    return is_linear(datapath.graph, k) and k not in datapath.fused
+
+
+def _operands(datapath: Datapath, k: int) -> Iterator[Operands]:
+    """Yields where the run of a node reads its terms."""
+    if datapath.graph.op[k] == "mul":
+        yield Operands(k, (0, 1))
+        return
+    for n, a in enumerate(datapath.graph.args[k]):
+        if a in datapath.fused:
+            yield from _operands(datapath, a)
+        else:
+            yield Operands(k, (n,))
 
 
 def _inner_candidates(graph: Graph) -> set[int]:
@@ -93,26 +105,11 @@ def is_linear(graph: Graph, k: int) -> bool:
     return graph.op[k] in SUMS or (graph.op[k] == "mul" and not powers)
 
 
-def _total(operands: list[_Sum], most: int) -> _Sum | None:
-    """The sum of exact sums; None if it is no run."""
-    terms = sum(x.terms for x in operands)
-    products = {x.products for x in operands if x.products is not None}
-    others = max((x.others for x in operands if x.others is not None), default=None)
-    if terms > max(most, len(operands)) or len(products) > 1:
-        return None
-    fraction = next(iter(products), None)
-    if fraction is not None and others is not None and others > fraction:
-        return None
-    return _Sum(terms, fraction, others)
-
-
 def runs_of(datapath: Datapath) -> list[ProductRun]:
     """Returns the runs of a datapath, in the order of their roots. Each sum, sign and product that
     is not fused is the root of one.
     """
-    graph = datapath.graph
-    roots = [k for k in range(len(graph)) if is_linear(graph, k) and k not in datapath.fused]
-    return [_run(datapath, k) for k in roots]
+    return [_run(datapath, k) for k in range(len(datapath.graph)) if _is_root(datapath, k)]
 
 
 def _run(datapath: Datapath, root: int) -> ProductRun:
@@ -120,7 +117,8 @@ def _run(datapath: Datapath, root: int) -> ProductRun:
     numbers = [(term.a, term.b) if term.b is not None else (term.a,) for term in every]
     fraction = max(sum(datapath.format(n).fraction for n in pair) for pair in numbers)
     dropped = fraction - datapath.format(root).fraction
-    initial = 1 << dropped - 1 if dropped > 0 else 0
+    is_nearest = datapath.graph.op[root] == "mul" or datapath.half(root)
+    initial = 1 << dropped - 1 if is_nearest and dropped > 0 else 0
     terms = list[RunTerm]()
     for term in every:
         if term.b is None and datapath.graph.op[term.a] == "constant":

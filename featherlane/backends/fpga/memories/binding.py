@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, exp
 from typing import NamedTuple
 
@@ -18,19 +18,24 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.operations import (
     MULTIPLY,
     UnitOperation,
+    has_product,
     operands,
-    output_of,
+    place_of,
 )
 
 FILL = 0.88  # the share of the cycles of units that operations take; more leave moves no room
 SWEEPS = 200  # rounds over all operations
 CANDIDATES = 12  # units that are tried for an operation in a round
 WARM, COLD = 1.0, 0.05  # temperatures of the first round and of the last one
-# The cost of a multiplexer by its inputs, in LUTs a bit: four inputs take one LUT of six inputs
-INPUTS = (0.0, 0.3, 1.0, 1.2, 1.4, 2.6, 3.2, 3.8, 4.4)
+# The cost of a multiplexer by its inputs, in LUTs a bit, and of a further input: a LUT of six
+# inputs takes four of them, one of four inputs two
+COSTS = {
+    6: ((0.0, 0.3, 1.0, 1.2, 1.4, 2.6, 3.2, 3.8, 4.4), 0.6),
+    4: ((0.0, 0.3, 1.0, 1.8, 2.0), 0.5),
+}
 
+PLACES = 128  # of a unit: both outputs, with up to 63 places dropped
 Port = tuple[int, int]  # a unit, and the number of its operand
-Source = tuple[int, int]  # a unit, and the number of its output
 
 
 class Binding(NamedTuple):
@@ -43,14 +48,13 @@ class Binding(NamedTuple):
     swapped: tuple[tuple[bool, ...], ...]
 
 
-def input_cost(inputs: int) -> float:
-    """The cost of a multiplexer of so many inputs."""
-    return INPUTS[inputs] if inputs < len(INPUTS) else INPUTS[-1] + 0.6 * (inputs + 1 - len(INPUTS))
-
-
-def bound(datapath: Datapath, operations: Sequence[UnitOperation], interval: int) -> Binding:
-    """Returns the binding of operations at an interval, for which runs are not longer."""
-    binder = _Binder(datapath, operations, interval)
+def bound(
+    datapath: Datapath, operations: Sequence[UnitOperation], interval: int, inputs: int = 6
+) -> Binding:
+    """Returns the binding of operations at an interval, for which runs are not longer. inputs: of a
+    LUT.
+    """
+    binder = _Binder(datapath, operations, interval, inputs)
     binder.place_all()
     for sweep in range(SWEEPS):
         binder.sweep(WARM * (COLD / WARM) ** (sweep / SWEEPS))
@@ -81,7 +85,8 @@ class _Binder:
     """Operations and their units, while operations are moved.
 
     unit: of each operation, -1 for none yet. inputs: of each port, the reads from each source.
-    Sources are numbered: output n of unit u is 2 u + n.
+    Sources are numbered: where unit u shows a value is PLACES u + at, with `at` of the value. kept:
+    of each unit, its runs by the places that their results drop of the sum.
     """
 
     def __init__(
@@ -89,14 +94,20 @@ class _Binder:
         datapath: Datapath,
         operations: Sequence[UnitOperation],
         interval: int,
+        inputs: int,
     ) -> None:
         self.datapath, self.operations, self.interval = datapath, operations, interval
         self.kinds = kinds = _units(operations, interval)
+        self.costs = COSTS[inputs]
         self.unit = [-1] * len(operations)
         self.swapped: list[tuple[bool, ...]] = [()] * len(operations)
         self.inputs: list[Counter[int]] = [Counter() for _ in range(2 * len(kinds))]
         self.free = [interval] * len(kinds)
         self.source = dict[int, int]()  # of each value
+        places = {k: place_of(datapath, k) for operation in operations for k in operation.gives}
+        self.at = {k: place.output + 2 * place.shift for k, place in places.items()}
+        self.kept = [Counter[int]() for _ in kinds]
+        self.drops = [_dropped(datapath, operation) for operation in operations]
         self.reads = [
             [operands(datapath, term) for term in operation.terms] for operation in operations
         ]
@@ -107,6 +118,11 @@ class _Binder:
         self.random = random.Random(0)
         self.movable = [n for n, op in enumerate(operations) if op.kind == MULTIPLY]
         self.multipliers = [u for u, kind in enumerate(kinds) if kind == MULTIPLY]
+
+    def cost(self, inputs: int) -> float:
+        """The cost of a multiplexer of so many inputs."""
+        few, more = self.costs
+        return few[inputs] if inputs < len(few) else few[-1] + more * (inputs + 1 - len(few))
 
     # First placement
 
@@ -138,6 +154,7 @@ class _Binder:
         self.kinds.append(operation.kind)
         self.free.append(self.interval)
         self.inputs += [Counter(), Counter()]
+        self.kept.append(Counter())
         if operation.kind == MULTIPLY:
             self.multipliers.append(len(self.kinds) - 1)
         return len(self.kinds) - 1
@@ -157,9 +174,12 @@ class _Binder:
                 if value is not None and self.source[value] not in port:
                     more.add(self.source[value])
         added = sum(
-            input_cost(len(port) + len(more)) - input_cost(len(port))
+            self.cost(len(port) + len(more)) - self.cost(len(port))
             for port, more in zip((first, second), new, strict=True)
         )
+        kept, drops = self.kept[unit], self.drops[n]
+        if drops is not None and kept and drops not in kept:
+            added += self.cost(len(kept) + 1) - self.cost(len(kept))
         return _Placement(added, unit, tuple(swapped))
 
     def _new(self, value: int | None, port: Counter[int], more: set[int]) -> bool:
@@ -173,11 +193,13 @@ class _Binder:
             for place, value in enumerate((b, a) if swap else (a, b)):
                 if value is not None:
                     _count(self.inputs[2 * unit + place], self.source[value], sign)
+        if (drops := self.drops[n]) is not None:
+            _count(self.kept[unit], drops, sign)
         self.free[unit] -= sign * self.operations[n].cycles
         self.unit[n], self.swapped[n] = (unit, swapped) if sign > 0 else (-1, ())
         if sign > 0:
             for k in self.operations[n].gives:
-                self.source[k] = 2 * unit + output_of(self.datapath, k)
+                self.source[k] = PLACES * unit + self.at[k]
 
     # Moves
 
@@ -196,16 +218,17 @@ class _Binder:
         for unit in self._candidates(n):
             if self.free[unit] >= self.operations[n].cycles and unit != old.unit:
                 placement = self._placement(n, unit)
-                change = placement.added - old.added + self._moved(ports, 2 * old.unit, 2 * unit)
+                change = placement.added - old.added + self._moved(ports, old.unit, unit)
                 if best is None or change < best.added:
                     best = placement._replace(added=change)
         if best is None or self.random.random() > exp(min(-best.added / temperature, 0.0)):
             self._put(n, old)
             return
         self._put(n, best)
-        for port, count in ports.items():
-            _count(self.inputs[port], 2 * old.unit, -count)
-            _count(self.inputs[port], 2 * best.unit, count)
+        for port, reads in ports.items():
+            for at, count in reads.items():
+                _count(self.inputs[port], PLACES * old.unit + at, -count)
+                _count(self.inputs[port], PLACES * best.unit + at, count)
 
     def _candidates(self, n: int) -> set[int]:
         """Units of operations that read what operation n reads, or whose results are read together
@@ -213,36 +236,50 @@ class _Binder:
         """
         choose, units = self.random.choice, set[int]()
         values = [k for pair in self.reads[n] for k in pair if k is not None]
-        result = self.operations[n].gives[0]
+        gives = self.operations[n].gives
+        result = choose(gives) if len(gives) > 1 else gives[0]
         for _ in range(CANDIDATES):
             kind = self.random.random()
             if kind < 0.5:
                 units.add(self.unit[choose(self.readers[choose(values)])])
             elif kind < 0.9 and self.readers[result]:
                 sibling = choose(choose(self.reads[choose(self.readers[result])]))
-                units.add(-1 if sibling is None else self.source[sibling] // 2)
+                units.add(-1 if sibling is None else self.source[sibling] // PLACES)
             else:
                 units.add(choose(self.multipliers))
         return {u for u in units if u >= 0 and self.kinds[u] == MULTIPLY}
 
-    def _ports_that_read(self, n: int) -> Counter[int]:
-        """The ports that read the result of an operation, with their reads."""
-        (result,), ports = self.operations[n].gives, Counter[int]()
-        for reader in self.readers[result]:
-            for pair, swap in zip(self.reads[reader], self.swapped[reader], strict=True):
-                for place, value in enumerate(pair):
-                    if value == result:
-                        ports[2 * self.unit[reader] + (place ^ swap)] += 1
+    def _ports_that_read(self, n: int) -> dict[int, Counter[int]]:
+        """The ports that read results of an operation: their reads by where these are shown."""
+        ports = defaultdict[int, Counter[int]](Counter)
+        for result in self.operations[n].gives:
+            for reader in self.readers[result]:
+                for pair, swap in zip(self.reads[reader], self.swapped[reader], strict=True):
+                    for place, value in enumerate(pair):
+                        if value == result:
+                            ports[2 * self.unit[reader] + (place ^ swap)][self.at[result]] += 1
         return ports
 
-    def _moved(self, ports: Counter[int], old: int, new: int) -> float:
-        """The change of the costs of ports that read a result from another source."""
+    def _moved(self, ports: Mapping[int, Counter[int]], old: int, new: int) -> float:
+        """The change of the costs of ports that read results from another unit."""
         change = 0.0
-        for port, count in ports.items():
+        for port, reads in ports.items():
             inputs = self.inputs[port]
-            after = len(inputs) - (inputs[old] == count) + (new not in inputs)
-            change += input_cost(after) - input_cost(len(inputs))
+            after = len(inputs)
+            for at, count in reads.items():
+                after -= inputs[PLACES * old + at] == count
+                after += PLACES * new + at not in inputs
+            change += self.cost(after) - self.cost(len(inputs))
         return change
+
+
+def _dropped(datapath: Datapath, operation: UnitOperation) -> int | None:
+    """The places that the result of a run drops of its sum; None for an operation that adapts to
+    others of its unit.
+    """
+    if operation.kind != MULTIPLY or not has_product(operation):
+        return None
+    return operation.fraction - datapath.format(operation.gives[0]).fraction
 
 
 def _count(counts: Counter[int], key: int, more: int) -> None:

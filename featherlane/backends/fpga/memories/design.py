@@ -80,7 +80,7 @@ def memory_design(
     operations = operations_of(datapath)
     cycles = {op.kind: 1 if op.kind == INPUT else 2 + delay for op in operations}
     operations, depths = by_arrival(datapath, operations, cycles | {MULTIPLY: 4 + CHAIN})
-    binding = bound(datapath, operations, interval)
+    binding = bound(datapath, operations, interval, device.inputs)
     formats = formats_of(datapath, narrow, operations, binding, device.tile)
     every = unit_cycles(formats, binding, delay)
     schedule = scheduled(BoundOperations(datapath, operations, binding, interval, every, depths))

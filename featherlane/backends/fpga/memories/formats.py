@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ from featherlane.backends.fpga.memories.operations import (
     INPUT,
     MULTIPLY,
     UnitOperation,
+    has_product,
     operands,
-    output_of,
+    place_of,
 )
 from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.units.accumulator import Accumulator
@@ -79,16 +80,18 @@ def formats_of(
     outputs = [[0, 0] for _ in binding.kinds]
     for operation, unit in zip(operations, binding.unit, strict=True):
         for k in operation.gives:
-            n = output_of(datapath, k)
+            n, _ = place_of(datapath, k)
             outputs[unit][n] = max(outputs[unit][n], narrow.format(k).width)
     runs = dict[int, RunFormat]()
     accumulators = dict[int, Accumulator]()
     for u, kind in enumerate(binding.kinds):
         if kind == MULTIPLY:
-            fractions = [operations[n].fraction for n in on_unit[u] if _has_product(operations[n])]
-            for n in on_unit[u]:
-                of_products = max(fractions, default=operations[n].fraction)
-                runs[n] = _run_format(datapath, narrow, operations[n], of_products, outputs[u][0])
+            on_this = [operations[n] for n in on_unit[u]]
+            dropped = {
+                x.fraction - datapath.format(x.gives[0]).fraction for x in on_this if has_product(x)
+            }
+            for n, x in zip(on_unit[u], on_this, strict=True):
+                runs[n] = _run_format(datapath, narrow, x, dropped, outputs[u][0])
     formats = UnitFormats(datapath, narrow, runs, outputs, accumulators)
     for u, kind in enumerate(binding.kinds):
         if kind == MULTIPLY:
@@ -96,29 +99,36 @@ def formats_of(
     return formats
 
 
-def _has_product(operation: UnitOperation) -> bool:
-    return any(term.b is not None for term in operation.terms)
-
-
 def _run_format(
-    datapath: Datapath, narrow: Datapath, operation: UnitOperation, of_products: int, width: int
+    datapath: Datapath,
+    narrow: Datapath,
+    operation: UnitOperation,
+    dropped: Collection[int],
+    width: int,
 ) -> RunFormat:
-    """The format of a run. A sum without products gets the fraction of products on its unit, so
-    that all runs there keep the same bits. width: bits of the output.
+    """The format of a run. A sum without products gets a fraction at which its result drops as many
+    places as that of another run on its unit, if there is one, so that they keep the same bits of
+    the sum. dropped: the places of others; width: bits of the output.
     """
-    (root,), fraction, initial = operation.gives, operation.fraction, operation.initial
+    root, fraction, initial = operation.gives[0], operation.fraction, operation.initial
     to = datapath.format(root)
-    if not _has_product(operation):
-        higher = max(of_products, to.fraction, fraction) - fraction
-        half = 1 << higher - 1 if higher and fraction <= to.fraction else 0
-        fraction, initial = fraction + higher, (initial << higher) + half
+    if not has_product(operation):
+        finest = max(fraction, to.fraction)
+        coarsest = min((datapath.format(term.a).fraction for term in operation.terms), default=0)
+        most = coarsest + datapath.format(root).width - 2  # a power of two has no more bits
+        fitting = [to.fraction + n for n in dropped if finest <= to.fraction + n <= most]
+        higher = max(fitting, default=finest) - fraction
+        is_exact = fraction <= to.fraction
+        fraction, initial = fraction + higher, initial << higher
+        if is_exact and fraction > to.fraction:  # half changes nothing, and others begin with it
+            initial += 1 << fraction - to.fraction - 1
     shift = fraction - to.fraction
     if shift < 0:
         raise CompileError(
             f"node {root} is {to} and its sum has {fraction} places: wanted as many or more, as "
             "uniform formats have"
         )
-    wraps = narrow.format(root).width == to.width
+    wraps = narrow.format(root).width == to.width or shift + width > BITS
     return RunFormat(fraction, initial, Slice(shift, to.width if wraps else width))
 
 

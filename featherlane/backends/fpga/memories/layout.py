@@ -92,7 +92,7 @@ def layouts(schedule: MemorySchedule, formats: UnitFormats) -> list[UnitLayout]:
     copies = defaultdict[int, set[Tap]](set)
     for write in schedule.writes:
         if write.tap.delay:
-            copies[write.tap.unit].add(write.tap)
+            copies[write.tap.unit].add(write.tap.whole)
     return [
         _unit_layout(schedule, formats, u, on_unit[u], memories, tuple(sorted(copies[u])))
         for u in range(len(schedule.binding.kinds))

@@ -10,16 +10,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from featherlane.backends.fixed.align import aligned_from, shift_of
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.runs import RunTerm, is_linear, runs_of
 from featherlane.errors import CompileError
+from featherlane.program.graph import Graph
 
-MULTIPLY, INPUT, SINE_COSINE = "multiply", "input", "sine_cosine"  # kinds of units
+# Kinds of units; behind that of sine and cosine stand the formats of the angle and of both
+MULTIPLY, INPUT, SINE_COSINE = "multiply", "input", "sine_cosine"
 
 
 class UnitOperation(NamedTuple):
-    """An operation of a unit. gives: the nodes of its results. terms: what it reads, a term a
-    cycle; an angle is a term alone, and an input has none. fraction, initial: of a run.
+    """An operation of a unit. gives: the nodes of its results, and behind them those of aligned
+    operands that have bits of these. terms: what it reads, a term a cycle; an angle is a term
+    alone, and an input has none. fraction, initial: of a run.
     """
 
     kind: str
@@ -34,6 +39,11 @@ class UnitOperation(NamedTuple):
         return max(len(self.terms), 1)
 
 
+def has_product(operation: UnitOperation) -> bool:
+    """Whether a run has a product, and not sums alone."""
+    return any(term.b is not None for term in operation.terms)
+
+
 def operations_of(datapath: Datapath) -> list[UnitOperation]:
     """Returns the operations of a datapath with runs (`runs.accumulated`), in an order of
     evaluation. Raises CompileError for an operation without a unit.
@@ -43,20 +53,35 @@ def operations_of(datapath: Datapath) -> list[UnitOperation]:
         UnitOperation(MULTIPLY, (run.root,), run.terms, run.fraction, run.initial)
         for run in runs_of(datapath)
     ]
-    angles = defaultdict[int, list[int]](list)
+    angles = defaultdict[tuple[int, Format], list[int]](list)
+    copies = defaultdict[int, list[int]](list)
     for k, op in enumerate(graph.op):
         if op == "input":
             operations.append(UnitOperation(INPUT, (k,)))
         elif op in ("sin", "cos"):
-            angles[graph.args[k][0]].append(k)
-        elif op != "constant" and not is_linear(graph, k):
+            angles[graph.args[k][0], datapath.format(k)].append(k)
+        elif (source := aligned_from(graph, k)) is not None:
+            copies[source].append(k)
+        elif not is_linear(graph, k) and not _is_constant(graph, k):
             raise CompileError(
                 f"node {k} ({op}): units with operand memories compute sums, products, sines and "
                 "cosines alone; datapath='shared' has circuits for others"
             )
-    for angle, nodes in angles.items():
-        operations.append(UnitOperation(SINE_COSINE, tuple(nodes), (RunTerm(False, angle),)))
-    return sorted(operations, key=lambda operation: operation.gives)
+    for (angle, out), nodes in angles.items():
+        kind = f"{SINE_COSINE} {datapath.format(angle)} {out}"
+        operations.append(UnitOperation(kind, tuple(nodes), (RunTerm(False, angle),)))
+    complete = (
+        op._replace(gives=(*op.gives, *(copy for k in op.gives for copy in copies[k])))
+        for op in operations
+    )
+    return sorted(complete, key=lambda operation: operation.gives)
+
+
+def _is_constant(graph: Graph, k: int) -> bool:
+    """Whether a node is a constant, or a power of two with a constant exponent."""
+    return graph.op[k] == "constant" or (
+        graph.op[k] == "power_of_two" and graph.op[graph.args[k][0]] == "constant"
+    )
 
 
 def by_arrival(
@@ -83,9 +108,20 @@ def by_arrival(
     return sorted_operations, depths
 
 
-def output_of(datapath: Datapath, k: int) -> int:
-    """The output of its unit that shows a node: 1 for a cosine, beside the sine."""
-    return int(datapath.graph.op[k] == "cos")
+class Place(NamedTuple):
+    """Where a unit shows a value: at an output, 1 for a cosine beside the sine, of which the value
+    drops so many places.
+    """
+
+    output: int
+    shift: int
+
+
+def place_of(datapath: Datapath, k: int) -> Place:
+    """Where its unit shows a node."""
+    source = aligned_from(datapath.graph, k)
+    shift = shift_of(datapath, k) or 0
+    return Place(int(datapath.graph.op[k if source is None else source] == "cos"), shift)
 
 
 def operands(datapath: Datapath, term: RunTerm) -> tuple[int | None, int | None]:

@@ -11,17 +11,23 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.binding import Binding, Port
-from featherlane.backends.fpga.memories.operations import UnitOperation, operands, output_of
+from featherlane.backends.fpga.memories.operations import UnitOperation, operands, place_of
 
 DEEPEST = 255  # the most cycles between a write and the last read: memories have 256 words
 
 
 class Tap(NamedTuple):
-    """The output of a unit, delayed by some cycles."""
+    """The output of a unit, delayed by some cycles, of which so many places are dropped."""
 
     unit: int
     output: int
     delay: int = 0
+    shift: int = 0
+
+    @property
+    def whole(self) -> Tap:
+        """The tap with all places."""
+        return self._replace(shift=0)
 
 
 class Write(NamedTuple):
@@ -58,7 +64,8 @@ class MemorySchedule:
     def tap_of(self, k: int) -> Tap:
         """The tap that shows a value without delay."""
         n = next(n for n, operation in enumerate(self.operations) if k in operation.gives)
-        return Tap(self.binding.unit[n], output_of(self.datapath, k))
+        output, shift = place_of(self.datapath, k)
+        return Tap(self.binding.unit[n], output, shift=shift)
 
     def verify(self) -> None:
         """Raises ValueError, with the node and the cycle, where a unit reads two terms in a phase,

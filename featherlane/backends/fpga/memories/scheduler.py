@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.binding import Binding, Port
-from featherlane.backends.fpga.memories.operations import UnitOperation, output_of
+from featherlane.backends.fpga.memories.operations import UnitOperation, place_of
 from featherlane.backends.fpga.memories.schedule import (
     DEEPEST,
     MemorySchedule,
@@ -112,7 +112,7 @@ class _Scheduler:
         self.copies = set[Tap]()
         self.ports = [[*ports_of(datapath, x, binding, n)] for n, x in enumerate(operations)]
         self.maker = {
-            k: (n, output_of(datapath, k)) for n, op in enumerate(operations) for k in op.gives
+            k: (n, place_of(datapath, k)) for n, op in enumerate(operations) for k in op.gives
         }
         self.read_by = defaultdict[int, set[int]](set)  # operations, by the one whose result it is
         self.read_at = defaultdict[int, dict[Port, list[int]]](lambda: defaultdict(list))
@@ -183,10 +183,11 @@ class _Scheduler:
             if not self._choose(need, tap, other, span, chosen, changed):
                 return None
         for need in needs:
-            tap = Tap(unit, self.maker[need.value][1])
+            output, shift = self.maker[need.value][1]
+            tap = Tap(unit, output, shift=shift)
             if not self._choose(need, tap, shown, window, chosen, changed):
                 return None
-        copies = {write.tap for write in chosen if write.tap.delay} - self.copies
+        copies = {write.tap.whole for write in chosen if write.tap.delay} - self.copies
         longer = max(0.0, self.depth[n] - shown - self.length)
         cost = longer + DELAYED_COPY * len(copies) + WAIT * (last - shown)
         return _Slot(cost, shown, tuple(chosen))
@@ -260,7 +261,7 @@ class _Scheduler:
         for write in slot.writes:
             self.writes[write.port, write.value] = write
             self.taken[write.port].add(write.cycle % self.interval)
-        self.copies = {write.tap for write in self.writes.values() if write.tap.delay}
+        self.copies = {write.tap.whole for write in self.writes.values() if write.tap.delay}
         self.length = max(self.length, self.depth[n] - shown)
         for term, port, value in self.ports[n]:
             self.read_at[value][port].append(self.reads[n][term])

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.memories.formats import UnitFormats
 from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.statements import UNREAD, Multiplexer
-from featherlane.backends.fpga.text import literal
+from featherlane.backends.fpga.text import Signal, fitted, literal
 from featherlane.backends.fpga.units.functions import FunctionUnit
 
 OUTPUTS = "result", "cosine"  # the ports of the outputs of a unit
@@ -137,7 +138,7 @@ def _add_choice(module: Module, place: int, memory: OperandMemory, formats: Unit
     for tap in memory.taps:
         width = formats.outputs[tap.unit][tap.output]
         module.input(tap_name(tap), bits=width, signed=True)
-        names.append(_fitted(tap_name(tap), width, memory.width))
+        names.append(_fitted(Signal(tap_name(tap), width), tap.shift, memory.width))
     if len(names) == 1:
         return names[0]
     taken = module.declare(f"taken_{place}", bits=memory.width, signed=True)
@@ -145,11 +146,13 @@ def _add_choice(module: Module, place: int, memory: OperandMemory, formats: Unit
     return taken
 
 
-def _fitted(name: str, width: int, to: int) -> str:
-    """The last bits of a signal; a memory may be narrower than an output that also shows wider
-    results.
+def _fitted(of: Signal, shift: int, to: int) -> str:
+    """So many bits of a signal, behind those that are dropped; a memory may be narrower than an
+    output that also shows wider results.
     """
-    return f"$signed({name}[{to - 1}:0])" if to < width else f"{to}'({name})"
+    if shift == 0 and to >= of.width:
+        return f"{to}'({of.name})"
+    return f"$signed({fitted(of, shift, Format(to, 0))})"
 
 
 def _add_accumulator(module: Module, prefix: str, unit: UnitLayout, formats: UnitFormats) -> str:

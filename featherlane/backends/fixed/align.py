@@ -1,0 +1,285 @@
+"""Alignment: the products of a sum get one fraction, so that an accumulator adds them as they are.
+
+Where formats differ, products of one sum have different fractions. The fraction of the sum is the
+smallest one; the other products have an operand that drops places, which bits of the sum below what
+its result keeps stand for. Dropping places costs wires, or an input of a multiplexer where others
+read the whole value. So a value of which all readers drop places is rounded there itself, and what
+is left is done by *aligned* operands: products with a power of two that is a constant, rounded down
+(`datapath`). Constants have the fraction that each reader wants.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.formats import Format
+from featherlane.program.graph import Graph, Output
+
+GUARD = 2  # places of an addend below the last place of the sum's result, at least
+LEAST = 2  # bits of a format
+EXPONENT = Format(8, 0)
+
+
+class Operands(NamedTuple):
+    """Where a run reads a term: a product, with two operands, or a sum, with the position of one
+    that is no product.
+    """
+
+    node: int
+    places: tuple[int, ...]
+
+
+def aligned(datapath: Datapath, runs: Mapping[int, Sequence[Operands]]) -> Datapath:
+    """Returns a datapath in which the products of each run have one fraction, and its other terms
+    this one or a smaller one. runs: the terms of each root.
+    """
+    alignment = _Alignment(datapath, runs)
+    alignment.lower()
+    return alignment.rebuilt()
+
+
+def shift_of(datapath: Datapath, k: int) -> int | None:
+    """The places that an aligned operand drops; None for any other node."""
+    if (a := aligned_from(datapath.graph, k)) is None:
+        return None
+    return datapath.format(a).fraction - datapath.format(k).fraction
+
+
+def aligned_from(graph: Graph, k: int) -> int | None:
+    """The node of which an aligned operand has bits; None for any other node."""
+    if graph.op[k] != "mul" or graph.op[graph.args[k][1]] != "power_of_two":
+        return None
+    a, power = graph.args[k]
+    return a if graph.op[graph.args[power][0]] == "constant" else None
+
+
+class _Alignment:
+    """The fractions of values and of runs. A value of fewer places has as many bits fewer."""
+
+    def __init__(self, datapath: Datapath, runs: Mapping[int, Sequence[Operands]]) -> None:
+        self.datapath, self.graph, self.runs = datapath, datapath.graph, runs
+        self.fraction = {k: form.fraction for k, form in enumerate(datapath.formats) if form}
+        widths = [datapath.format(k).width for root in runs for k in (root, *self._read(root))]
+        self.most = max(widths, default=LEAST) - 2  # places that a power of two moves an addend
+        self.of_run = {root: self._fraction_of(root) for root in sorted(runs)}
+
+    def _values(self, term: Operands) -> list[int]:
+        """The nodes that a term reads."""
+        return [self.graph.args[term.node][place] for place in term.places]
+
+    def _read(self, root: int) -> Iterable[int]:
+        return (k for term in self.runs[root] for k in self._values(term))
+
+    def _is_constant(self, k: int) -> bool:
+        return self.graph.op[k] == "constant"
+
+    def _fraction_of(self, root: int) -> int:
+        """The fraction of a run; its result has no more places."""
+        products, addends = list[int](), list[int]()
+        for term in self.runs[root]:
+            values = self._values(term)
+            if len(values) > 1:
+                products.append(sum(self.fraction[k] for k in values))
+            elif not self._is_constant(values[0]):
+                addends.append(self.fraction[values[0]])
+        whole = min(products, default=max([*addends, self.fraction[root]]))
+        fraction = min([whole, *(n + self.most for n in addends)])
+        self.fraction[root] = min(self.fraction[root], fraction)
+        return fraction
+
+    # Values of which all readers drop places
+
+    def lower(self) -> None:
+        """Takes places from values, as many as all their readers drop; those that are read most
+        often first.
+        """
+        uses = self._uses()
+        queue, changed = sorted(uses, key=lambda k: (-len(uses[k]), k)), True
+        while changed:
+            changed = False
+            for k in queue:
+                dropped = min(self._dropped(k, root, term) for root, term in uses[k])
+                if dropped > 0:
+                    self.fraction[k] -= dropped
+                    changed = True
+
+    def _uses(self) -> dict[int, list[tuple[int, Operands]]]:
+        """The terms that read each value, for values that products read and only runs."""
+        others = {k for out in self.graph.outputs.values() for k in out.nodes}
+        inside = {term.node for terms in self.runs.values() for term in terms}
+        for k, args in enumerate(self.graph.args):
+            if k not in inside:
+                others |= {*args}
+        uses = defaultdict[int, list[tuple[int, Operands]]](list)
+        for root, terms in self.runs.items():
+            for term in terms:
+                for k in self._values(term):
+                    uses[k].append((root, term))
+        return {
+            k: found
+            for k, found in uses.items()
+            if k not in others
+            and self.graph.op[k] not in ("sin", "cos", "constant")
+            and any(len(term.places) > 1 for _, term in found)
+        }
+
+    def _dropped(self, k: int, root: int, term: Operands) -> int:
+        """The places of a value that a term does not need."""
+        run, values = self.of_run[root], self._values(term)
+        if len(values) > 1:
+            return sum(self.fraction[x] for x in values) - run
+        needed = max(run - self.most, self.fraction[root] + GUARD)
+        return self.fraction[k] - needed
+
+    # The datapath
+
+    def rebuilt(self) -> Datapath:
+        """The datapath with these fractions and with aligned operands."""
+        operands = self._fractions_of_operands()
+        if not operands and all(
+            form is None or form.fraction == self.fraction[k]
+            for k, form in enumerate(self.datapath.formats)
+        ):
+            return self.datapath
+        formats = [form and self._format(k, form) for k, form in enumerate(self.datapath.formats)]
+        return _Rebuilt(self.datapath, formats, operands).datapath()
+
+    def _format(self, k: int, form: Format) -> Format:
+        """The format of a node. The result of a run keeps its bits, so that results drop as many
+        places of their sums where they can, unless the sum would have more bits than two operands.
+        """
+        narrow = _with_fraction(form, self.fraction[k])
+        if k not in self.of_run:
+            return narrow
+        room = 2 * form.width + GUARD - (self.of_run[k] - narrow.fraction)
+        return narrow._replace(width=max(narrow.width, min(form.width, room)))
+
+    def _fractions_of_operands(self) -> dict[tuple[int, int], int]:
+        """The fractions of operands that differ from those of what they read, by node and place.
+
+        A product with a constant takes another constant. Of two values, the one drops places that
+        most products may take from a value that drops as many.
+        """
+        changed = dict[tuple[int, int], int]()
+        choices = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
+        for root, terms in self.runs.items():
+            for term in terms:
+                values = self._values(term)
+                surplus = sum(self.fraction[k] for k in values) - self.of_run[root]
+                constants = [n for n, k in zip(term.places, values, strict=True)
+                             if self._is_constant(k)]  # fmt: skip
+                if surplus <= 0:
+                    continue
+                if constants or len(values) == 1:
+                    place = (constants or term.places)[0]
+                    k = self.graph.args[term.node][place]
+                    changed[term.node, place] = self.fraction[k] - surplus
+                    continue
+                for place, k in zip(term.places, values, strict=True):
+                    choices[k, surplus].append((term.node, place))
+        left = Counter({choice: len(operands) for choice, operands in choices.items()})
+        while left:
+            (k, surplus), _ = max(left.items(), key=lambda item: (item[1], item[0]))
+            for node, place in choices[k, surplus]:
+                other = self.graph.args[node][1 - place], surplus
+                if (node, 1 - place) not in changed:
+                    changed[node, place] = self.fraction[k] - surplus
+                    left[other] -= 1
+            del left[k, surplus]
+            left = +left
+        return changed
+
+
+class _Rebuilt:
+    """A graph of the same nodes with other formats, with aligned operands and further constants
+    between them.
+    """
+
+    def __init__(
+        self,
+        datapath: Datapath,
+        formats: Sequence[Format | None],
+        operands: Mapping[tuple[int, int], int],
+    ) -> None:
+        """formats: of the nodes; operands: the fractions of aligned ones, by node and position."""
+        self.source, self.changed, self.operands = datapath, formats, operands
+        self.graph, self.formats, self.place = Graph(), list[Format | None](), list[int]()
+        self.graph.inputs = dict(datapath.graph.inputs)
+        self.known = dict[tuple[int, int], int]()  # by value and fraction
+        self.one = -1  # a power of two
+
+    def datapath(self) -> Datapath:
+        """Enters all nodes."""
+        graph = self.source.graph
+        for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
+            operands = [self._operand(k, n, a) for n, a in enumerate(args)]
+            self.place.append(
+                self._enter(op, operands, graph.value[k], graph.tag[k], self.changed[k])
+            )
+        self.graph.outputs = {
+            name: Output(out.shape, tuple(self.place[k] for k in out.nodes))
+            for name, out in graph.outputs.items()
+        }
+        fused = frozenset(self.place[k] for k in self.source.fused)
+        return _live(Datapath(self.graph, tuple(self.formats), fused))
+
+    def _enter(
+        self, op: str, args: Iterable[int], value: object, tag: object, form: Format | None
+    ) -> int:
+        for column, entry in zip(
+            (self.graph.op, self.graph.args, self.graph.value, self.graph.tag, self.formats),
+            (op, tuple(args), value, tag, form),
+            strict=True,
+        ):
+            column.append(entry)  # type: ignore[attr-defined]
+        return len(self.formats) - 1
+
+    def _operand(self, k: int, n: int, a: int) -> int:
+        """The operand at position n of a node."""
+        fraction = self.operands.get((k, n))
+        if fraction is None:
+            return self.place[a]
+        if (a, fraction) not in self.known:
+            self.known[a, fraction] = self._aligned(a, fraction)
+        return self.known[a, fraction]
+
+    def _aligned(self, a: int, fraction: int) -> int:
+        """A value, or a constant, with another fraction."""
+        graph, of = self.source.graph, self.formats[self.place[a]]
+        assert of is not None
+        form = _with_fraction(of, fraction)
+        if graph.op[a] == "constant":
+            x = graph.value[a]
+            while not form.least <= round(x / form.step) <= form.most:
+                form = Format(form.width + 1, fraction)
+            return self._enter("constant", (), x, graph.tag[a], form)
+        if self.one < 0:
+            zero = self._enter("constant", (), 0.0, None, EXPONENT)
+            self.one = self._enter("power_of_two", (zero,), None, None, EXPONENT)
+        return self._enter("mul", (self.place[a], self.one), None, graph.tag[a], form)
+
+
+def _with_fraction(form: Format, fraction: int) -> Format:
+    """A format for the same range."""
+    return Format(max(form.width + fraction - form.fraction, LEAST), fraction)
+
+
+def _live(datapath: Datapath) -> Datapath:
+    """The datapath without constants that nothing reads any more."""
+    graph = datapath.graph
+    kept = [k for k, live in enumerate(graph.live()) if live]
+    place = {k: n for n, k in enumerate(kept)}
+    columns = {name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")}
+    new = graph.replaced(
+        **columns,
+        args=[tuple(place[a] for a in graph.args[k]) for k in kept],
+        outputs={
+            name: Output(out.shape, tuple(place[k] for k in out.nodes))
+            for name, out in graph.outputs.items()
+        },
+    )
+    formats = tuple(datapath.formats[k] for k in kept)
+    return Datapath(new, formats, frozenset(place[k] for k in datapath.fused))
