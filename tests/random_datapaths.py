@@ -98,6 +98,16 @@ def cleaned(graph, formats):
     return Datapath(new, tuple(found))
 
 
+def with_mixed_formats(datapath, seed):
+    """Returns a datapath with numbers of 6 to 18 bits, of which 0 to 9 stand before the point."""
+    draw, formats = random.Random(seed), list(datapath.formats)
+    for k, op in enumerate(datapath.graph.op):
+        if op in ("neg", "add", "sub", "mul", "input"):
+            width = draw.randint(6, 18)
+            formats[k] = Format(width, width - draw.randint(0, 9))
+    return Datapath(datapath.graph, tuple(formats))
+
+
 CYCLES = {"mul": 3, "sin": 7, "cos": 7, "div": 9, "select": 1}
 
 

@@ -1,12 +1,11 @@
 """Units with operand memories: schedules, circuits and DSPs equal their definitions."""
 
-import random
 import subprocess
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from random_datapaths import random_datapath
+from random_datapaths import random_datapath, with_mixed_formats
 from repetition import repeated
 from test_verilog import check, needs_icarus, needs_verilator, states_of
 
@@ -14,7 +13,6 @@ import featherlane as fl
 from featherlane.backends.fixed.align import shift_of
 from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.evaluate import Evaluator
-from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices, pipeline_folder, words
 from featherlane.backends.fpga.memories.design import memory_design
@@ -39,14 +37,8 @@ def designed(seed, interval, device=DEVICE, size=40):
 
 
 def mixed(seed, size=40):
-    """A random datapath in formats of 6 to 18 bits, with fractions that differ."""
-    draw, datapath = random.Random(seed), random_datapath(seed, size, ops=[*OPS, *SUMS])
-    formats = list(datapath.formats)
-    for k, op in enumerate(datapath.graph.op):
-        if op in ("neg", "add", "sub", "mul", "input"):
-            width = draw.randint(6, 18)
-            formats[k] = Format(width, width - draw.randint(0, 9))
-    return replace(datapath, formats=tuple(formats))
+    """A random datapath whose formats have different fractions."""
+    return with_mixed_formats(random_datapath(seed, size, ops=[*OPS, *SUMS]), seed)
 
 
 def vectors(design, place, seed, states=60):

@@ -4,11 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from random_datapaths import random_datapath
+from random_datapaths import random_datapath, with_mixed_formats
 
 import featherlane as fl
+from featherlane.api.fixed import input_ranges
+from featherlane.backends.fixed.align import shift_of
 from featherlane.backends.fixed.assign import uniform
-from featherlane.backends.fixed.evaluate import Evaluator
+from featherlane.backends.fixed.evaluate import Evaluator, evaluate, floats
 from featherlane.backends.fixed.machine import MachineEvaluator
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.prepare import prepared
@@ -33,10 +35,16 @@ def integers(datapath, states=50, seed=0):
     }
 
 
+def mixed_datapath(seed, size=60):
+    """Sums and products in formats with different fractions."""
+    return with_mixed_formats(random_datapath(seed, size, ops=LINEAR), seed)
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("most", [2, 5, 12])
-def test_a_run_is_its_exact_sum_rounded_once(seed, most):
-    datapath = accumulated(linear_datapath(seed), most)
+@pytest.mark.parametrize("made", [linear_datapath, mixed_datapath])
+def test_a_run_is_its_exact_sum_rounded_once(seed, most, made):
+    datapath = accumulated(made(seed), most)
     graph, inputs = datapath.graph, integers(datapath)
     rows = {name: x.reshape(len(x), -1) for name, x in inputs.items()}
     golden = Evaluator(datapath)
@@ -53,14 +61,16 @@ def test_a_run_is_its_exact_sum_rounded_once(seed, most):
             total = total - product if negative else total + product
         form = datapath.format(run.root)
         rounded = np.array([x >> run.fraction - form.fraction for x in total])
-        wrapped = np.array([(x + 2**31) % 2**32 - 2**31 for x in rounded])
+        half = 1 << form.width - 1
+        wrapped = np.array([(x + half) % (2 * half) - half for x in rounded])
         assert (wrapped == exact(run.root)).all()
     assert max(len(run.terms) for run in runs) <= most
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_other_evaluations_of_runs_agree(seed):
-    datapath = accumulated(linear_datapath(seed), 8)
+@pytest.mark.parametrize("made", [linear_datapath, mixed_datapath])
+def test_other_evaluations_of_runs_agree(seed, made):
+    datapath = accumulated(made(seed), 8)
     inputs, golden = integers(datapath), Evaluator(datapath)
     wanted = golden(inputs).integers["y"]
     assert (Evaluator(narrowed(datapath))(inputs).integers["y"] == wanted).all()
@@ -80,13 +90,31 @@ def test_a_dot_product_is_one_run_and_is_rounded_to_nearest():
     assert Evaluator(uniform(graph, "q16.16"))(inputs).integers["out"].tolist() == [0]
 
 
-def test_products_of_different_fractions_are_not_one_run():
+def test_products_of_a_run_have_one_fraction():
     arm = fl.load("double_pendulum")
     fitted = arm.function("inverse_dynamics", backend="fixed", format="fitted").datapath
-    for run in runs_of(accumulated(fitted, 8)):
+    datapath = accumulated(fitted, 8)
+    aligned = [k for k in range(len(datapath.graph)) if shift_of(datapath, k)]
+    assert aligned
+    for run in runs_of(datapath):
         products = {
-            fitted.format(term.a).fraction + fitted.format(term.b).fraction
+            datapath.format(term.a).fraction + datapath.format(term.b).fraction
             for term in run.terms
             if term.b is not None
         }
         assert len(products) <= 1
+
+
+def test_alignment_costs_no_accuracy():
+    arm = fl.load("iiwa14")
+    circuit = arm.function("inverse_dynamics", backend="fixed", format="fitted18")
+    inputs = input_ranges(arm, dict(circuit.datapath.graph.inputs), {})[1]
+    exact = arm.function("inverse_dynamics")(**inputs)
+    errors = []
+    for datapath in (circuit.datapath, accumulated(circuit.datapath, 16)):
+        result = evaluate(datapath, inputs)
+        assert not result.overflows
+        found = floats(datapath, result.integers)["tau"]
+        errors.append(np.sqrt(np.mean((found - exact) ** 2)))
+    each_sum, runs = errors
+    assert 0 < runs < each_sum

@@ -1,5 +1,8 @@
 """The cost of a design of units with operand memories: DSPs and blocks of RAM counted, LUTs and
 flip-flops estimated.
+
+What several units have alike, synthesis makes once: a bit of micro-code that is the same in each
+phase, and the multiplexer of ports that take the same values in the same phases.
 """
 
 from __future__ import annotations
@@ -32,22 +35,27 @@ def cost(design: MemoryDesign, device: Device) -> DesignCost:
     name = design.netlist.part.name
     ends = of_design.cost(replace(design, units={name: design.units[name]}), device)
     parts |= ends.parts
+    seen = set[object]()
     for unit in design.layouts:
         module = unit_name(f"{design.name}_", unit)
-        for kind, needed in _unit(design, unit, device):
+        for kind, needed in _unit(design, unit, device, seen):
             parts[module, kind] += needed
     return DesignCost(device, dict(parts), 0, shared=True)
 
 
 def _unit(
-    design: MemoryDesign, unit: UnitLayout, device: Device
+    design: MemoryDesign, unit: UnitLayout, device: Device, seen: set[object]
 ) -> Iterator[tuple[str, Resources]]:
-    """Yields what the parts of a unit need."""
+    """Yields what the parts of a unit need beside what was seen in other units."""
     widths = design.formats.outputs[unit.unit]
-    yield "control", _control(unit.control)
-    for memory in unit.memories:
+    yield "control", _control(unit.control, seen)
+    for place, memory in enumerate(unit.memories):
         yield "memories", _memory(memory, device)
-        yield "multiplexers", Resources(luts=memory.width * choice_luts(len(memory.taps), device))
+        choice = memory.taps, unit.control.column(f"from_{place}")
+        if choice not in seen:
+            luts = memory.width * choice_luts(len(memory.taps), device)
+            yield "multiplexers", Resources(luts=luts)
+        seen.add(choice)
     yield "multiplexers", Resources(luts=widths[0] * choice_luts(len(unit.slices), device))
     if unit.kind == MULTIPLY:
         yield "multiply", accumulator_resources(design.formats.accumulators[unit.unit])
@@ -60,12 +68,13 @@ def _unit(
         yield "copies", Resources(luts=luts * width, ffs=ffs * width)
 
 
-def _control(control: Microcode) -> Resources:
+def _control(control: Microcode, seen: set[object]) -> Resources:
     """The memory of micro-code: fields whose bits differ by phase."""
-    width = sum(control.bits.values())
-    columns = [[word >> bit & 1 for word in control.words] for bit in range(width)]
-    changing = len({tuple(column) for column in columns if len({*column}) > 1})
-    return Resources(luts=LUTS_OF_FIELD * changing, ffs=changing)
+    words, width = control.words, sum(control.bits.values())
+    columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
+    new = {column for column in columns if len({*column}) > 1} - seen
+    seen |= new
+    return Resources(luts=LUTS_OF_FIELD * len(new), ffs=len(new))
 
 
 def _memory(memory: OperandMemory, device: Device) -> Resources:
@@ -102,6 +111,5 @@ def accumulator_resources(m: Accumulator) -> Resources:
     later = len(m.stages) - 1
     moved = sum(stage.step > 0 for stage in m.stages)
     aligned = sum((later - n + 1) for n, stage in enumerate(m.stages) if stage.step)
-    operands = 27 + 18 if later > 1 else 0
-    ffs = 3 * later * (later + 1) / 2 + aligned * min(STEP, 1 + 16 * (moved > 1)) + operands
+    ffs = 3 * later * (later + 1) / 2 + aligned * min(STEP, 1 + 16 * (moved > 1))
     return Resources(m.dsps, 3.0 * later, ffs)

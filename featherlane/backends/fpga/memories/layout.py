@@ -58,6 +58,10 @@ class Microcode:
         if name in self.bits:
             self.rows[cycle % len(self.rows)][name] = value & (1 << self.bits[name]) - 1
 
+    def column(self, name: str) -> tuple[int, ...]:
+        """A field by phase; zeros if there is no such field."""
+        return tuple(row.get(name, 0) for row in self.rows)
+
     @property
     def words(self) -> list[int]:
         """The line of each phase as a number; the first field has the highest bits."""
