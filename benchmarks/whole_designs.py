@@ -2,9 +2,9 @@
 
 Designs with all their modules, the top module and its streams included, on both devices: `--csv
 docs/whole_designs.csv` writes the record that tests compare estimates with. All take twenty minutes
-of a core with pyosys, and more with YoWASP; the last two, units with operand memories, take most of
-it. They differ in what they are made of: sines, reciprocals and shifts, multiplexers in front of
-shared units, FIFOs of few and of many places.
+of a core with pyosys, and more with YoWASP; units with operand memories, the last, take most of it.
+They differ in what they are made of: sines, reciprocals and shifts, multiplexers in front of shared
+units, FIFOs of few and of many places.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ DESIGNS = (  # the smallest first
     WholeDesign("iiwa14", "inverse_dynamics", 4),
 )
 OF_DEVICES = {
-    "ecp5_85k": (WholeDesign("iiwa14", f"{DFD}_from", 28, "memories"),),
     "xcvu9p": (WholeDesign("iiwa14", f"{DFD}_from", 12, "memories", "q16.16"),),
 }
 
