@@ -83,7 +83,8 @@ def main() -> int:
         )
         print(f"{device}, {design.robot}, {design.function}, {design.interval}: {told}")
         numbers = dict(zip(COUNTED, map(int, counts), strict=True))
-        rows.append({"device": device, **design._asdict(), "format": made.facts["format"]} | numbers)
+        named = design._asdict() | {"format": design.format or TARGETS[device]["format"]}
+        rows.append({"device": device, **named, **numbers})
     if args.csv:
         with args.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, [*rows[0]], lineterminator="\n")
