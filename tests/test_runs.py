@@ -28,11 +28,13 @@ def linear_datapath(seed, size=60):
 
 def integers(datapath, states=50, seed=0):
     """Random inputs, small enough for most sums to stay within their format."""
-    draw = np.random.default_rng(seed)
-    return {
-        name: draw.integers(-(1 << 18), 1 << 18, (states, *shape))
-        for name, shape in datapath.graph.inputs.items()
-    }
+    draw, inputs = np.random.default_rng(seed), {}
+    for name, shape in datapath.graph.inputs.items():
+        drawn = draw.integers(-(1 << 18), 1 << 18, (states, *shape))
+        codes = datapath.input_codes[name]
+        ends = (end.astype(np.int64).reshape(shape) for end in (codes.least, codes.most))
+        inputs[name] = drawn.clip(*ends)
+    return inputs
 
 
 def mixed_datapath(seed, size=60):
@@ -60,7 +62,9 @@ def test_a_run_is_its_exact_sum_rounded_once(seed, most, made):
             product = exact(a) * (1 if b is None else exact(b)) * 2 ** (run.fraction - fraction)
             total = total - product if negative else total + product
         form = datapath.format(run.root)
-        rounded = np.array([x >> run.fraction - form.fraction for x in total])
+        finer = max(form.fraction - run.fraction, 0)
+        dropped = max(run.fraction - form.fraction, 0)
+        rounded = np.array([(x << finer) >> dropped for x in total])
         half = 1 << form.width - 1
         wrapped = np.array([(x + half) % (2 * half) - half for x in rounded])
         assert (wrapped == exact(run.root)).all()
