@@ -142,6 +142,26 @@ def test_a_robot_of_a_file_is_drawn_as_the_file_says(tmp_path, shown):
         shown(fl.load("panda"), source=tmp_path / "lost.urdf")
 
 
+def test_bodies_that_cannot_be_drawn_are_bones(tmp_path, interop):
+    """A base whose mesh is lost, and a tip with mass and no visual; a massless link stays bare."""
+    path = tmp_path / "robot.urdf"
+    links = """
+      <link name="bare"/><link name="tip"><inertial><origin xyz="0 0 0.2"/><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+      <joint name="a" type="continuous"><parent link="carriage"/><child link="bare"/></joint>
+      <joint name="b" type="continuous"><parent link="bare"/><child link="tip"/></joint>
+    </robot>"""
+    lost = '<mesh filename="package://tool/base.stl"/>'
+    text = URDF.replace('<box size="0.2 0.4 0.6"/>', lost).replace("</robot>", links)
+    path.write_text(text)
+    model = fl.load(path)
+    drawn, notes = interop[0].drawn_shapes(model, path)
+    assert {shape.body for shape in drawn} == {-1, 0, model.frame("tip").body}
+    base = next(shape.mesh for shape in drawn if shape.body == -1)
+    assert base.bounds[0][2] <= 0 and base.bounds[1][2] >= 1  # up to the joint of the carriage
+    assert [note.split(":")[0] for note in notes] == ["base", "carriage", "carriage"]
+
+
 def test_a_configuration_is_drawn_and_moved(shown):
     model = fl.load("panda")
     page = shown(model)

@@ -162,7 +162,7 @@ def collision_meshes(model: Robot) -> tuple[list[Shape], list[str]]:
         try:
             mesh = _collision_mesh(with_points(shape))
         except ModelError as error:
-            notes.append(str(error))
+            notes.append(str(error).partition(";")[0])  # the rest tells what to do for contacts
             continue
         if mesh is not None:
             shapes.append(Shape(shape.body, placed(mesh, shape.placement, RED_GLASS)))
@@ -219,7 +219,9 @@ def visuals(
 
 
 def drawn_shapes(model: Robot, source: Any, **expansion: Any) -> tuple[list[Shape], list[str]]:
-    """Returns the visuals of the robot's file, or a skeleton if there are none, and notes."""
+    """Returns the visuals of the robot's file and notes of those that could not be drawn. Bodies
+    with mass and without a visual are drawn as bones, all bodies if there are no visuals.
+    """
     notes: list[str] = []
     if source is None:
         loaded = model.source.removesuffix(" (expanded)")  # of xacro
@@ -227,8 +229,15 @@ def drawn_shapes(model: Robot, source: Any, **expansion: Any) -> tuple[list[Shap
     if source is not None:
         shapes, notes = visuals(model, source, **expansion)
         if shapes:
-            return shapes, notes
+            return shapes + _bones_of_bare(model, shapes, bool(notes)), notes
     return skeleton(model), notes
+
+
+def _bones_of_bare(model: Robot, shapes: Sequence[Shape], base: bool) -> list[Shape]:
+    """Returns the bones of bodies that have mass but no shape, and of the ground where `base`."""
+    bare = {n for n, body in enumerate(model.bodies) if body.mass > 0} | ({WORLD} if base else set())
+    bare -= {shape.body for shape in shapes}
+    return [shape for shape in skeleton(model) if shape.body in bare] if bare else []
 
 
 def _numbers(element: Any, name: str, default: str) -> np.ndarray:

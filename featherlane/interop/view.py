@@ -44,7 +44,7 @@ from featherlane.interop.wrapped import required
 viser = required("viser", "view")
 
 SPACING = 1.2  # of robots on a grid, of their size
-FROM_AFAR, FROM_ABOVE = (0.62, 0.43, 0.25), (0.46, 0.31, 0.31)  # of one robot and of many, in sizes
+FROM_AFAR, FROM_ABOVE = (0.74, 0.51, 0.3), (0.46, 0.31, 0.31)  # of one robot and of many, in sizes
 
 
 class View:
@@ -327,7 +327,7 @@ class View:
     def _controls(self) -> None:
         gui, rows = self.server.gui, self._rollouts.shape[1]
         if self.notes:
-            gui.add_markdown("Not drawn: " + "; ".join(self.notes))
+            gui.add_markdown(_not_drawn(self.notes))
         for title, handles in self._switched.items():
             if handles:
                 switch = gui.add_checkbox(title, False)
@@ -366,6 +366,11 @@ class View:
             self._draw(q[None], 0)
             if self._sliders:
                 self._sliders.follow(q)
+
+
+def _not_drawn(notes: Sequence[str]) -> str:
+    """Returns what could not be drawn as a list, in whose long names lines may break at slashes."""
+    return "Not drawn:\n" + "".join("\n- " + note.replace("/", "/\u200b") for note in notes)
 
 
 def _show(switch: Any, handles: Sequence[Any], _: Any = None) -> None:

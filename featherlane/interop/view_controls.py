@@ -16,7 +16,7 @@ from featherlane.robot.quaternions import matrix_quaternion
 from featherlane.robot.rotations import xyzw_rotation
 
 FRAME_RATE = 30.0  # pictures a second while a rollout is played
-LONGEST = np.pi  # rad or m: the ends of a slider without a limit
+LONGEST = {"deg": np.pi, "m": 1.0}  # rad and m: the ends of sliders without limits
 STEPS = {"deg": 0.1, "m": 0.001}
 
 
@@ -52,8 +52,8 @@ def coordinates(model: Model, q: np.ndarray) -> Iterator[CoordinateSlider]:
         parts = {at + k for at in kind.quaternions for k in range(4)}
         for k in sorted({*range(kind.nq)} - parts):
             i, unit = first + k, "deg" if k in kind.angles else "m"
-            low = lower[i] if np.isfinite(lower[i]) else min(-LONGEST, q[i])
-            high = upper[i] if np.isfinite(upper[i]) else max(LONGEST, q[i])
+            low = lower[i] if np.isfinite(lower[i]) else min(-LONGEST[unit], q[i])
+            high = upper[i] if np.isfinite(upper[i]) else max(LONGEST[unit], q[i])
             if unit == "deg":
                 low, high = np.rad2deg(low), np.rad2deg(high)
             part = "" if kind.nq == 1 else " " + ("xyz"[k] if unit == "m" and k < 3 else str(k))
