@@ -195,3 +195,29 @@ def test_nothing_is_wider_than_the_screen(width, scheme, opened, docs_page):
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     bright = [int(x) for x in colour.strip("rgb()").split(",")]
     assert (min(bright) > 200) == (scheme == "light")
+
+
+def test_a_robot_that_falls_without_a_ground_stays_in_the_picture(opened, tmp_path):
+    """The middle of the picture is full of the robot's faces; of the grid it would have thin lines."""
+    robot = fl.load("go2", root="free")
+    page = opened(fl.generate(robot, tmp_path, ["mass_matrix"], target="wasm", name="go2")[-1])
+    assert "has no ground" in page.inner_text("#status")
+    page.get_by_label("let go").check()
+    page.wait_for_timeout(3000)
+    opaque = page.evaluate("""() => {
+      const canvas = document.querySelector('#figure'), { width, height } = canvas, size = 200
+      const [x, y] = [width / 2 - size / 2, height / 2 - size / 2].map(Math.round)
+      const { data } = canvas.getContext('2d').getImageData(x, y, size, size)
+      return data.filter((value, n) => n % 4 === 3 && value === 255).length
+    }""")
+    assert opaque > 1000
+
+
+def test_a_dropped_file_is_in_the_menu(opened, docs_page):
+    page = opened(docs_page)
+    page.evaluate(DROP, ["arm.urdf", base64.b64encode(robot_text("double_pendulum")).decode()])
+    page.wait_for_function("document.querySelector('#robots').selectedOptions[0].text === 'arm.urdf'")
+    page.select_option("#robots", "atlas")
+    page.wait_for_function("document.querySelectorAll('.joint').length === 30")
+    page.select_option("#robots", "arm.urdf")
+    page.wait_for_function("document.querySelectorAll('.joint').length === 2")

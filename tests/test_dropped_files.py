@@ -165,3 +165,36 @@ def test_a_free_base_is_held_and_told(tmp_path):
     about = in_node(tmp_path, file)["about"]
     assert len(about["coordinates"]) == 5
     assert "base is free in the file: here it is held where it is" in about["card"]
+
+
+POLE = """
+<robot name="pole"><link name="rail"/><link name="cart"><inertial><mass value="1"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="pole"><inertial><origin xyz="0 0 0.5"/><mass value="1"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="slide" type="prismatic"><parent link="rail"/><child link="cart"/><axis xyz="1 0 0"/>
+  <limit lower="-15" upper="15" effort="1" velocity="1"/></joint>
+<joint name="turn" type="continuous"><parent link="cart"/><child link="pole"/><axis xyz="0 1 0"/>
+</joint></robot>
+"""
+
+
+def test_a_body_that_carries_no_other_is_drawn_to_its_centre_of_mass(tmp_path):
+    state = {"q": [0.3, 0.7], "v": [0, 0], "a": [0, 0], "tau": [0, 0], "dt": [1e-3]}
+    results = in_node(tmp_path, POLE, [state])
+    assert results["about"]["lines"] == [[-1, 0], [0, 1], [1, 2], [2, 3]]
+    tip = results["figure"][0]["points"][-3:]
+    assert np.allclose(tip, [0.3 + 0.5 * np.sin(0.7), 0, 0.5 * np.cos(0.7)])
+
+
+def test_a_base_that_is_free_in_the_file_has_no_line_to_the_ground(tmp_path):
+    file = """<mujoco><worldbody><body name="trunk" pos="0 0 1"><freejoint/>
+      <geom type="box" size="0.2 0.1 0.1" mass="1"/><body name="leg" pos="0.2 0 0">
+      <joint name="hip"/><geom type="sphere" size="0.1" pos="0 0 -0.3" mass="1"/></body></body>
+      </worldbody></mujoco>"""
+    about = in_node(tmp_path, file)["about"]
+    assert about["held"] is True
+    assert all(a >= 0 for a, _ in about["lines"])
+    held = in_node(tmp_path, file.replace("<freejoint/>", ""))["about"]
+    assert held["held"] is False
+    assert [-1, 0] in held["lines"]

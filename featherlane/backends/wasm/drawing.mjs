@@ -14,18 +14,24 @@ function surface(canvas) {
   return { context, w, h }
 }
 
+const PITCH = 0.3  // rad, of the eye above the horizon
+
 const view = {
   yaw: 0.7,
-  pitch: 0.3,
+  pitch: PITCH,
+  shift: [0, 0, 0],  // how far a robot that falls has gone
   low: [0, 0, 0],
   high: [1, 1, 1],
   floor: 0,
 
-  /** Looks at all that the figure reaches as one joint turns; what falls knows no limits. */
+  /** Looks at all that the figure reaches as one joint turns, or slides up to three times its size;
+   *  what falls knows no limits. */
   fit() {
     const poses = [robot.target], turns = [Math.PI / 2, -Math.PI / 2, Math.PI]
+    const most = 3 * sizeOf(robot.placed(robot.about.neutral).points)
+    const slides = ({ lower, upper }) => [Math.max(lower, -most), Math.min(upper, most)]
     for (const c of robot.stance ? [] : robot.about.coordinates) {
-      for (const x of c.unit === 'rad' ? turns : [c.lower, c.upper]) {
+      for (const x of c.unit === 'rad' ? turns : slides(c)) {
         const q = Float64Array.from(robot.about.neutral)
         q[c.q] = x
         poses.push(q)
@@ -46,11 +52,14 @@ const view = {
     if (robot.stance) this.floor = 0
   },
 
-  /** Where a point of the world is on a canvas, and how far away. */
+  /** Where a point of the world is on a canvas, and how far away. What is in the box fits, however
+   *  it is turned about the vertical. */
   project(w, h) {
-    const middle = this.low.map((x, i) => (x + this.high[i]) / 2)
-    const reach = Math.max(0.1, ...this.low.map((x, i) => this.high[i] - x))
-    const scale = (robot.stance ? 0.75 : 0.95) * Math.min(w, h) / reach
+    const [dx, dy, dz] = this.low.map((x, i) => Math.max(0.1, this.high[i] - x))
+    const across = Math.hypot(dx, dy)
+    const middle = this.low.map((x, i) => (x + this.high[i]) / 2 + this.shift[i])
+    const tall = Math.cos(PITCH) * dz + Math.sin(PITCH) * across
+    const scale = (robot.stance ? 0.8 : 0.9) * Math.min(w / across, h / tall)
     const [cy, sy, cp, sp] = [Math.cos(this.yaw), Math.sin(this.yaw), Math.cos(this.pitch),
       Math.sin(this.pitch)]
     return (x, y, z) => {
@@ -65,6 +74,12 @@ const view = {
     const [cp, sp] = [Math.cos(this.pitch), Math.sin(this.pitch)]
     return [-Math.sin(this.yaw) * cp, Math.cos(this.yaw) * cp, sp]
   },
+}
+
+/** The length of the longest side of the box around points and the origin, m. */
+function sizeOf(points) {
+  const along = i => [0, ...points.filter((_, n) => n % 3 === i)]
+  return Math.max(...[0, 1, 2].map(i => Math.max(...along(i)) - Math.min(...along(i))))
 }
 
 function line(context, from, to) {
@@ -147,11 +162,7 @@ const THICK = 0.045, SHORT = 0.02  // radius of a capsule and least length, part
 /** A capsule or a box for each body, between its joint and those that it carries. */
 function shapesOfLines(lines, { points, rotations }) {
   const point = n => n < 0 ? [0, 0, 0] : [...points.subarray(3 * n, 3 * n + 3)]
-  const places = Array.from({ length: points.length / 3 }, (_, n) => point(n))
-  const size = Math.max(...[0, 1, 2].map(i => {
-    const along = places.map(x => x[i])
-    return Math.max(...along, 0) - Math.min(...along, 0)
-  }))
+  const size = sizeOf(points)
   const ends = new Map()
   for (const [a, b] of lines) {
     const R = rotations.subarray(9 * a, 9 * a + 9), x = plus(point(b), point(a), -1)
@@ -215,7 +226,7 @@ function polygon(context, corners, shade) {
 /** Lines of the figure, each with a joint at its end: {depth, draw}. */
 function seenLines(lines, { points }, project, stroke, width) {
   const place = n => n < 0 ? project(0, 0, 0) : project(...points.subarray(3 * n, 3 * n + 3))
-  const shown = lines.filter(([a]) => a >= 0 || !robot.stance)  // the base stands free
+  const shown = lines.filter(([a]) => a >= 0 || !(robot.stance || robot.floats))
   return shown.map(([a, b]) => {
     const from = place(a), to = place(b)
     const draw = context => {
@@ -237,7 +248,9 @@ function drawAll(context, parts) {
 }
 
 function drawFigure() {
-  const { context, w, h } = surface(at('figure')), project = view.project(w, h)
+  const { context, w, h } = surface(at('figure'))
+  view.shift = robot.floats ? [...robot.q.subarray(0, 3)] : [0, 0, 0]
+  const project = view.project(w, h)
   ground(context, project)
   const { lines, shapes = [] } = robot.about, thin = lines.length > 15 || robot.faces.length
   const uncovered = robot.faces.length ? lines.filter(([a]) => !isBare(shapes, a)) : lines

@@ -1,16 +1,18 @@
 // Robots of dropped files, computed by loops over bodies in plain JavaScript (Featherstone 2008,
 // tables 5.1 and 6.2, in the world's axes): a script as `open` takes it, without a compiler.
 //
-// A robot: {name, gravity, bodies, coordinates, shapes, notes}. A body: its parent, the placement R
-// (row by row), p of its joint on it, mass, centre of mass, inertia about that in its own axes,
-// and its joint: kind, axis, coordinate (or -1), whose value is multiplied and offset.
+// A robot: {name, gravity, bodies, coordinates, shapes, notes, held}; `held` is true if its base is
+// free in the file. A body: its parent, the placement R (row by row), p of its joint on it, mass,
+// centre of mass, inertia about that in its own axes, and its joint: kind, axis, coordinate (or
+// -1), whose value is multiplied and offset.
 
 const SLOW = 0.01  // rad/s or m/s
+const SHORTEST = 1e-3  // m: a body that ends nearer to its joint has no line to its end
 
 const refusal = what => `the page cannot move ${what}; featherlane generate takes the robot`
 
 const emptyRobot = (name, gravity) =>
-  ({ name, gravity, bodies: [], coordinates: [], shapes: [], notes: [] })
+  ({ name, gravity, bodies: [], coordinates: [], shapes: [], notes: [], held: false })
 
 const emptyBody = (name, parent) => ({
   name, parent, R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: [0, 0, 0], kind: 'fixed', axis: [0, 0, 1],
@@ -191,17 +193,35 @@ function stepped(robot, q, v, tau, dt) {
   return [...q.map((x, k) => x + dt * next[k]), ...next]
 }
 
+/** The ends of bodies that carry no others, [body, end]: the shape that is farthest out, or the
+ *  centre of mass. */
+function tipsOf({ bodies, shapes }) {
+  const carrying = new Set(bodies.map(body => body.parent))
+  return bodies.flatMap(({ com }, k) => {
+    const places = [com, ...shapes.filter(({ body }) => body === k).map(({ p }) => p)]
+    const end = places.reduce((a, b) => Math.hypot(...b) > Math.hypot(...a) ? b : a)
+    return carrying.has(k) || Math.hypot(...end) < SHORTEST ? [] : [[k, end]]
+  })
+}
+
+/** Lines between joints, and to tips. A base that is held in the air has none to the ground. */
+function linesOf({ bodies, held }, tips) {
+  const joints = bodies.map((body, k) => [body.parent, k]).filter(([a]) => a >= 0 || !held)
+  return [...joints, ...tips.map(([k], i) => [k, bodies.length + i])]
+}
+
 /** The functions that the page calls, as a script that `open` takes. */
 function computed(robot) {
-  const n = robot.coordinates.length, bodies = robot.bodies.length, q = [n]
+  const n = robot.coordinates.length, bodies = robot.bodies.length, q = [n], tips = tipsOf(robot)
   const functions = {
     inverse_dynamics: [{ q, v: q, a: q }, { tau: q }, (x, v, a) => torques(robot, x, v, a)],
     mass_matrix: [{ q }, { M: [n, n] }, x => massMatrix(robot, x)],
     step: [{ q, v: q, tau: q, dt: [] }, { q_next: q, v_next: q },
       (x, v, tau, [dt]) => stepped(robot, x, v, tau, dt)],
-    figure: [{ q }, { points: [bodies, 3], rotations: [bodies, 3, 3] }, x => {
+    figure: [{ q }, { points: [bodies + tips.length, 3], rotations: [bodies, 3, 3] }, x => {
       const places = placed(robot, x)
-      return [...places.flatMap(place => place.p), ...places.flatMap(place => place.R)]
+      const ends = tips.flatMap(([k, end]) => plus(places[k].p, times(places[k].R, end)))
+      return [...places.flatMap(place => place.p), ...ends, ...places.flatMap(place => place.R)]
     }],
   }
   const described = Object.entries(functions).map(([name, [inputs, outputs]]) =>
@@ -219,7 +239,7 @@ function computed(robot) {
   return {
     about: {
       name: robot.name, nq: n, nv: n, dtype: 'float64', neutral: new Array(n).fill(0),
-      lines: robot.bodies.map((body, k) => [body.parent, k]), shapes: robot.shapes,
+      lines: linesOf(robot, tips), shapes: robot.shapes, held: robot.held,
       coordinates: robot.coordinates, velocities: robot.coordinates.map(c => c.name),
       card: cardOf(robot), functions: Object.fromEntries(described),
     },

@@ -70,6 +70,7 @@ function addMjcfBody(file, element, parent, outerClass, onWorld) {
     addCoordinate(robot, at, joint.attributes.name ?? `joint${robot.coordinates.length}`, ...range)
   }
   if (onWorld && isFree(element)) {
+    robot.held = true
     robot.notes.push(`${name} is free in the file: here it is held where it is`)
   }
   const carried = { ...emptyBody(name, at), p: scaled(-1, shift) }

@@ -33,6 +33,7 @@ function say(text, wrong = false) {
 }
 
 async function choose(shown) {
+  if (shown.file) return dropped(shown.file)
   const began = performance.now()
   const scripted = shown.script ? await script(shown.script) : null
   const opened = supported() ? await open(bytes(shown.module)) : scripted
@@ -51,16 +52,29 @@ async function dropped(file) {
     if (!isModule && file.name.endsWith('.wasm')) throw new TypeError('it is no module')
     const opened = await open(isModule ? bytes : fromRobotFile(new TextDecoder().decode(bytes)))
     show(opened, null)
-    at('robots').selectedIndex = -1
+    select(file)
     const took = (performance.now() - began).toFixed(0)
-    const { functions, coordinates } = opened.about
-    say(isModule ? `${file.name}: ${Object.keys(functions).length} functions.`
-      : `${file.name}: ${coordinates.length} joints on a fixed root, read in ${took} ms and computed `
+    const { functions, coordinates, held } = opened.about
+    const joints = `${coordinates.length} ${coordinates.length === 1 ? 'joint' : 'joints'}`
+    const base = held ? 'a base that is free in the file and held here' : 'a fixed root'
+    say(isModule ? `${file.name}: ${Object.keys(functions).length} functions.${robot.told()}`
+      : `${file.name}: ${joints} on ${base}, read in ${took} ms and computed `
       + 'by loops in plain JavaScript. For compiled functions: '
       + `featherlane generate ${file.name} --target wasm --output web`)
   } catch (error) {
     say(`${file.name} cannot be shown: ${error.message}`, true)
   }
+}
+
+/** Adds a dropped file to the menu of robots, and selects it. */
+function select(file) {
+  let n = data.findIndex(each => each.file?.name === file.name)
+  if (n < 0) {
+    n = data.push({ name: file.name }) - 1
+    at('robots').append(new Option(file.name))
+  }
+  data[n].file = file
+  at('robots').selectedIndex = n
 }
 
 function show(opened, scripted, stance) {
@@ -74,7 +88,7 @@ function show(opened, scripted, stance) {
   rows = makeRows(about)
   view.fit()
   at('card').textContent = about.card
-  say('')
+  say(robot.told().trim())
   measure()
 }
 
@@ -89,6 +103,7 @@ class Robot {
     const placed = this.placed(this.about.neutral)
     this.faces = placed.rotations ? facesOnBodies(shapesOf(this.about, placed)) : []
     this.stance = stance?.length ? stance : null
+    this.floats = !this.stance && Boolean(this.about.velocities?.[0]?.endsWith(' vx'))
     this.target = Float64Array.from(this.stance ?? this.about.neutral)
     if (!this.stance) this.bend()
     this.start()
@@ -167,6 +182,12 @@ class Robot {
     for (let i = 0; i < this.v.length; i++) this.v[i] += 2 * Math.random() - 1
   }
 
+  /** What a visitor would wonder about as a robot falls. */
+  told() {
+    return this.floats ? ' Its step has no ground: let go, the robot falls, and the picture '
+      + 'follows it.' : ''
+  }
+
   /** The points of the figure at a configuration, and the rotations of bodies. */
   placed(q, figure = this.figure) {
     figure.inputs.q.set(q)
@@ -232,8 +253,9 @@ const megabytes = bytes => `${(bytes / 1e6).toFixed(2)} MB`
 
 /** The size of the page and the times to open it and its first robot, ms. */
 function loadOf(visit, shown, opened, sinceVisit) {
-  const sent = location.protocol !== 'file:' && visit?.transferSize ? `, ${megabytes(visit.transferSize)} sent` : ''
-  return `This page has ${megabytes(at('load').dataset.size)}${sent}, and was ready `
+  const { size } = at('load').dataset, bytes = visit?.transferSize ?? 0
+  const sent = bytes && bytes < size ? `, ${megabytes(bytes)} sent` : ''  // what was compressed
+  return `This page has ${megabytes(size)}${sent}, and was ready `
     + `${(sinceVisit / 1e3).toFixed(2)} s after it was asked for; ${shown.name}, `
     + `${megabytes(3 / 4 * shown.module.length)} of WebAssembly, was opened in ${opened.toFixed(0)} ms.`
 }
