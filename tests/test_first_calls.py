@@ -422,6 +422,20 @@ def test_a_prompt_on_a_terminal_shows_a_line(off, monkeypatch):
     assert terminal.getvalue() == ("" if off else line)
 
 
+def test_a_script_on_a_terminal_shows_a_line_later(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(progress, "SLOW", 0.0)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.delattr(sys, "ps1", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("FEATHERLANE_PROGRESS", raising=False)
+    for patience, line in ((1e9, ""), (0.0, f"{progress.CLEAR}compiling this: tracing")):
+        monkeypatch.setattr(progress, "IN_SCRIPTS", patience)
+        with progress.compiling("this"):
+            progress.step("tracing")
+            assert terminal.getvalue() == line
+
+
 # Functions compiled before they are called
 
 

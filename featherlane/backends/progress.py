@@ -1,8 +1,8 @@
 """Progress of compilations, for the log, the terminal and the command line.
 
 A compilation that takes more than a second writes its subject and its present step to the logger
-"featherlane", at level INFO, every few seconds and when it is done. Where Python runs interactively
-on a terminal, a line of stderr says the same meanwhile and is then cleared.
+"featherlane", at level INFO, every few seconds and when it is done. On a terminal, a line of stderr
+says the same meanwhile and is then cleared: after a second at Python's prompt, after five in scripts.
 FEATHERLANE_PROGRESS=off, or a level above WARNING for that logger, switches the line off.
 """
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SLOW = 1.0  # seconds after which a compilation is reported
 AGAIN = 5.0  # seconds between two lines of the log
+IN_SCRIPTS = 5.0  # seconds after which a script shows a line, too
 CLEAR = "\r\x1b[K"  # empties the line of the terminal
 OFF = ("off", "no", "none", "false", "0")
 
@@ -48,7 +49,7 @@ class _Compilation:
         if now - self.logged > AGAIN:
             self.logged = now
             logger.info("compiling %s, %.1f s so far: %s", self.what, now - self.began, doing)
-        if self.shown or _shows_line(logger):
+        if self.shown or _shows_line(logger, now - self.began):
             self.shown = True
             _write(f"{CLEAR}compiling {self.what}: {doing}")
 
@@ -66,9 +67,13 @@ def log() -> Logger:
     return getLogger("featherlane")
 
 
-def _shows_line(log: Logger) -> bool:
-    """Whether a line on the terminal is wanted: by people who type at Python's prompt."""
-    if not hasattr(sys, "ps1") or _listeners or sys.stderr is None or not sys.stderr.isatty():
+def _shows_line(log: Logger, passed: float) -> bool:
+    """Whether a line on the terminal is wanted after so many seconds: people at Python's prompt
+    want it at once, those who run a script when it seems to hang.
+    """
+    if _listeners or sys.stderr is None or not sys.stderr.isatty():
+        return False
+    if not hasattr(sys, "ps1") and passed < IN_SCRIPTS:
         return False
     off = os.environ.get("FEATHERLANE_PROGRESS", "").strip().lower() in OFF
     return not off and os.environ.get("TERM") != "dumb" and log.isEnabledFor(30)  # WARNING
