@@ -192,6 +192,8 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
 
     def __getattr__(name: str) -> Any:
         """The names that few programs need: their modules are loaded when they are asked for."""
+        if name == "interop":
+            return import_module("featherlane.interop")
         if name not in _LATE:
             raise no_attribute(name, f"module {__name__!r}", __all__, MODULE)
         return getattr(import_module(_LATE[name]), name)

@@ -7,6 +7,8 @@ import dataclasses
 import doctest
 import inspect
 import re
+import subprocess
+import sys
 import textwrap
 from functools import cached_property
 from importlib import import_module
@@ -320,6 +322,22 @@ def test_every_name_stands_on_a_page_of_the_reference():
     }
     assert sorted(known - tabled - set(shown)) == []
     assert sorted(tabled - known) == []
+
+
+def test_modules_of_extras_are_attributes():
+    """Also where nothing has imported them yet, as in a new interpreter."""
+    asked = """
+import featherlane as fl
+print(fl.interop.__name__)
+try:
+    fl.interop.veiw
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    package, error = done.stdout.splitlines()
+    assert package == "featherlane.interop"
+    assert error == f"module {package!r} has no attribute 'veiw'; did you mean 'view'?"
 
 
 if __name__ == "__main__":  # after a change of options

@@ -80,8 +80,10 @@ def _unknown(what: str, name: object, names: Sequence[str], other: str = "") -> 
         return ValueError(f"{what} is {shown(name)}: wanted the name of a {what}{order}")
     if other:
         return ValueError(f"there is no {what} {name!r}: {other}")
-    known = ", ".join(nearest(name, names, 5, 0.5) or names[:12]) or "none"
-    return ValueError(f"there is no {what} {name!r}: the model has, among others, {known}")
+    close = nearest(name, names, 5, 0.5) or [*names[:12]]
+    some = "has, among others, " if len(close) < len(names) else "has "
+    known = ", ".join(close if len(close) < len(names) else names) or "none"
+    return ValueError(f"there is no {what} {name!r}: the model {some}{known}")
 
 
 @dataclass(frozen=True, eq=False)
