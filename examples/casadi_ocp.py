@@ -1,6 +1,7 @@
 """Swings a double pendulum up with weak motors: an optimal control problem in CasADi, solved by
 IPOPT, whose dynamics are the package's fourth-order step.
 
+    pip install 'featherlane[casadi]'
     python examples/casadi_ocp.py [--figure casadi_ocp.svg]
 """
 

@@ -1,6 +1,7 @@
 """4,096 arms that reach for points by joint torques, as one vector environment of gymnasium: a step
 of all of them, five steps of dynamics with observations and rewards, is one compiled function.
 
+    pip install 'featherlane[gymnasium]'
     python examples/gym_vector_env.py [--envs 4096] [--mujoco]
 """
 

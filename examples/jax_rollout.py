@@ -1,6 +1,7 @@
 """256 arms learn to throw: torques over 0.4 s are found by gradients, through the rollout and the
 flight of the ball, in JAX. The rollout and its gradient are one call each inside of jax.jit.
 
+    pip install 'featherlane[jax]'
     python examples/jax_rollout.py [--figure jax_rollout.svg]
 """
 

@@ -3,6 +3,7 @@ predictions over several steps. Where each prediction begins, and how fast, is u
 derivatives by all of it go through the rollouts. The longer the predictions, the less noise counts:
 two steps are the second differences of angles that other methods take for accelerations.
 
+    pip install 'featherlane[jax]'
     python examples/rollout_identification.py [--figure rollout_identification.svg]
 """
 

@@ -1,6 +1,7 @@
 """A policy for reaching, learned by gradients through the dynamics: a small network gives the
 torques of an iiwa14 in closed loop, and the error of the hand goes back through every step.
 
+    pip install 'featherlane[torch]'
     python examples/torch_policy.py [--figure torch_policy.svg]
 """
 

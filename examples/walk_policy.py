@@ -1,5 +1,6 @@
 """How a policy walks that `walk_ppo.py` has learned: its velocities, and what it looks like.
 
+pip install 'featherlane[gymnasium]'
 python examples/walk_policy.py [policy.npz] [--robot go2] [--simulator mujoco] [--view]
 """
 

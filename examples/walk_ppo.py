@@ -1,6 +1,7 @@
 """A Go2, or a G1, learns to walk: PPO (Schulman et al. 2017) in PyTorch, with 1,024 environments of
 `walking.py` on one core.
 
+    pip install 'featherlane[gymnasium,torch]'
     python examples/walk_ppo.py [--robot g1] [--iterations 200] [--seed 0] [--save policy.npz]
     python examples/walk_ppo.py --simulator mujoco --iterations 10
 

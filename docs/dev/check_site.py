@@ -22,6 +22,7 @@ SEARCHED = {  # what people search for, and the page that has to be among those 
     "CalcMassMatrix": "coming_from/drake/",
     "inverse_dynamics_gradient": "coming_from/grid/",
     "dID": "reference/",
+    "fast": "speed/",
     "map_store": "reference/frameworks/",
 }
 
