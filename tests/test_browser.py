@@ -198,7 +198,7 @@ def test_nothing_is_wider_than_the_screen(width, scheme, opened, docs_page):
 
 
 def test_a_robot_that_falls_without_a_ground_stays_in_the_picture(opened, tmp_path):
-    """The middle of the picture is full of the robot's faces; of the grid it would have thin lines."""
+    """Faces fill the middle of the picture, where the grid alone would have thin lines."""
     robot = fl.load("go2", root="free")
     page = opened(fl.generate(robot, tmp_path, ["mass_matrix"], target="wasm", name="go2")[-1])
     assert "has no ground" in page.inner_text("#status")
@@ -216,7 +216,9 @@ def test_a_robot_that_falls_without_a_ground_stays_in_the_picture(opened, tmp_pa
 def test_a_dropped_file_is_in_the_menu(opened, docs_page):
     page = opened(docs_page)
     page.evaluate(DROP, ["arm.urdf", base64.b64encode(robot_text("double_pendulum")).decode()])
-    page.wait_for_function("document.querySelector('#robots').selectedOptions[0].text === 'arm.urdf'")
+    page.wait_for_function(
+        "document.querySelector('#robots').selectedOptions[0].text === 'arm.urdf'"
+    )
     page.select_option("#robots", "atlas")
     page.wait_for_function("document.querySelectorAll('.joint').length === 30")
     page.select_option("#robots", "arm.urdf")

@@ -158,7 +158,8 @@ def test_bodies_that_cannot_be_drawn_are_bones(tmp_path, interop):
     drawn, notes = interop[0].drawn_shapes(model, path)
     assert {shape.body for shape in drawn} == {-1, 0, model.frame("tip").body}
     base = next(shape.mesh for shape in drawn if shape.body == -1)
-    assert base.bounds[0][2] <= 0 and base.bounds[1][2] >= 1  # up to the joint of the carriage
+    assert base.bounds[0][2] <= 0
+    assert base.bounds[1][2] >= 1  # up to the joint of the carriage
     assert [note.split(":")[0] for note in notes] == ["base", "carriage", "carriage"]
 
 

@@ -2,7 +2,8 @@
 
 A compilation that takes more than a second writes its subject and its present step to the logger
 "featherlane", at level INFO, every few seconds and when it is done. On a terminal, a line of stderr
-says the same meanwhile and is then cleared: after a second at Python's prompt, after five in scripts.
+says the same meanwhile and is then cleared: at Python's prompt after one second, in scripts after
+five.
 FEATHERLANE_PROGRESS=off, or a level above WARNING for that logger, switches the line off.
 """
 

@@ -235,7 +235,8 @@ def drawn_shapes(model: Robot, source: Any, **expansion: Any) -> tuple[list[Shap
 
 def _bones_of_bare(model: Robot, shapes: Sequence[Shape], base: bool) -> list[Shape]:
     """Returns the bones of bodies that have mass but no shape, and of the ground where `base`."""
-    bare = {n for n, body in enumerate(model.bodies) if body.mass > 0} | ({WORLD} if base else set())
+    bare = {n for n, body in enumerate(model.bodies) if body.mass > 0}
+    bare |= {WORLD} if base else set()
     bare -= {shape.body for shape in shapes}
     return [shape for shape in skeleton(model) if shape.body in bare] if bare else []
 
