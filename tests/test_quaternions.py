@@ -1,5 +1,7 @@
 """Quaternions of any length: the same bits where |q|^2 is a number of the dtype, NaN elsewhere."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -60,9 +62,7 @@ def test_dynamics_do_not_depend_on_the_length(robot, dtype, first):
 @pytest.mark.parametrize("first", [3, 7])
 def test_a_square_that_is_no_number_gives_nan(robot, dtype, first):
     q, v, a = state(robot, dtype)
-    zero = q.copy()
-    zero[:, first : first + 4] = 0
-    for lost in (zero, *[stretched(q, first, power) for power in LOST[dtype]]):
+    for lost in (stretched(q, first, power) for power in LOST[dtype]):
         for function in turning(robot, v, a):
             assert np.isnan(function(lost)).any(-1).all()
         alone = lost.copy()
@@ -70,6 +70,40 @@ def test_a_square_that_is_no_number_gives_nan(robot, dtype, first):
         tau = robot.inverse_dynamics(alone, v, a)
         assert np.isnan(tau[0]).any()
         assert np.array_equal(tau[1:], robot.inverse_dynamics(q, v, a)[1:])
+
+
+@DTYPES
+def test_zeros_in_later_states_give_nan(robot, dtype):
+    q, v, a = state(robot, dtype)
+    q[2, 3:7] = q[4, 7:11] = 0
+    tau = robot.inverse_dynamics(q, v, a)
+    assert np.isnan(tau).any(-1).tolist() == [False, False, True, False, True, False, False]
+
+
+@DTYPES
+def test_zeros_in_the_first_state_are_refused(robot, dtype):
+    """By machine code as by Python: before a function is compiled and after it."""
+    q, v, a = state(robot, dtype)
+    zeros, told = np.zeros_like(q), r"quaternion of length 0 in entries 3 to 6, wanted .*neutral"
+    tau = np.empty_like(v)
+    for _ in range(2):
+        for wrong, name in ((zeros, "q[0]"), (zeros[0], "q"), (zeros[None], "q[0, 0]")):
+            with pytest.raises(ValueError, match=re.escape(name) + " has a " + told):
+                robot.inverse_dynamics(wrong, v[0], a[0])
+        for call in (
+            lambda: robot.forward_dynamics(zeros, v, a, out=tau),
+            lambda: robot.inverse_dynamics(zeros[0].tolist(), v[0], a[0]),
+            lambda: robot.inverse_dynamics(v=v, a=a, q=zeros, threads=1),
+            lambda: robot.step(zeros, v, a, 0.01),
+            lambda: robot.rollout(zeros, v, np.zeros((7, 3, robot.nv), dtype), 0.01),
+            lambda: robot.frame_placement(zeros, "arm"),
+            lambda: robot.function("mass_matrix")(zeros),
+        ):
+            with pytest.raises(ValueError, match=told):
+                call()
+        for right in (robot.neutral(), np.where(zeros == 0, 1e-3, q).astype(dtype)):
+            assert np.isfinite(robot.inverse_dynamics(right.astype(dtype), v[0], a[0])).all()
+    assert robot.inverse_dynamics(zeros[:0], v[:0], a[:0]).shape == (0, robot.nv)
 
 
 @DTYPES
@@ -101,10 +135,10 @@ def test_configurations_take_any_length(robot, dtype):
             assert np.array_equal(robot.integrate(q, v), q1)
             assert np.array_equal(robot.difference(q, q1), robot.difference(q0, q1))
             assert np.array_equal(robot.difference(q1, q), robot.difference(q1, q0))
-    q0[:, 3:7] = 0
-    for lost in (robot.integrate(q0, v)[:, 3:7], robot.difference(q0, q1)[:, 3:6]):
+    q0[1:, 3:7] = 0
+    for lost in (robot.integrate(q0, v)[1:, 3:7], robot.difference(q0, q1)[1:, 3:6]):
         assert np.isnan(lost).all()
-    assert np.isnan(mujoco.to_q(q0)[:, 3:7]).all()
+    assert np.isnan(mujoco.to_q(q0)[1:, 3:7]).all()
 
 
 def test_a_joint_is_locked_at_any_length(robot):

@@ -11,6 +11,7 @@ import numpy as np
 from featherlane.api.card import card
 from featherlane.api.parameter_values import check_not_negative, with_six_entries
 from featherlane.errors import one_of
+from featherlane.functions.arguments import Shapes
 from featherlane.functions.array_like import Params, Threads, WrenchFrame
 from featherlane.functions.function import Function
 from featherlane.functions.kernels import RobotKernels
@@ -75,7 +76,14 @@ class Compiled(model.Robot):
             results_type(variant),
             partial(shape_hint, self, variant.actuation),
             (Compiled._function, (self, variant, width)),
+            self._quaternion_of(input_shapes(self, variant)),
         )
+
+    def _quaternion_of(self, inputs: Shapes) -> tuple[int, int] | None:
+        """The number of the input q, and the entry where its first quaternion begins."""
+        if inputs.get("q") != (self.nq,) or not self.first_of_quaternions:
+            return None
+        return [*inputs].index("q"), self.first_of_quaternions[0]
 
     @cached_property
     def _asked(self) -> dict[tuple[Any, ...], tuple[Function, tuple[str, ...]]]:

@@ -113,6 +113,17 @@ def lead_of(
         raise ValueError(f"the leading dimensions do not broadcast: {leads_text}") from None
 
 
+def check_quaternion(arrays: Mapping[str, np.ndarray], number: int, entry: int) -> None:
+    """Raises ValueError if four entries of an input are 0 in the first state."""
+    name, array = [*arrays.items()][number]
+    if array.size and not array[(0,) * (array.ndim - 1)][entry : entry + 4].any():
+        first = f"{name}[{', '.join('0' * (array.ndim - 1))}]" if array.ndim > 1 else name
+        raise ValueError(
+            f"{first} has a quaternion of length 0 in entries {entry} to {entry + 3}, wanted "
+            "[x, y, z, w] of length 1: model.neutral() is the configuration of zeros"
+        )
+
+
 def _exchanged(name: str, shapes: Shapes, inputs: Shapes) -> str:
     """Says so where an array with a wrong shape has the shape of another input, and that one's
     array has the shape that was wanted here.

@@ -56,7 +56,8 @@ class Dispatched(Protocol):
     """A function whose calls machine code can dispatch.
 
     inputs, outputs: core shapes by name; numbers: read and written of one state; packed: the type
-    of several results; paths: the fast paths that serve it.
+    of several results; paths: the fast paths that serve it; quaternion: the number of the input
+    with a quaternion, and the entry where it begins.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Dispatched(Protocol):
     numbers: int
     packed: type[tuple]
     paths: list[FastPath]
+    quaternion: tuple[int, int] | None
 
     def loops(self) -> list[Loops]:
         """The kernels that are compiled so far, for each dtype."""
@@ -172,6 +174,7 @@ def _call_spec(function: Dispatched, loops: Loops, signature: MethodSignature) -
         by_position=len(signature.by_position),
         by_name=len(signature.by_name),
         time_step=[*function.inputs].index("dt") if signature.in_time else -1,
+        quaternion=function.quaternion or (-1, 0),
     )
 
 

@@ -156,13 +156,15 @@ class Function:
         collect: type[tuple] | None = None,
         explain: Explain = lambda name, shape: "",
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
+        quaternion: tuple[int, int] | None = None,
     ) -> None:
         """collect: the named tuple of several results; explain: says the likely confusion behind a
         wrong shape; origin: a module's function and its arguments, from which unpickling makes this
-        again.
+        again; quaternion: the number of an input, and the entry where its first quaternion begins,
+        which is refused where all of it is 0 in the first state of a call.
         """
         self.name, self.inputs, self.outputs = name, dict(inputs), dict(outputs)
-        self.kernels, self._origin = kernels, origin
+        self.kernels, self._origin, self.quaternion = kernels, origin, quaternion
         self._on_gpu: dict[np.dtype, DeviceFunction] = {}
         self._tensor_calls = TensorCalls()
         self._explain, self.packed = explain, collect or tuple
@@ -248,6 +250,7 @@ class Function:
             self.packed,
             self._explain,
             (Function.mapped, (self, mapping)),
+            self.quaternion,
         )
 
     def explain(self, name: str, shape: tuple[int, ...]) -> str:
@@ -338,6 +341,8 @@ class Function:
             lead = arguments.lead_of(inputs, self.inputs, self._explain)
             if dtype == arguments.TRACED:
                 return self._in_trace(arrays_of, lead, out)
+            if self.quaternion is not None:
+                arguments.check_quaternion(arrays_of, *self.quaternion)
             results = None if out is None else self.results(out, lead, dtype)
         except foreign_arrays.ForeignArrayError:
             if on_device.any_on_device((*named.values(), *on_device.outs(out))):

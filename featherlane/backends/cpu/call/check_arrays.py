@@ -125,6 +125,19 @@ no:
 }}
 """
 
+TURNS = f"""
+; Whether the first quaternion of the first state has a length, if the function reads one: zeros are
+; the common mistake.
+define internal i1 @turns(ptr %table, ptr %pointers) {{
+  {read(CallTable, "%table", "turning quaternion half")}
+  return i1 true when slt i64 %turning, 0
+  %first = at $(item ptr %pointers %turning) %quaternion
+  %second = at %first %half
+  %bits = or i128 $(load i128, ptr %first, align 4), $(load i128, ptr %second, align 4)
+  ret i1 $(icmp ne i128 %bits, 0)
+}}
+"""
+
 READ_ARRAYS = f"""
 ; Writes where `count` arrays, from number `first` on, begin and end and their strides; false if one
 ; of them is not what the table says. A number in the place of an array without dimensions is stored
@@ -280,4 +293,4 @@ no:
 }}
 """
 
-FUNCTIONS = RECORD + BATCH_SIZES + STATE_STRIDE + READ_ARRAYS + NEW_ARRAYS + results.FUNCTIONS
+FUNCTIONS = RECORD + BATCH_SIZES + STATE_STRIDE + READ_ARRAYS + TURNS + NEW_ARRAYS + results.FUNCTIONS

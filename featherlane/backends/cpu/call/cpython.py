@@ -62,6 +62,7 @@ class PyTupleObject:
 OB_SVAL = bytes.__basicsize__ - 1  # bytes to the contents of a bytes object
 LIST_ITEMS = 24  # bytes to the address of a list's items; its size lies where that of a tuple does
 NUMBER = 16  # bytes to the value of a float, np.float64 and np.float32
+HALF = 16  # bytes that the check of a quaternion reads at once
 NPY_FLOAT, NPY_DOUBLE = np.dtype(np.float32).num, np.dtype(np.float64).num
 
 
@@ -70,13 +71,15 @@ NPY_FLOAT, NPY_DOUBLE = np.dtype(np.float32).num, np.dtype(np.float64).num
 # smallest call that has a loop, of the largest call for one thread and of the smallest call that
 # releases the interpreter's lock, the number of strides of the loops, the offset of the records of
 # the arrays, the addresses of `pool_ir`'s @share and of its SharedTask (0: larger calls go through
-# Python), the most arguments by position, the number of all arguments, and the number of the input
-# that is a time step, -1 if none is. These words are followed by the strides, known except for the
-# leading dimension, and by an ArrayRecord for each array.
+# Python), the most arguments by position, the number of all arguments, the number of the input
+# that is a time step, -1 if none is, and the number of the input that has a quaternion, -1 if none
+# has, with the bytes to its first half and from there to the second one (float32: 0). These words
+# are followed by the strides, known except for the leading dimension, and by an ArrayRecord for
+# each array.
 CallTable = namedtuple(
     "CallTable",
     "inputs outputs dtype number single loop least most unlocked strides records share task "
-    "taken places time_step",
+    "taken places time_step turning quaternion half",
 )
 # An array of one state: its dimensions and bytes, the least bytes between states (0 for inputs,
 # which may be the same for all), a mask of flags, and the values of these flags. These words are
@@ -185,6 +188,7 @@ class CallSpec(NamedTuple):
     by_position: int = 0  # options that may follow the inputs by position
     by_name: int = 0  # further options. All have chosen this callable, and are not read again
     time_step: int = -1  # the number of the input that is a time step
+    quaternion: tuple[int, int] = (-1, 0)  # the number of an input, and the entry where one begins
 
 
 def _dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -212,7 +216,9 @@ def table(call: CallSpec) -> bytes:
     records = words(CallTable) + len(strides)
     taken = len(call.inputs) + call.by_position
     arguments = taken, len(OPTIONS) + taken + call.by_name, call.time_step
-    head = CallTable(*counts, *loop, len(strides), records, *shared, *arguments)
+    turning, entry = call.quaternion
+    quaternion = turning, entry * size, 4 * size - HALF
+    head = CallTable(*counts, *loop, len(strides), records, *shared, *arguments, *quaternion)
     arrays = (_array_words(x, size, k >= len(call.inputs)) for k, x in enumerate(shapes))
     return packed([*head, *strides, *chain(*arrays)])
 

@@ -55,6 +55,7 @@ CHECK_INPUTS = f"""
   %read = call i1 @read_arrays(ptr %table, i64 0, i64 %inputs, ptr %objects, i64 %batch,
                                ptr %pointers, ptr %ends, ptr %steps, ptr %numbers)
   need %read
+  need $(call i1 @turns(ptr %table, ptr %pointers))
 """
 RESULTS = f"""
   %out = item ptr %slots 0
