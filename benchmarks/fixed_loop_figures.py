@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from featherlane.tools.figures import FAINT, INK, STYLE, save
+from featherlane.tools.figures import FAINT, INK, NARROW, STYLE, save
 
 Results = Mapping[tuple[str, str], Mapping[str, float]]  # figures by case and format
 GOOD, MIDDLE, BAD = "#2f81c7", "#e3c878", "#c8553d"
@@ -44,39 +44,73 @@ def read(file: Path) -> Results:
 # The maps
 
 
+GOODNESS = LinearSegmentedColormap.from_list("good", [BAD, MIDDLE, GOOD])
+CASES = ("derivatives", "all dynamics")
+MAPS = (  # a figure, its colours, its name, words at their bar, and where values are beyond it
+    (
+        "share within 1 %",
+        ScalarMappable(Normalize(0, 1), GOODNESS),
+        "starts within 1 % of float64's cost",
+        "share",
+        "neither",
+    ),
+    (
+        "cost, median excess",
+        ScalarMappable(LogNorm(1e-10, 1), GOODNESS.reversed()),
+        "final cost over float64's",
+        "median of J / J64 - 1",
+        "both",
+    ),
+    (
+        "iterations, median",
+        ScalarMappable(Normalize(7, 30), GOODNESS.reversed()),
+        "iterations, at most 30",
+        "median; float64: 7",
+        "neither",
+    ),
+)
+BEFORE, BEHIND = "bits before the point, with the sign", "bits behind the point"
+MOVES = "Trajectory optimisation of the iiwa14, 32 moves: what is in fixed point"
+
+
 def maps(results: Results) -> Figure:
     figure, axes = plt.subplots(2, 3, figsize=(12.5, 7.6), sharex=True, sharey=True)
-    good = LinearSegmentedColormap.from_list("good", [BAD, MIDDLE, GOOD])
-    share = ScalarMappable(Normalize(0, 1), good)
-    excess = ScalarMappable(LogNorm(1e-10, 1), good.reversed())
-    effort = ScalarMappable(Normalize(7, 30), good.reversed())
-    shown = (
-        ("share within 1 %", share, "starts within 1 % of float64's cost", "share", "neither"),
-        (
-            "cost, median excess",
-            excess,
-            "final cost over float64's",
-            "median of J / J64 - 1",
-            "both",
-        ),
-        ("iterations, median", effort, "iterations, at most 30", "median; float64: 7", "neither"),
-    )
-    for row, case in zip(axes, ("derivatives", "all dynamics"), strict=True):
-        for panel, (name, colours, title, told, beyond) in zip(row, shown, strict=True):
+    for row, case in zip(axes, CASES, strict=True):
+        for panel, (name, colours, title, told, beyond) in zip(row, MAPS, strict=True):
             _map(panel, results, case, name, colours)
             panel.set_title(f"{case}: {title}", fontsize=9.5, loc="left")
-            bar = figure.colorbar(colours, ax=panel, shrink=0.85, extend=beyond)
-            bar.set_label(told, color=INK, fontsize=8)
-            bar.ax.tick_params(colors=INK, labelsize=8)
-            bar.outline.set_edgecolor(FAINT)
+            _bar(figure.colorbar(colours, ax=panel, shrink=0.85, extend=beyond), told)
     for panel in axes[1]:
-        panel.set_xlabel("bits before the point, with the sign", color=INK)
+        panel.set_xlabel(BEFORE)
     for panel in axes[:, 0]:
-        panel.set_ylabel("bits behind the point", color=INK)
-    title = "Trajectory optimisation of the iiwa14, 32 moves: what is in fixed point"
-    figure.suptitle(title, color=INK, fontsize=11)
+        panel.set_ylabel(BEHIND)
+    figure.suptitle(MOVES, fontsize=11)
     figure.tight_layout()
     return figure
+
+
+def narrow_maps(results: Results) -> Figure:
+    """The same for narrow screens: both cases side by side, figures below one another."""
+    figure, axes = plt.subplots(
+        3, 2, figsize=(NARROW, 9.6), sharex=True, sharey=True, layout="constrained"
+    )
+    for row, (name, colours, title, told, beyond) in zip(axes, MAPS, strict=True):
+        for panel, case in zip(row, CASES, strict=True):
+            _map(panel, results, case, name, colours)
+            panel.set_title(case, fontsize=10, loc="left")
+            panel.tick_params(labelsize=9)
+        bar = figure.colorbar(colours, ax=row, location="bottom", extend=beyond, aspect=40)
+        _bar(bar, f"{title}: {told}")
+    figure.supxlabel(BEFORE, fontsize=10)
+    figure.supylabel(BEHIND, fontsize=10)
+    figure.suptitle(MOVES.replace(": ", ":\n"), fontsize=10)
+    return figure
+
+
+def _bar(bar: Any, told: str) -> None:
+    bar.set_label(told, fontsize=9)
+    bar.ax.tick_params(labelsize=9)
+    bar.outline.set_edgecolor(FAINT)
 
 
 def _map(axes: Any, results: Results, case: str, name: str, colours: Any) -> None:
@@ -101,9 +135,10 @@ def _map(axes: Any, results: Results, case: str, name: str, colours: Any) -> Non
         axes.add_patch(Rectangle(corner, size, size, fc=colours.to_rgba(value), ec="none"))
     for i, f in ((16, 16), (12, 5)):
         axes.plot(i, f, "o", ms=5, mfc="none", mec="black")
-        told = {"textcoords": "offset points", "color": "black", "fontsize": 8, "ha": "right"}
-        axes.annotate(f"{i}.{f}", (i, f), (-4, 3), **told)
-    axes.text(18.2, 20.4, "more than\n32 bits", color=INK, fontsize=8)
+        side, place = ("right", (-4, 3)) if i == 16 else ("left", (4, 3))  # on coloured cells
+        told = {"textcoords": "offset points", "color": "black", "fontsize": 9, "ha": side}
+        axes.annotate(f"{i}.{f}", (i, f), place, **told)
+    axes.text(25.5, 20.4, "more than\n32 bits", fontsize=9, ha="right")
     axes.set_xlim(6, 26)
     axes.set_ylim(0, 26)
     axes.set_xticks(range(8, 25, 4))
@@ -172,26 +207,26 @@ LINE = {"ms": 3.5, "lw": 1.6}
 
 def _columns(shown: list[str], draw: Any, below: str, legend: int) -> Figure:
     """A column for each case, with a legend of so many lines."""
+    size = (4.6 * len(shown), 6.0 + 0.2 * legend)
     figure, axes = plt.subplots(
-        2, len(shown), figsize=(4.6 * len(shown), 6.0 + 0.2 * legend), sharex=True, squeeze=False
+        2, len(shown), figsize=size, sharex=True, squeeze=False, layout="constrained"
     )
     for column, case in zip(axes.T, shown, strict=True):
-        column[0].set_title(TITLES.get(case, case), fontsize=10, loc="left")
+        column[0].set_title(CONTROLLERS[case], fontsize=10)
         for panel, (name, told) in zip(column, ROWS[case], strict=True):
             draw(panel, case, name)
             panel.set_yscale("log")
-            panel.set_ylabel(told, color=INK)
+            panel.set_ylabel(told)
             panel.grid(True, color=FAINT, alpha=0.25, lw=0.8)
             _plain(panel)
-        column[1].set_xlabel(below, color=INK)
+        column[1].set_xlabel(below)
         column[1].xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="lower center", ncols=2, frameon=False, labelcolor=INK, fontsize=9)
-    figure.tight_layout(rect=(0, 0.032 * legend + 0.01, 1, 1))
+    figure.legend(*handles, loc="outside lower center", ncols=2)
     return figure
 
 
-TITLES = {
+CONTROLLERS = {
     "arm, computed torque": "iiwa14, computed torque",
     "quadruped, trotting": "quadruped with an arm, trotting",
 }
@@ -215,12 +250,12 @@ def _of_kinds(results: Results, case: str, name: str) -> dict[str, list[tuple[in
 
 
 def _plain(axes: Any) -> None:
-    axes.tick_params(which="both", colors=INK, length=0, labelsize=8)
+    axes.tick_params(which="both", length=0, labelsize=9)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
 
-FIGURES = {"map": maps, "control": control, "kinds": kinds}
+FIGURES = {"map": (maps, narrow_maps), "control": (control, None), "kinds": (kinds, None)}
 TITLES = {
     "map": "What trajectory optimisation reaches, by bits before and after the point",
     "control": "Errors of control tasks against the bits of fixed point",
@@ -237,9 +272,14 @@ def main() -> None:
     plt.rcParams.update(STYLE)
     results = read(args.csv)
     np.seterr(all="raise")
-    for name, draw in FIGURES.items():
-        figure, file = draw(results), args.folder / f"fixed_point_{name}.svg"
-        save(figure, file, TITLES[name], png=args.png)
+    for name, (draw, narrow) in FIGURES.items():
+        file = args.folder / f"fixed_point_{name}.svg"
+        if narrow is None:
+            save(draw(results), file, TITLES[name], png=args.png, narrow=2.9)
+        else:
+            save(draw(results), file, TITLES[name], png=args.png)
+            narrow_file = file.with_stem(f"{file.stem}_narrow")
+            save(narrow(results), narrow_file, TITLES[name], png=args.png)
 
 
 if __name__ == "__main__":

@@ -99,30 +99,24 @@ def panel(axes: Any, lines: Mapping[str, Sequence[tuple[int, float]]], title: st
         axes.spines[side].set_visible(False)
 
 
-def _finish(figure: Figure, first: Any) -> Figure:
-    first.set_ylabel("time of one call", color=INK)
-    figure.tight_layout(w_pad=3)
+def over_links(cells: Cells, function: str) -> Figure:
+    figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    panel(axes, curves(cells, function, states=1), f"{NAMES[function]}, one state")
+    axes.set(xlabel="links", ylabel="time of one call")
+    axes.legend(loc="upper left", handlelength=2.4)
     return figure
 
 
-def over_links(cells: Cells, function: str) -> Figure:
-    figure, axes = plt.subplots(figsize=(6.4, 4.4))
-    panel(axes, curves(cells, function, states=1), f"{NAMES[function]}, one state")
-    axes.set_xlabel("links", color=INK)
-    axes.legend(frameon=False, labelcolor=INK, loc="upper left", handlelength=2.4)
-    return _finish(figure, axes)
-
-
 def over_states(cells: Cells, function: str, links: Sequence[int]) -> Figure:
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
     for axes, n in zip(panels, links, strict=True):
         panel(axes, curves(cells, function, links=n), f"{NAMES[function]}, {n} links")
-        axes.set_xlabel("states per call (groups)", color=INK)
+        axes.set_xlabel("states per call (groups)")
     every = dict(zip(*panels[1].get_legend_handles_labels()[::-1], strict=True))
     every |= dict(zip(*panels[0].get_legend_handles_labels()[::-1], strict=True))
-    place = {"frameon": False, "labelcolor": INK, "loc": "upper left", "handlelength": 2.4}
-    panels[0].legend(every.values(), every.keys(), **place)
-    return _finish(figure, panels[0])
+    panels[0].legend(every.values(), every.keys(), loc="upper left", handlelength=2.4)
+    panels[0].set_ylabel("time of one call")
+    return figure
 
 
 # The map
@@ -155,14 +149,16 @@ def _square(axes: Any, x: int, y: int, rows: Mapping[str, Row]) -> None:
         square.set(edgecolor=INK, linewidth=2.5)
     axes.add_patch(square)
     told = label if ratio is None else f"{label}\n{ratio:.{2 if ratio < 2 else 1}f}"
-    axes.text(x, y, told, ha="center", va="center", color="white", fontsize=8.5, linespacing=1.2)
+    axes.text(x, y, told, ha="center", va="center", color="white", fontsize=9, linespacing=1.2)
 
 
 def fastest_map(cells: Cells) -> Figure:
     functions = [name for name in NAMES if any(cell.function == name for cell in cells)]
     links, states = (sorted({getattr(c, k) for c in cells}) for k in ("links", "states"))
     size = (max(9.0, 1.2 + 0.62 * len(links) * len(functions)), 1.7 + 0.5 * len(states))
-    figure, panels = plt.subplots(1, len(functions), figsize=size, squeeze=False, sharey=True)
+    figure, panels = plt.subplots(
+        1, len(functions), figsize=size, squeeze=False, sharey=True, layout="constrained"
+    )
     for axes, function in zip(panels[0], functions, strict=True):
         for cell, rows in cells.items():
             if cell.function == function:
@@ -172,12 +168,11 @@ def fastest_map(cells: Cells) -> Figure:
         axes.set_ylim(-0.6, len(states) - 0.4)
         axes.set_xticks(range(len(links)), [f"{n:,}" for n in links])
         axes.set_yticks(range(len(states)), [f"{n:,}" for n in states])
-        axes.set_xlabel("links", color=INK)
+        axes.set_xlabel("links")
         axes.tick_params(which="both", colors=INK, length=0)
         axes.spines[:].set_visible(False)
-    panels[0][0].set_ylabel("states per call", color=INK)
-    figure.text(0.01, 0.02, MAP_NOTE, fontsize=9)
-    figure.tight_layout(w_pad=2, rect=(0, 0.05, 1, 1))
+    panels[0][0].set_ylabel("states per call")
+    figure.supxlabel(MAP_NOTE, fontsize=9)
     return figure
 
 
@@ -199,10 +194,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Figure]:
 
 
 def draw_all(data: Path, folder: Path, png: Path | None = None) -> None:
-    """Writes SVG files into a folder; png: a folder for PNG files on white and dark backgrounds."""
+    """Writes SVG files into a folder, and those for narrow screens; png: a folder for PNG files on
+    white and dark backgrounds.
+    """
     facts, rows = read(data)
     for name, figure in figures(rows).items():
-        save(figure, folder / f"{name}.svg", TITLES[name], machine(facts), png)
+        save(figure, folder / f"{name}.svg", TITLES[name], machine(facts), png, narrow=3.7)
         plt.close(figure)
 
 

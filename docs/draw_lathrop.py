@@ -1,7 +1,8 @@
 """The figure of docs/lathrop.md: a schedule of the linear form for four links, after Lathrop's
 figure 4.
 
-Writes docs/lathrop.svg; --png also writes pictures on a white and on a dark background.
+Writes docs/lathrop.svg and docs/lathrop_narrow.svg; --png also writes pictures on a white and on a
+dark background.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from drawing import main
@@ -20,7 +21,7 @@ from matplotlib.patches import FancyBboxPatch
 
 import featherlane as fl
 from featherlane.algorithms.lathrop import linear
-from featherlane.tools.figures import INK
+from featherlane.tools.figures import INK, NARROW
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from lathrop.arms import general_arm
@@ -47,6 +48,22 @@ ROWS = {  # a variable: its name on the page, and the operations on the way to i
 }
 ROW_OF = {name: row for row, (_, steps) in ROWS.items() for name in (row, *steps)}
 LANE, GAP = 1.0, 0.75  # heights on the page, where a flop is 1 wide
+
+
+class Page(NamedTuple):
+    """A drawing: its size, in; the letters in boxes and of words, points; the room right of the
+    end, flops; and the places of the legend's kinds and of its note, right of and below the first.
+    """
+
+    size: tuple[float, float]
+    numbers: float
+    words: float
+    right: float
+    legend: tuple[tuple[float, float], ...]
+
+
+WIDE = Page((10, 5.2), 7.5, 8.5, 2.8, ((0, 0), (9.2, 0), (16.9, 0), (24.5, 0), (34.4, 0)))
+BELOW = Page((NARROW, 6.6), 9, 9, 3.8, ((0, 0), (20.5, 0), (0, 1.3), (20.5, 1.3), (0, 2.6)))
 
 
 def schedule() -> TaskSchedule:
@@ -79,7 +96,9 @@ def tops(place: dict[int, tuple[str, int]]) -> dict[str, float]:
     return top | {"": y}
 
 
-def box(axes: Any, found: TaskSchedule, k: int, y: float, critical: bool) -> None:
+def box(
+    axes: Any, page: Page, found: TaskSchedule, k: int, y: float, critical: bool
+) -> None:
     step = found.tasks.names[k]
     colour, x, width = KINDS[step.kind][0], found.start[k], found.unit(k).latency
     inner, edge = 0.07, 0.12
@@ -92,7 +111,8 @@ def box(axes: Any, found: TaskSchedule, k: int, y: float, critical: bool) -> Non
     link = step.node.split()[1]
     ink, weight = ("white", "bold") if critical else (colour, "normal")
     middle = x + width / 2, y + LANE / 2 + 0.03
-    axes.text(*middle, link, color=ink, weight=weight, size=7.5, ha="center", va="center", zorder=4)
+    look = {"color": ink, "weight": weight, "size": page.numbers, "zorder": 4}
+    axes.text(*middle, link, ha="center", va="center", **look)
 
 
 def arrivals(axes: Any, found: TaskSchedule, row: str, y: float) -> list[int]:
@@ -104,38 +124,36 @@ def arrivals(axes: Any, found: TaskSchedule, row: str, y: float) -> list[int]:
     return sorted(ends)
 
 
-def interval(axes: Any, start: float, end: float, y: float) -> None:
+def interval(axes: Any, page: Page, start: float, end: float, y: float) -> None:
     arrow = {"arrowstyle": "<|-|>", "color": INK, "lw": 0.9, "mutation_scale": 7}
     axes.annotate("", (end, y), (start, y), arrowprops=arrow | {"shrinkA": 0, "shrinkB": 0})
-    axes.text(
-        end + 0.35, y, f"{end - start:g} flops to the next link", size=8.5, va="center", color=INK
-    )
+    words = f"{end - start:g} flops to the next link"
+    axes.text(end + 0.35, y, words, size=page.words, va="center")
 
 
-def scale(axes: Any, length: int, bottom: float) -> None:
+def scale(axes: Any, page: Page, length: int, bottom: float) -> None:
     for x in range(0, length + 1, 2):
         axes.plot([x, x], [-0.4, bottom], color=INK, lw=0.5, alpha=0.35 if x % 4 == 0 else 0.14)
         if x % 4 == 0:
-            axes.text(x, bottom + 0.35, str(x), size=8.5, ha="center", va="top")
-    axes.text(length + 0.6, bottom + 0.35, "flops", size=8.5, ha="left", va="top")
+            axes.text(x, bottom + 0.35, str(x), size=page.words, ha="center", va="top")
+    axes.text(length + 0.6, bottom + 0.35, "flops", size=page.words, ha="left", va="top")
 
 
-def legend(axes: Any, y: float) -> None:
-    for x, (colour, words) in zip((0, 9.2, 16.9, 24.5), KINDS.values(), strict=True):
-        patch = FancyBboxPatch(
-            (x, y), 0.9, 0.76, boxstyle="round,pad=0,rounding_size=0.16", fc=colour, ec=colour
-        )
-        axes.add_patch(patch)
-        axes.text(x + 1.25, y + 0.4, words, size=9, va="center")
-    axes.text(34.4, y + 0.4, "filled: a critical path", size=9, va="center")
+def legend(axes: Any, page: Page, top: float) -> None:
+    *places, (x, y) = page.legend
+    axes.text(x, top + y + 0.4, "filled: a critical path", size=9, va="center")
+    for (x, y), (colour, words) in zip(places, KINDS.values(), strict=True):
+        shape = {"boxstyle": "round,pad=0,rounding_size=0.16", "fc": colour, "ec": colour}
+        axes.add_patch(FancyBboxPatch((x, top + y), 0.9, 0.76, **shape))
+        axes.text(x + 1.25, top + y + 0.4, words, size=9, va="center")
 
 
-def draw() -> Any:
+def draw(page: Page) -> Any:
     plt.rcParams["font.size"] = 10.5
     found = schedule()
     place, path = lanes(found), set(critical_path(found.tasks, FLOPS).tasks)
     top = tops(place)
-    figure, axes = plt.subplots(figsize=(10, 5.2))
+    figure, axes = plt.subplots(figsize=page.size)
     axes.axis("off")
     figure.subplots_adjust(0.005, 0.005, 0.995, 0.995)
     rows = list(top)
@@ -145,16 +163,16 @@ def draw() -> Any:
         axes.text(-0.7, top[row] + height / 2, label, size=13, ha="right", va="center")
         times = arrivals(axes, found, row, top[row])
         if row == "w":
-            interval(axes, times[-2], times[-1], top[row] - 0.75)
+            interval(axes, page, times[-2], times[-1], top[row] - 0.75)
     for k, (row, lane) in place.items():
-        box(axes, found, k, top[row] + LANE * lane, k in path)
+        box(axes, page, found, k, top[row] + LANE * lane, k in path)
     bottom = top[""] - GAP + 0.3
-    scale(axes, found.length, bottom)
-    legend(axes, bottom + 2.0)
-    axes.set_xlim(-2.6, found.length + 2.8)
-    axes.set_ylim(bottom + 3.1, -1.3)
+    scale(axes, page, found.length, bottom)
+    legend(axes, page, bottom + 2.0)
+    axes.set_xlim(-2.6, found.length + page.right)
+    axes.set_ylim(bottom + 3.1 + page.legend[-1][1], -1.3)
     return figure
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(lambda: draw(WIDE), __file__, __doc__, lambda: draw(BELOW))

@@ -1,5 +1,5 @@
 """Draws docs/organisation_*.svg: the arrays of three robots for the derivatives of inverse
-dynamics, as the package decides.
+dynamics, as the package decides, and the same for narrow screens.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ ROBOTS = {
 def main() -> None:
     for name, (model, interval) in ROBOTS.items():
         found = organise(model, interval=interval)
-        Path(__file__).with_name(f"organisation_{name}.svg").write_text(svg(found))
+        path = Path(__file__).with_name(f"organisation_{name}.svg")
+        path.write_text(svg(found), encoding="utf-8")
+        path.with_stem(f"{path.stem}_narrow").write_text(svg(found, narrow=True), encoding="utf-8")
         print(found, end="\n\n")
 
 

@@ -1,7 +1,7 @@
 """The folders of the package on the floors of the import contract, and their imports, counted.
 
-Draws docs/dev/architecture.svg from the sources: files, lines and arrows are counted, the floors
-are those of pyproject.toml.
+Draws docs/dev/architecture.svg and architecture_narrow.svg from the sources: files, lines and
+arrows are counted, the floors are those of pyproject.toml.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from drawing import main
 from import_graph import arrows, circles, floors, imports, sizes, upward
 
-from featherlane.tools.figures import BLUE, FAINT, INK, ORANGE, PURPLE
+from featherlane.tools.figures import BLUE, FAINT, INK, NARROW, ORANGE, PURPLE
 
 HALVES = {"algorithms": BLUE, "robot": BLUE, "backends": ORANGE, "program": ORANGE}
 GROUND = ("scalar", "errors", "field_names", "version")  # files that every folder may import
 WIDTH, HEIGHT, CELL = 7.2, 0.74, 0.57
-MATRIX = 9.6  # where the matrix of imports begins
+MATRIX, NAMES = 9.6, 1.8  # where the matrix of imports begins; the room for names left of it
 
 
 def levels() -> list[list[str]]:
@@ -51,15 +51,15 @@ def draw_floors(axes: Any, rows: list[list[str]]) -> None:
     axes.text(0, len(rows) + 0.15, "each folder imports only lower floors", color=INK, size=9.5)
 
 
-def draw_imports(axes: Any, rows: list[list[str]]) -> None:
+def draw_imports(axes: Any, rows: list[list[str]], left: float = MATRIX) -> None:
     """The matrix of imports: a number is of pairs of a file in the room of its row and a file in
-    the room of its column which it imports.
+    the room of its column which it imports. left: where its legend begins.
     """
     rooms, count = [room for floor in rows for room in floor], arrows()
     top, most = float(len(rows)) - 0.25, max(count.values())
     bottom = top - CELL * len(rooms) - 0.3
     legend = "pairs of files: the row's room imports the column's"
-    axes.text(MATRIX, bottom, legend, color=INK, size=9.5)
+    axes.text(left, bottom, legend, color=INK, size=9.5)
     for k, room in enumerate(rooms):
         y, x = top - (k + 0.5) * CELL, MATRIX + (k + 0.5) * CELL
         axes.text(MATRIX - 0.12, y, room, color=INK, size=9, ha="right", va="center")
@@ -73,7 +73,18 @@ def draw_imports(axes: Any, rows: list[list[str]]) -> None:
                 fill = Rectangle(corner, CELL, CELL, fc=PURPLE, ec="none", alpha=shade)
                 axes.add_patch(fill)
                 middle = corner[0] + CELL / 2
-                axes.text(middle, y, str(number), color=INK, size=8.5, ha="center", va="center")
+                axes.text(middle, y, str(number), color=INK, size=9, ha="center", va="center")
+
+
+def counted(line: str = " ") -> str:
+    """The sizes of the whole in a line, or in lines with a break."""
+    return line.join(
+        (
+            f"{sum(lines for _, lines in sizes().values()):,} lines in {len(imports())} files,",
+            f"{sum(arrows().values()):,} imports between rooms, {len(upward())} of them upward;",
+            f"circles between files: {len(circles(imports()))}",
+        )
+    )
 
 
 def draw() -> Figure:
@@ -85,14 +96,35 @@ def draw() -> Figure:
     axes.set_ylim(-0.7, len(rows) + 1.2)
     draw_floors(axes, rows)
     draw_imports(axes, rows)
-    note = (
-        f"{sum(lines for _, lines in sizes().values()):,} lines in {len(imports())} files, "
-        f"{sum(arrows().values()):,} imports between rooms, {len(upward())} of them upward; "
-        f"circles between files: {len(circles(imports()))}"
+    axes.text(0.0, -0.45, counted(), color=INK, size=9.5)
+    return figure
+
+
+def narrow() -> Figure:
+    """The same for narrow screens: the matrix below the floors."""
+    rows = levels()
+    count, left = sum(map(len, rows)), MATRIX - NAMES
+    heights = 0.56 * (len(rows) + 0.6), NARROW * (CELL * count + 2.3) / (CELL * count + NAMES)
+    words = 0.7  # in, the height of the sizes
+    whole = sum(heights) + words
+    figure = Figure(figsize=(NARROW, whole))
+    low = heights[1] + words
+    floor, matrix = (
+        figure.add_axes((0.01, y / whole, 0.98, height / whole))
+        for y, height in zip((low, words), heights, strict=True)
     )
-    axes.text(0.0, -0.45, note, color=INK, size=9.5)
+    for axes in (floor, matrix):
+        axes.set_axis_off()
+    floor.set_xlim(-0.05, WIDTH + 0.05)
+    floor.set_ylim(-0.15, len(rows) + 0.45)
+    draw_floors(floor, rows)
+    top = len(rows) - 0.25
+    matrix.set_xlim(left, MATRIX + CELL * count + 0.05)
+    matrix.set_ylim(top - CELL * count - 0.5, top + 1.8)
+    draw_imports(matrix, rows, left)
+    figure.text(0.01, 0.1 / whole, counted("\n"), size=9.5, va="bottom")
     return figure
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__)
+    main(draw, __file__, __doc__, narrow)

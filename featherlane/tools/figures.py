@@ -14,6 +14,7 @@ BLUE, ORANGE, GREEN, PURPLE = "#2f81c7", "#d9722e", "#2f9e6e", "#8f6ccf"
 PINK, BROWN, RED, YELLOW = "#cf5a8a", "#9a7b5f", "#c8553d", "#c2a23a"
 HUES = (BLUE, ORANGE, GREEN, PURPLE, PINK, BROWN, RED, YELLOW)
 NARROW = 4.7  # inches, in which letters of 9 points are readable on a screen of 388 pixels
+COLUMN = 24  # letters of a legend's words of which two columns fit in that width
 WHITE, DARK = "white", "#0d1117"  # the pages that figures are looked at on
 
 # For matplotlib.rc_context or rcParams.update; sizes in points
@@ -76,10 +77,13 @@ def stack(figure: Any, height: float, below: str = "outside lower center") -> No
     for legend in tuple(figure.legends):
         words = [text.get_text() for text in legend.get_texts()]
         legend.remove()
-        figure.legend(legend.legend_handles, words, loc=below, ncols=2, columnspacing=1)
+        columns = 2 if max(map(len, words)) <= COLUMN else 1
+        figure.legend(legend.legend_handles, words, loc=below, ncols=columns, columnspacing=1)
     figure.set_size_inches(NARROW, height * len(panels))
     if figure.get_suptitle():
         figure.suptitle("\n".join(wrap(figure.get_suptitle(), 50)), fontsize=10)
+    if figure.get_supxlabel():
+        figure.supxlabel("\n".join(wrap(figure.get_supxlabel(), 60)), fontsize=9)
 
 
 def _cell(axes: Any) -> tuple[int, int]:
@@ -105,15 +109,18 @@ def save(
     if narrow is not None:
         save(figure, path, title, note, png)
         stack(figure, narrow)
+        note = "\n".join(wrap(note, 70))
         path = path.with_stem(f"{path.stem}_narrow")
     kind: dict[str, Any] = {}
     if note:
         figure.draw_without_rendering()  # lays it out
         lowest = min(0.0, figure.get_tightbbox().y0 / figure.get_figheight())
-        figure.text(0.01, lowest - 0.02, note, fontsize=8, va="top")
+        line = figure.text(0.01, lowest - 0.02, note, fontsize=8, va="top")
         kind = {"bbox_inches": "tight", "pad_inches": 0.05}
     metadata = {"Title": title, "Date": None} if path.suffix == ".svg" else {}
     figure.savefig(path, transparent=True, metadata=metadata, **kind)
     if png is not None:
         figure.savefig(png / f"{path.stem}.png", dpi=110, facecolor=WHITE, **kind)
         figure.savefig(png / f"{path.stem}_dark.png", dpi=110, facecolor=DARK, **kind)
+    if note:
+        line.remove()

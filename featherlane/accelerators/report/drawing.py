@@ -15,9 +15,11 @@ INK, FAINT = "#75808a", "#8b949e"  # readable on white and on dark pages: there 
 COLOURS = INK, "#2f81f7", "#d2691e", "#8250df", "#2da44e", "#bf3989", "#9a6700", "#1b7c83"
 STEP, ROW, RADIUS = 26, 44, 8  # of joints and lines of the tree, in pixels
 BOX, GAP, HEIGHT = 250, 100, 92  # of arrays: the width, what is between two, the height
+INDENT, ROOM = 30, 18  # of arrays below one another: right of what carries them, and between
 MARGIN, HEAD, LINE, LETTER = 24, 62, 15, 6
 WORDS = 65  # the room right of the joints of a box for how it is fed
 FONT = "font-family='DejaVu Sans, Helvetica, sans-serif'"
+DASHED = " stroke-dasharray='4 3'"
 
 
 class _Text(NamedTuple):
@@ -37,14 +39,27 @@ class _Text(NamedTuple):
         )
 
 
-def svg(organisation: Organisation) -> str:
+def svg(organisation: Organisation, narrow: bool = False) -> str:
     """Returns a figure of an organisation: each joint as a circle in the colour of its array, and
-    each array as a box with its parts, what it is broadcast and what it gives back.
+    each array as a box with its parts, what it is broadcast and what it gives back. narrow: for
+    narrow screens, with the arrays below the tree and below one another.
     """
-    tree, width, tall = _tree(organisation)
-    boxes, right, high = _boxes(organisation, width + 2 * MARGIN)
+    root, *words = _heading(organisation)
+    if narrow:
+        lines = [part for line in words for part in line.split(", ")]
+        head = [_Text(MARGIN, 42 + LINE * n, line) for n, line in enumerate([root, *lines])]
+        tree, width, tall = _tree(organisation, HEAD + LINE * len(lines))
+        boxes, right, high = _outline(organisation, tall + ROOM)
+        right = max(right, width + MARGIN)
+    else:
+        tree, width, tall = _tree(organisation, HEAD)
+        left = width + 2 * MARGIN
+        head = [_Text(MARGIN, 42, root), _Text(left, 24, words[0], 13, weight="bold")]
+        head.append(_Text(left, 42, words[1]))
+        boxes, right, high = _boxes(organisation, left)
     height = max(tall, high) + MARGIN
-    body = [*_heading(organisation, width + 2 * MARGIN), *tree, *boxes]
+    name = _Text(MARGIN, 24, organisation.model.name, 16, weight="bold")
+    body = [*map(str, (name, *head)), *tree, *boxes]
     return "\n".join(
         [
             f"<svg xmlns='http://www.w3.org/2000/svg' width='{right:g}' height='{height:g}' "
@@ -59,28 +74,25 @@ def svg(organisation: Organisation) -> str:
     )
 
 
-def _heading(organisation: Organisation, right: float) -> Iterator[str]:
-    """The robot, its root, the function and the products that sharing saves."""
+def _heading(organisation: Organisation) -> Iterator[str]:
+    """The root, the function and the products that sharing saves."""
     o = organisation
-    yield str(_Text(MARGIN, 24, o.model.name, 16, weight="bold"))
     root = f"root {o.root}"
     if o.before.bodies[0].name != o.root:
         root += f", before {o.before.bodies[0].name}"
-    yield str(_Text(MARGIN, 42, root))
-    heading = f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
-    yield str(_Text(right, 24, heading, 13, weight="bold"))
+    yield root
+    yield f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
     shared = sum(array.separate - array.products for array in o.arrays)
     products = sum(array.products for array in o.arrays)
-    heading = f"{products:,} products in circuits"
-    heading += f", {products + shared:,} if each limb had its own" if shared else ""
-    yield str(_Text(right, 42, heading))
+    saved = f", {products + shared:,} if each limb had its own" if shared else ""
+    yield f"{products:,} products in circuits{saved}"
 
 
 # The tree of joints
 
 
-def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
-    """Returns the circles and lines, and the extent."""
+def _tree(organisation: Organisation, top: float) -> tuple[list[str], float, float]:
+    """Returns the circles and lines below a height, and the extent."""
     drawn: list[str] = []
     lines: list[str] = []
     row, right = [0], [0.0]
@@ -88,7 +100,7 @@ def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
     def enter(number: int, limb: int, x: float, above: tuple[float, float] | None) -> None:
         """Draws the joints of a limb from x on, then the limbs that it carries."""
         array = organisation.arrays[number]
-        y = HEAD + ROW * row[0] + ROW / 2
+        y = top + ROW * row[0] + ROW / 2
         last = above
         for joint in array.limbs[limb]:
             if last is not None:
@@ -121,7 +133,7 @@ def _tree(organisation: Organisation) -> tuple[list[str], float, float]:
     for first in organisation.below[WORLD]:
         for limb in range(len(organisation.arrays[first].limbs)):
             enter(first, limb, MARGIN + RADIUS, None)
-    return [*lines, *drawn], right[0], HEAD + ROW * row[0]
+    return [*lines, *drawn], right[0], top + ROW * row[0]
 
 
 def _limbs_on(organisation: Organisation, child: int, number: int, limb: int) -> range:
@@ -157,7 +169,7 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
             y = (middles[0] + middles[-1]) / 2
         else:
             middles = []
-            y = HEAD + row[0] * (HEIGHT + 18) + HEIGHT / 2
+            y = HEAD + row[0] * (HEIGHT + ROOM) + HEIGHT / 2
             row[0] += 1
         drawn.extend(_box(organisation, number, x, y))
         for middle in middles:
@@ -166,7 +178,33 @@ def _boxes(organisation: Organisation, left: float) -> tuple[list[str], float, f
 
     for first in organisation.below[WORLD]:
         enter(first, 0)
-    return drawn, right[0], HEAD + row[0] * (HEIGHT + 18)
+    return drawn, right[0], HEAD + row[0] * (HEIGHT + ROOM)
+
+
+def _outline(organisation: Organisation, top: float) -> tuple[list[str], float, float]:
+    """The boxes of arrays below a height, each below the one that carries it and right of its left
+    side, and the right and lower ends.
+    """
+    drawn: list[str] = []
+    low, right = [top], [0.0]
+
+    def enter(number: int, x: float) -> float:
+        """Draws an array and all on it, and returns the height of its middle."""
+        y = low[0] + HEIGHT / 2
+        low[0] += HEIGHT + ROOM
+        right[0] = max(right[0], x + BOX + MARGIN)
+        drawn.extend(_box(organisation, number, x, y))
+        bottom = y + HEIGHT / 2
+        for child in organisation.below[number]:
+            middle = enter(child, x + INDENT)
+            forth = f"M{x + 20:g},{bottom:g} V{middle - 9:g} H{x + INDENT - 1:g}"
+            back = f"M{x + INDENT:g},{middle + 9:g} H{x + 10:g} V{bottom + 2:g}"
+            drawn.extend((_path(forth), _path(back, DASHED)))
+        return y
+
+    for first in organisation.below[WORLD]:
+        enter(first, MARGIN / 2)
+    return drawn, right[0], low[0] - ROOM
 
 
 def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterator[str]:
@@ -223,15 +261,21 @@ def _rectangle(
 
 def _links(x: float, y: float, to: float, middle: float) -> Iterator[str]:
     """The ways out (broadcast, in space or over slots) and back (reduced likewise)."""
-    yield _way((x, y - 9), (to - 2, middle - 9), "")
-    yield _way((to, middle + 9), (x + 2, y + 9), " stroke-dasharray='4 3'")
+    yield _path(_curve((x, y - 9), (to - 2, middle - 9)))
+    yield _path(_curve((to, middle + 9), (x + 2, y + 9)), DASHED)
 
 
-def _way(start: tuple[float, float], end: tuple[float, float], dashes: str) -> str:
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
     bend = (end[0] - start[0]) / 2
     return (
-        f"<path d='M{start[0]:g},{start[1]:g} C{start[0] + bend:g},{start[1]:g} "
-        f"{end[0] - bend:g},{end[1]:g} {end[0]:g},{end[1]:g}' fill='none' stroke='{INK}' "
+        f"M{start[0]:g},{start[1]:g} C{start[0] + bend:g},{start[1]:g} "
+        f"{end[0] - bend:g},{end[1]:g} {end[0]:g},{end[1]:g}"
+    )
+
+
+def _path(along: str, dashes: str = "") -> str:
+    return (
+        f"<path d='{along}' fill='none' stroke='{INK}' "
         f"stroke-width='1.3' marker-end='url(#to)'{dashes}/>"
     )
 
