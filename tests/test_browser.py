@@ -153,6 +153,21 @@ def test_a_dropped_urdf_moves(opened, docs_page):
     assert not np.allclose([float(sliders.nth(n).input_value()) for n in range(2)], q, atol=1e-3)
 
 
+def test_a_robot_is_found_among_files_that_are_dropped_together(opened, docs_page):
+    page = opened(docs_page)
+    files = {"link.stl": b"solid", "arm.urdf": robot_text("double_pendulum").encode()}
+    page.evaluate(
+        """files => {
+          const both = new DataTransfer()
+          for (const [name, text] of files) both.items.add(new File([text], name))
+          document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: both, bubbles: true }))
+        }""",
+        [[name, text.decode()] for name, text in files.items()],
+    )
+    page.wait_for_function("document.querySelector('#status').textContent.startsWith('arm.urdf:')")
+    assert page.locator(".joint").count() == 2
+
+
 def test_entries_of_the_mass_matrix_are_read_by_touching_them(opened, docs_page):
     page = opened(docs_page)
     box = page.locator("#matrix").bounding_box()

@@ -154,6 +154,8 @@ GOOD = {"type": "revolute", "child": "arm", "axis": "0 0 1"}
         (MJCF.replace('"capsule" fromto="0 0 0 0.1 0.2 0.5"', '"mesh" mesh="m"'), "of a mesh"),
         ("<sdf/>", "starts with <sdf>"),
         ("no robot", "there is no XML in it"),
+        (URDF.format(**GOOD | {"type": "fixed"}), "no joint of it moves"),
+        (URDF.format(**GOOD).replace("inertial", "visual"), "joint 'elbow' moves no mass"),
     ],
 )
 def test_files_that_the_page_refuses(file, complaint, tmp_path):
@@ -198,3 +200,10 @@ def test_a_base_that_is_free_in_the_file_has_no_line_to_the_ground(tmp_path):
     held = in_node(tmp_path, file.replace("<freejoint/>", ""))["about"]
     assert held["held"] is False
     assert [-1, 0] in held["lines"]
+
+
+def test_meshes_are_left_out_and_told(tmp_path):
+    mesh = '<visual><geometry><mesh filename="package://a/arm.stl"/></geometry></visual><inertial>'
+    about = in_node(tmp_path, URDF.format(**GOOD).replace("<inertial>", mesh))["about"]
+    assert about["notes"] == ["not read: meshes (1)"]
+    assert "not read: meshes (1)" in about["card"]

@@ -241,7 +241,7 @@ function computed(robot) {
       name: robot.name, nq: n, nv: n, dtype: 'float64', neutral: new Array(n).fill(0),
       lines: linesOf(robot, tips), shapes: robot.shapes, held: robot.held,
       coordinates: robot.coordinates, velocities: robot.coordinates.map(c => c.name),
-      card: cardOf(robot), functions: Object.fromEntries(described),
+      notes: robot.notes, card: cardOf(robot), functions: Object.fromEntries(described),
     },
     functions: Object.fromEntries(scripts),
   }

@@ -27,7 +27,6 @@ function mjcfRobot(root) {
   }
   const unread = UNREAD.filter(tag => childOf(root, tag)?.children.length)
   if (unread.length) robot.notes.push(`not read: ${unread.join(', ')}`)
-  if (!robot.coordinates.length) throw new Error('no joint of it moves')
   return robot
 }
 
@@ -229,7 +228,18 @@ function solid(kind, [a, b, c]) {
 /** What `open` takes, of the text of a robot file. */
 function fromRobotFile(text) {
   const root = parseXml(text)
-  if (root.tag === 'robot') return computed(urdfRobot(root))
-  if (root.tag === 'mujoco') return computed(mjcfRobot(root))
+  if (root.tag === 'robot') return computed(movable(urdfRobot(root)))
+  if (root.tag === 'mujoco') return computed(movable(mjcfRobot(root)))
   throw new Error(`it starts with <${root.tag}>; wanted <robot> of URDF or <mujoco> of MJCF`)
+}
+
+/** A robot as it came. Throws Error where no joint moves, or one moves no mass. */
+function movable(robot) {
+  const { coordinates } = robot, n = coordinates.length
+  if (!n) throw new Error('no joint of it moves')
+  const q = new Float64Array(n), factor = massMatrix(robot, q)
+  solved(factor, q)
+  const massless = coordinates.find((_, k) => !(factor[k * n + k] > 0))
+  if (massless) throw new Error(`joint '${massless.name}' moves no mass: wanted <inertial> there`)
+  return robot
 }

@@ -22,6 +22,8 @@ function urdfRobot(root) {
     ends.forEach(([from, to], n) => { if (from === link) add(to, body, joints[n]) })
   }
   add(bases[0], -1)
+  const meshes = [...links.values()].flatMap(meshesOf).length
+  if (meshes) robot.notes.push(`not read: meshes (${meshes})`)
   if (robot.bodies.length < links.size) throw new Error('links form a loop apart from the base')
   for (const [body, mimic] of mimics) follow(robot, robot.bodies[body], mimic)
   return robot
@@ -85,4 +87,10 @@ function urdfShape(collision, body) {
     capsule: () => [numberOf(shape, 'radius'), numberOf(shape, 'length') / 2],
   }[shape?.tag]
   return size ? [{ body, kind: shape.tag, size: size(), ...place }] : []
+}
+
+/** The meshes that a link is drawn with, or touches with. */
+function meshesOf(link) {
+  return link.children.map(child => childOf(child, 'geometry')?.children[0])
+    .filter(shape => shape?.tag === 'mesh')
 }

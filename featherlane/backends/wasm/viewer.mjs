@@ -54,11 +54,12 @@ async function dropped(file) {
     show(opened, null)
     select(file)
     const took = (performance.now() - began).toFixed(0)
-    const { functions, coordinates, held } = opened.about
+    const { functions, coordinates, held, notes } = opened.about
     const joints = `${coordinates.length} ${coordinates.length === 1 ? 'joint' : 'joints'}`
     const base = held ? 'a base that is free in the file and held here' : 'a fixed root'
+    const left = notes?.length ? ` (${notes.join('; ')})` : ''
     say(isModule ? `${file.name}: ${Object.keys(functions).length} functions.${robot.told()}`
-      : `${file.name}: ${joints} on ${base}, read in ${took} ms and computed `
+      : `${file.name}: ${joints} on ${base}${left}, read in ${took} ms and computed `
       + 'by loops in plain JavaScript. For compiled functions: '
       + `featherlane generate ${file.name} --target wasm --output web`)
   } catch (error) {
@@ -75,6 +76,13 @@ function select(file) {
   }
   data[n].file = file
   at('robots').selectedIndex = n
+}
+
+/** Opens the robot among files that were dropped together, such as those of its meshes. */
+function dropAll(files) {
+  const file = files.find(({ name }) => /\.(urdf|xml|mjcf|wasm)$/i.test(name)) ?? files[0]
+  if (file) dropped(file)
+  else say('Nothing that was dropped is a file: wanted a URDF, MJCF or .wasm file.', true)
 }
 
 function show(opened, scripted, stance) {
@@ -275,7 +283,7 @@ for (const [kind, over] of [['dragover', true], ['dragleave', false], ['drop', f
   addEventListener(kind, event => {
     event.preventDefault()
     document.body.classList.toggle('over', over)
-    if (kind === 'drop' && event.dataTransfer.files[0]) dropped(event.dataTransfer.files[0])
+    if (kind === 'drop') dropAll([...event.dataTransfer.files])
   })
 }
 at('figure').addEventListener('pointermove', event => {
