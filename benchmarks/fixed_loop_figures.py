@@ -19,7 +19,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from featherlane.tools.figures import FAINT, INK, NARROW, STYLE, save
 
@@ -216,6 +216,8 @@ def _columns(shown: list[str], draw: Any, below: str, legend: int) -> Figure:
         for panel, (name, told) in zip(column, ROWS[case], strict=True):
             draw(panel, case, name)
             panel.set_yscale("log")
+            panel.yaxis.set_major_formatter(_power)
+            panel.yaxis.set_minor_formatter(NullFormatter())
             panel.set_ylabel(told)
             panel.grid(True, color=FAINT, alpha=0.25, lw=0.8)
             _plain(panel)
@@ -247,6 +249,11 @@ def _of_kinds(results: Results, case: str, name: str) -> dict[str, list[tuple[in
         if of == case and name in figures:
             found.setdefault(kind, []).append((bits, figures[name]))
     return found
+
+
+def _power(x: float, _: Any = None) -> str:
+    """A tick without an exponent of small letters, as 1e-7."""
+    return f"{x:g}".replace("e-0", "e-")
 
 
 def _plain(axes: Any) -> None:

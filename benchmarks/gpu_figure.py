@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 
 from featherlane.tools.figures import FAINT, HUES, INK, STYLE, save
 
-PANEL = 2.4  # in, the height of a panel of rates for narrow screens
 GOALS = 65_536  # states of a call for which rates are expected
 DASHES: dict[str, dict[str, Any]] = {  # of lines: arrays that stay there, and that are copied
     "float32": {"linewidth": 1.8, "marker": "o", "markersize": 4},
@@ -71,9 +70,7 @@ def rates(rows: Sequence[Row]) -> Figure | None:
     count = (len(functions) + 1) // 2 if len(functions) > 3 else len(functions)
     lines = -(-len(functions) // count)
     size = (3.6 * count + 0.4, 3.1 * lines + 0.7)
-    figure, panels = plt.subplots(
-        lines, count, figsize=size, squeeze=False, sharex=True, layout="constrained"
-    )
+    figure, panels = plt.subplots(lines, count, figsize=size, squeeze=False, sharex=True)
     for axes, name in zip(panels.flat, functions, strict=False):
         _rates_of(axes, [x for x in timed if x["function"] == name], colours)
         _frame(axes, SHORT.get(name, name))
@@ -82,6 +79,7 @@ def rates(rows: Sequence[Row]) -> Figure | None:
     for axes in panels[:, 0]:
         axes.set_ylabel("states a second")
     _legend(figure, colours, {*_unique(timed, "dtype"), *_unique(timed, "who")})
+    figure.tight_layout(w_pad=1.5, rect=(0, 0.35 / size[1], 1, 1))
     return figure
 
 
@@ -115,8 +113,8 @@ def _legend(figure: Figure, colours: dict[str, str], kinds: set[str]) -> None:
     lines += [mpl.lines.Line2D([], [], color=INK, **look) for look in shown.values()]
     lines.append(mpl.lines.Line2D([], [], color=INK, marker="x", linestyle="", markersize=8))
     names = [*colours, *shown, "expected"]
-    place = "outside lower center"
-    figure.legend(lines, names, ncols=len(names), fontsize=9, loc=place, columnspacing=1.2)
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.02), "columnspacing": 1.2}
+    figure.legend(lines, names, ncols=len(names), fontsize=9, **place)
 
 
 # Bounds, latencies, peers
@@ -224,16 +222,15 @@ def device(rows: Sequence[Row]) -> str:
 
 
 def draw_all(paths: Sequence[Path], folder: Path, png: Path | None = None) -> list[str]:
-    """Writes SVG files into a folder, that of rates for narrow screens too, and returns their names.
-    png: a folder for PNG files on white and dark pages.
+    """Writes SVG files into a folder, and returns their names; png: a folder for PNG files on white
+    and dark pages.
     """
     plt.rcParams.update(STYLE)
     rows = read(paths)
     drawn = {"gpu_rates": rates(rows), "gpu_bounds": bounds(rows)}
     for name, figure in drawn.items():
         if figure is not None:
-            narrow = PANEL if name == "gpu_rates" else None
-            save(figure, folder / f"{name}.svg", TITLES[name], device(rows), png, narrow)
+            save(figure, folder / f"{name}.svg", TITLES[name], device(rows), png)
             plt.close(figure)
     return [name for name, figure in drawn.items() if figure is not None]
 

@@ -96,9 +96,7 @@ def tops(place: dict[int, tuple[str, int]]) -> dict[str, float]:
     return top | {"": y}
 
 
-def box(
-    axes: Any, page: Page, found: TaskSchedule, k: int, y: float, critical: bool
-) -> None:
+def box(axes: Any, page: Page, found: TaskSchedule, k: int, y: float, critical: bool) -> None:
     step = found.tasks.names[k]
     colour, x, width = KINDS[step.kind][0], found.start[k], found.unit(k).latency
     inner, edge = 0.07, 0.12
