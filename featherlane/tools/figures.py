@@ -77,8 +77,8 @@ def stack(figure: Any, height: float, below: str = "outside lower center") -> No
     for legend in tuple(figure.legends):
         words = [text.get_text() for text in legend.get_texts()]
         legend.remove()
-        columns = 2 if max(map(len, words)) <= COLUMN else 1
-        figure.legend(legend.legend_handles, words, loc=below, ncols=columns, columnspacing=1)
+        beside = 2 if max(map(len, words)) <= COLUMN else 1
+        figure.legend(legend.legend_handles, words, loc=below, ncols=beside, columnspacing=1)
     figure.set_size_inches(NARROW, height * len(panels))
     if figure.get_suptitle():
         figure.suptitle("\n".join(wrap(figure.get_suptitle(), 50)), fontsize=10)
