@@ -155,7 +155,7 @@ def test_a_dropped_urdf_moves(opened, docs_page):
 
 def test_a_robot_is_found_among_files_that_are_dropped_together(opened, docs_page):
     page = opened(docs_page)
-    files = {"link.stl": b"solid", "arm.urdf": robot_text("double_pendulum").encode()}
+    files = {"link.stl": b"solid", "arm.urdf": robot_text("double_pendulum")}
     page.evaluate(
         """files => {
           const both = new DataTransfer()
