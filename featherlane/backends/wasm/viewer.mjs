@@ -54,12 +54,11 @@ async function dropped(file) {
     show(opened, null)
     select(file)
     const took = (performance.now() - began).toFixed(0)
-    const { functions, coordinates, held, notes } = opened.about
+    const { functions, coordinates, notes } = opened.about
     const joints = `${coordinates.length} ${coordinates.length === 1 ? 'joint' : 'joints'}`
-    const base = held ? 'a base that is free in the file and held here' : 'a fixed root'
     const left = notes?.length ? ` (${notes.join('; ')})` : ''
     say(isModule ? `${file.name}: ${Object.keys(functions).length} functions.${robot.told()}`
-      : `${file.name}: ${joints} on ${base}${left}, read in ${took} ms and computed `
+      : `${file.name}: ${joints} on a fixed root${left}, read in ${took} ms and computed `
       + 'by loops in plain JavaScript. For compiled functions: '
       + `featherlane generate ${file.name} --target wasm --output web`)
   } catch (error) {
