@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from subprocess import CompletedProcess
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 import featherlane as fl
 from featherlane.accelerators import bitstreams
 from featherlane.accelerators.accelerator import Accelerator
+from featherlane.accelerators.pins import check_at_pins
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, empty_rows, pll, tools, wrapper
 from featherlane.backends.fpga.bitstream.build import NotRoutedError
@@ -267,6 +267,9 @@ def test_seeds_and_limits_are_checked():
     for limit in (0, "20", float("nan"), None):
         with pytest.raises(ValueError, match=r"limit is .*: wanted seconds, 1 to 1,000,000"):
             made().bitstream("nowhere", limit=limit)
+    for states in (-1, 1.5, "all", None):
+        with pytest.raises(ValueError, match="verify is"):
+            made().bitstream("nowhere", verify=states)
     with pytest.raises(ValueError, match="interval is 'often': wanted a whole number of cycles"):
         fl.accelerator(pendulum(), board="i5", interval="often")
 
@@ -304,14 +307,44 @@ def test_a_pendulum_becomes_a_bitstream(tmp_path):
 @needs_tools
 @needs_verilator
 def test_a_routed_netlist_gives_the_bits_of_its_function_at_the_pins(tmp_path):
-    """Frames through rx and tx by the driver of boards, and a self-test at full rate."""
+    """Frames through rx and tx by the driver of boards, and a self-test at full rate. Report and
+    facts say how many states were right.
+    """
     design = made()
-    device = design.bitstream(tmp_path / "design").simulated()
-    states = design.samples(50)
-    np.testing.assert_array_equal(device.run(states).results["tau"], design.function(**states))
-    tested = device.self_test(passes=3)
+    bitstream = design.bitstream(tmp_path / "design", verify=50)
+    assert bitstream.pins.passed
+    assert bitstream.pins[:3] == (50, 50, True)
+    assert "simulation: 50 of 50 states right, to the bit, self-test" in bitstream.report
+    assert (tmp_path / "design" / "report.md").read_text() == bitstream.report
+    assert bitstreams.read(tmp_path / "design") == bitstream
+    tested = bitstream.simulated().self_test(passes=3)
     assert tested.passed
     assert tested.cycles < tested.states + design.latency + 20
+
+
+@needs_tools
+@needs_verilator
+def test_a_netlist_that_is_not_the_function_is_found(tmp_path):
+    """A LUT whose table is another one: the check at the pins counts the states that it spoils."""
+    design = made()
+    bitstream = design.bitstream(tmp_path / "design")
+    file = tmp_path / "design" / f"{design.name}_top_routed.json"
+    right = design.cases(20)
+    (case,) = right
+    spoiled = case.results["tau"].copy()
+    spoiled[3] += 1.0
+    found = check_at_pins(bitstream.simulated(), [case._replace(results={"tau": spoiled})])
+    assert found[:3] == (20, 19, True)
+    assert not found.passed
+    netlist = json.loads(file.read_text())
+    module = max(netlist["modules"].values(), key=lambda module: len(module["cells"]))
+    multiplier = next(c for c in module["cells"].values() if c["type"] == "MULT18X18D")
+    multiplier["connections"]["A0"] = []
+    file.write_text(json.dumps(netlist))
+    found = check_at_pins(bitstream.simulated(), right)
+    assert found.equal < 20
+    assert not found.self_test
+    assert "self-test at full rate FAILED" in str(found)
 
 
 @pytest.fixture

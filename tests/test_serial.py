@@ -21,6 +21,7 @@ from small_core import overtaking_core, results_of, small_core, tasks_of, withou
 
 import featherlane as fl
 from featherlane.accelerators import host
+from featherlane.accelerators.pins import check_at_pins
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
 from featherlane.backends.fpga.serial.link import sixteenths
@@ -297,8 +298,45 @@ def test_the_crc_is_kermits():
     ]  # fmt: skip
 
 
-def test_facts_survive_their_file(tmp_path):
-    facts = serial().facts
+@cache
+def two_functions():
+    arm = fl.load("double_pendulum")
+    names = ["inverse_dynamics", "mass_matrix"]
+    return fl.multifunction(arm, names, interval=2, board="ulx3s")
+
+
+@needs_verilator
+def test_functions_of_one_design_are_called_by_name():
+    """More tasks than numbers of frames; results have the entries of their function."""
+    design = two_functions()
+    serial = design.board_design.serial
+    device = SerialDriver(serial.facts, simulated_line(serial))
+    found = check_at_pins(device, design.cases(700))
+    assert found[:3] == (700, 700, True)
+    states = design.samples("mass_matrix", 3)
+    assert device(states, "mass_matrix").keys() == {"M"}
+    mixed = {**design.samples("inverse_dynamics", 3), "function": [0, 2, 0]}
+    results = device(mixed)
+    names = [name for name in results if not np.isnan(results[name]).all()]
+    assert {*names} >= {"tau", "M"}
+    assert np.isnan(results["tau"]).all(axis=-1).tolist() == [False, True, False]
+    with pytest.raises(ValueError, match=r"function is 'M': wanted .*mean 'mass_matrix'"):
+        device.run(states, "M")
+    with pytest.raises(ValueError, match="inputs has q: wanted q, v, a of inverse_dynamics"):
+        device.run(states, "inverse_dynamics")
+    with pytest.raises(ValueError, match="inputs has q: wanted function, q, v, a by name"):
+        device.run(states)
+
+
+@needs_verilator
+def test_a_design_of_one_function_has_no_names():
+    with pytest.raises(ValueError, match="function is 'x': the design has one function"):
+        driver().run(without_tags(tasks_of(2, 1)), "x")
+
+
+@pytest.mark.parametrize("design", [serial, lambda: two_functions().board_design.serial])
+def test_facts_survive_their_file(tmp_path, design):
+    facts = design().facts
     (tmp_path / "serial.json").write_text(json.dumps(facts.to_json()))
     again = SerialFacts.read(tmp_path)
     assert again._replace(test=0) == facts._replace(test=0)

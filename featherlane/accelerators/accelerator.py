@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from featherlane.accelerators.bitstreams import Bitstream, BoardDesign, built
+from featherlane.accelerators.bitstreams import Bitstream, BoardDesign, built, checked
 from featherlane.accelerators.board import SEEDS, STALLS, Board
 from featherlane.accelerators.choices import LINK, SIMULATORS, DesignSpec
 from featherlane.accelerators.computation import Computation
 from featherlane.accelerators.front import Front, marks
 from featherlane.accelerators.organise.organisation import Organisation
 from featherlane.accelerators.organise.pass_graph import SHARES
+from featherlane.accelerators.pins import PinCase
 from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.report.charts import Mark
@@ -46,6 +47,7 @@ from featherlane.version import __version__
 
 SELF_TEST = 16  # states in a board's memory
 MOST_BAUD = 100_000_000
+MOST_STATES = 1_000_000  # that a netlist is simulated for
 MOST_SECONDS = 1_000_000  # of a placement and its routing
 
 
@@ -167,6 +169,10 @@ class Accelerator(ABC):
     def vectors(self, states: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Random tasks of one function and their results, as numbers by name."""
 
+    @abstractmethod
+    def cases(self, states: int) -> Sequence[PinCase]:
+        """So many random states and their results, of all functions in turn."""
+
     # Figures
 
     @cached_property
@@ -275,7 +281,7 @@ class Accelerator(ABC):
         if self.spec.board is None:
             known = ", ".join(boards.tables())
             raise ValueError(
-                f"{self.name} is for no board: wanted board= of accelerator, as {known}"
+                f"{self.name} is for no board: wanted board= where it was made, as {known}"
             )
         board, megahertz = boards.board(self.spec.board), self.spec.clock
         test = plan_of(self.core, *self.vectors(SELF_TEST))
@@ -285,7 +291,12 @@ class Accelerator(ABC):
         return BoardDesign(serial, board, megahertz, latency, self.cost.total)
 
     def bitstream(
-        self, folder_: str | Path, *, seeds: Sequence[int] = (1,), limit: float = LIMIT
+        self,
+        folder_: str | Path,
+        *,
+        seeds: Sequence[int] = (1,),
+        limit: float = LIMIT,
+        verify: int = 0,
     ) -> Bitstream:
         """Builds the bitstream of the design for its board (`board=` of `accelerator`) by Yosys,
         nextpnr and ecppack, and returns it with the clock that was reached. The folder has the
@@ -293,18 +304,22 @@ class Accelerator(ABC):
 
         seeds: placements that are tried until one reaches the clock that was asked for; the fastest
         is taken. limit: seconds of a processor for one of them. What was routed once is read from
-        the cache.
+        the cache. verify: so many random states are computed by the routed netlist in a simulation
+        by Verilator, driven through the pins of its serial line as a board is, and compared to the
+        bit (`Bitstream.pins`); a state takes 0.01 s for a pendulum, seconds for a large robot.
 
         Raises CompileError for a tool that is missing, and a design that is not routed, ValueError
-        for a design without a board, for seeds and a limit that are none, and for a folder that
-        cannot be written to.
+        for a design without a board, for seeds, a limit and numbers of states that are none, and
+        for a folder that cannot be written to.
         """
         several = isinstance(seeds, Sequence) and not isinstance(seeds, str)
         if not several or not seeds or not all(map(is_count, seeds)):
             raise ValueError(f"seeds is {shown(seeds)}: wanted whole numbers, such as (1, 2, 3)")
         if not is_real(limit, 1, MOST_SECONDS):
             raise ValueError(f"limit is {shown(limit)}: wanted seconds, 1 to {MOST_SECONDS:,}")
-        return built(self.board_design, folder_, seeds, limit)
+        states = whole("verify", verify, 0, MOST_STATES)
+        bitstream = built(self.board_design, folder_, seeds, limit)
+        return checked(bitstream, self.cases(states)) if states else bitstream
 
     def serial(self, port: str, baud: int | None = None) -> SerialDriver:
         """The driver of a board with the bitstream of the design, by its serial port, such as

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.accelerators import host
+from featherlane.accelerators.pins import PinCase, PinCheck, check_at_pins
 from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards, folder
 from featherlane.backends.fpga.bitstream import build, wrapper
@@ -65,7 +66,8 @@ class Bitstream:
     megahertz: the clock that its PLL is set to; reached: the clock that routing reached; baud: of
     the serial port; cells: by kind, the link's among them; estimate: the resources that were
     predicted, without the link; interval, latency: cycles; seconds: of a processor for synthesis,
-    and for placement and routing; hash: the design's, which the board tells its driver.
+    and for placement and routing; hash: the design's, which the board tells its driver; pins: what
+    the routed netlist gave in a simulation, None if there was none.
     """
 
     folder: Path
@@ -80,6 +82,7 @@ class Bitstream:
     latency: int
     seconds: tuple[float, float]
     hash: int
+    pins: PinCheck | None = None
 
     @property
     def file(self) -> Path:
@@ -200,7 +203,20 @@ def _facts(bitstream: Bitstream) -> dict[str, Any]:
             for name in ("megahertz", "reached", "baud", "cells", "interval", "latency", "seconds")
         },
         "estimate": bitstream.estimate._asdict(),
+        "pins": None if bitstream.pins is None else bitstream.pins._asdict(),
     }
+
+
+def checked(bitstream: Bitstream, cases: Iterable[PinCase]) -> Bitstream:
+    """Returns a bitstream with what its routed netlist gives for states, at the pins of the serial
+    line in a simulation; its report and bitstream.json then say so. Errors as of `host.simulated`.
+    """
+    found = replace(bitstream, pins=check_at_pins(bitstream.simulated(), cases))
+    facts = {**host.read_facts(found.folder), **found.facts}
+    texts = {host.BITSTREAM: json.dumps(facts, indent=1) + "\n", PAGE: found.report}
+    for name, text in texts.items():
+        (found.folder / name).write_text(text, encoding="utf-8")
+    return found
 
 
 def read(place: str | Path) -> Bitstream:
@@ -217,6 +233,7 @@ def read(place: str | Path) -> Bitstream:
         estimate=Resources(**facts["estimate"]),
         seconds=tuple(facts["seconds"]),
         hash=int(facts["hash"], 16),
+        pins=PinCheck(**facts["pins"]) if facts.get("pins") else None,
         **{name: facts[name] for name in same},
     )
 
@@ -261,6 +278,7 @@ def _head(bitstream: Bitstream) -> list[str]:
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
         f"- serial port: {bitstream.baud} baud",
         f"- synthesis {synthesis:.0f} s of a processor, placement and routing {routing:.0f} s",
+        f"- at its pins, the routed netlist in a simulation: {bitstream.pins or 'not checked'}",
         f"- to load it: `{' '.join(board.loader)} {bitstream.name}.bit`",
         "",
     ]

@@ -15,6 +15,7 @@ from featherlane.backends.fpga.board import folder
 from featherlane.backends.fpga.board.core import (
     TAG,
     KnownEntry,
+    SelectedFunction,
     StreamCore,
     WordField,
     Words,
@@ -135,4 +136,8 @@ def core_of_functions(
         network.interval,
         network.depth,
         network.clock,
+        {
+            name: SelectedFunction(code, tuple(datapaths[name].graph.inputs))
+            for name, code in network.codes.items()
+        },
     )

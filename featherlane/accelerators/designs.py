@@ -150,12 +150,12 @@ def multifunction(
     model: Model,
     functions: Sequence[str] | None = None,
     *,
-    interval: int = 1,
-    format: str = "q16.16",
-    device: str = "xcvu9p",
+    interval: int | Literal["auto"] = 1,
+    format: str | None = None,
+    device: str = DEVICE,
     delays: str | None = None,
-    clock: float = 125.0,
-    sharing: str = "module",
+    clock: float | None = None,
+    sharing: str | None = None,
     spare: float = 0.0,
     algorithm: str | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
@@ -164,6 +164,7 @@ def multifunction(
     frames: Sequence[str] = (),
     name: str | None = None,
     arrays: str | None = None,
+    board: str | None = None,
 ) -> NetworkAccelerator:
     """Returns several functions of a robot in one design, which takes a task of any of them every
     `interval` clock cycles; the derivatives of forward dynamics pass it twice.
@@ -176,11 +177,11 @@ def multifunction(
         functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix",
             "mass_matrix_inverse", "inverse_dynamics_derivatives",
             "forward_dynamics_derivatives_from" and "forward_dynamics_derivatives"; None: all seven
-        interval: clock cycles from one task to the next
+        interval: clock cycles from one task to the next; "auto" is the smallest whose design fits
         format: as in `accelerator`; in arrays, a uniform or fitted one
         device: a name in `backends.fpga.devices`
         delays: the name of one of the device's delay models; None: its first one
-        clock: MHz
+        clock: MHz; None: 125, and 60 on a board
         sharing: as in `accelerator`; in arrays, "whole" in each
         spare: fraction by which the units of each kind may exceed the number that tasks need, if
             that shortens the latency, such as 0.1
@@ -198,13 +199,17 @@ def multifunction(
             (`print(result.organisation)` shows the reasons). This takes a fraction of the LUTs at
             long intervals, for robots with many joints without friction or joints that share
             coordinates. None: two flat pipelines
+        board: as in `accelerator`; all functions are behind one serial port, whose driver takes the
+            name of one: `device.run(states, "mass_matrix")`
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)
         >>> both.interval
         4
     """
-    check_choices(model, interval, sharing, clock)
+    target = target_choices(board, device, clock, format, sharing)
+    is_auto = isinstance(interval, str) and interval == AUTO
+    check_choices(model, 1 if is_auto else interval, target.sharing, target.clock)
     chosen = _chosen(functions)
     if not isinstance(tag_bits, int) or not 1 <= tag_bits <= 32:
         raise ValueError(f"tag_bits is {shown(tag_bits)}: wanted a whole number from 1 to 32")
@@ -220,12 +225,12 @@ def multifunction(
     spec = DesignSpec(
         chosen,
         is_network=True,
-        interval=int(interval),
-        format=format,
-        device=device,
+        interval=1 if is_auto else int(interval),
+        format=target.format,
+        device=target.device,
         delays=delays,
-        clock=float(clock),
-        sharing="whole" if arrays else sharing,
+        clock=float(target.clock),
+        sharing="whole" if arrays else target.sharing,
         algorithm=algorithm,
         arrays=arrays,
         f_ext=f_ext,
@@ -233,8 +238,9 @@ def multifunction(
         spare=float(spare),
         tag_bits=int(tag_bits),
         ranges={} if ranges is None else ranges,
+        board=target.board,
     )
-    network = designed(model, spec, name)
+    network = smallest(model, spec, name) if is_auto else designed(model, spec, name)
     assert isinstance(network, NetworkAccelerator), "the spec is of several functions"
     return network
 

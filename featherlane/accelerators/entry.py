@@ -24,6 +24,7 @@ from featherlane.accelerators.choices import (
 )
 from featherlane.accelerators.designs import accelerator as of_function
 from featherlane.accelerators.designs import designed
+from featherlane.accelerators.designs import multifunction as of_functions
 from featherlane.accelerators.front import GOALS, Front, Point, checked_bounds
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.search import FORMATS, INTERVALS, Space, kept
@@ -200,46 +201,53 @@ class Accelerators:
     def build(
         self,
         model: Model,
-        function: str = "inverse_dynamics",
+        function: str | Sequence[str] = "inverse_dynamics",
         *,
         board: str,
         folder: str | Path,
         interval: int | Literal["auto"] = "auto",
         seeds: Sequence[int] = (1,),
         limit: float = LIMIT,
+        verify: int = 0,
         **choices: Any,
     ) -> Bitstream:
-        """Builds the bitstream of a function for a board, and returns it with the clock that it
-        reached: `accelerator` with `board=`, and `bitstream` of the result.
+        """Builds the bitstream of a function for a board, or of several, and returns it with the
+        clock that it reached: `accelerator` or `multifunction` with `board=`, and `bitstream` of
+        the result.
 
         Raises CompileError for a tool that is missing, and for a design that is not routed.
 
         Arguments:
             model: the robot
-            function: a name, as in `accelerator`
+            function: a name, as in `accelerator`, or some of the names of `multifunction`, for all
+                of these behind one serial port
             board: a name in `backends.fpga.boards`, such as "ulx3s"
             folder: where the files are written
             interval: clock cycles from one state to the next; "auto" is the smallest one whose
                 design fits, or the first of the next ones that is routed
             seeds: seeds of placement, as in `bitstream`
             limit: the longest time of a routing, s, as in `bitstream`
-            choices: other arguments of `accelerator`
+            verify: states that the routed netlist computes in a simulation, as in `bitstream`
+            choices: other arguments of `accelerator`, or of `multifunction`
 
         Examples:
             >>> built = fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built")
             >>> built.megahertz > 60
             True
         """
-        design = of_function(model, function, board=board, interval=interval, **choices)
+        make: Callable[..., Accelerator] = (
+            of_function if isinstance(function, str) else of_functions
+        )
+        design = make(model, function, board=board, interval=interval, **choices)
         last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
         while True:
             try:
-                return design.bitstream(folder, seeds=seeds, limit=limit)
+                return design.bitstream(folder, seeds=seeds, limit=limit, verify=verify)
             except NotRoutedError:
                 if design.interval >= last:
                     raise
             choices |= {"board": board, "interval": design.interval + 1}
-            design = of_function(model, function, **choices)
+            design = make(model, function, **choices)
 
 
 def _space(

@@ -14,6 +14,7 @@ from featherlane.accelerators.accelerator import Accelerator, checked_run, writt
 from featherlane.accelerators.board import SEEDS, STALLS, core_of_functions
 from featherlane.accelerators.front import Front
 from featherlane.accelerators.organise.pass_graph import variant_of
+from featherlane.accelerators.pins import PinCase
 from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.tasks import (
@@ -215,11 +216,25 @@ class NetworkAccelerator(Accelerator):
     def vectors(self, states: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Random tasks and their results, all of the first function, in the order of tasks."""
         name = self.functions[0]
-        samples, datapath = self.samples(name, states), self.narrowed(name)
+        _, samples, results = self._case(name, states)
+        head: dict[str, Any] = {
+            "function": np.full(states, self.network.codes[name]),
+            "tag": np.arange(states),
+        }
+        return {**head, **samples}, {**head, **results}
+
+    def cases(self, states: int) -> list[PinCase]:
+        parts, more = divmod(states, len(self.functions))
+        counts = [parts + (n < more) for n in range(len(self.functions))]
+        each = zip(self.functions, counts, strict=True)
+        return [self._case(name, count) for name, count in each if count]
+
+    def _case(self, function: str, states: int) -> PinCase:
+        """Random states of a function, and their results by the golden model."""
+        samples, datapath = self.samples(function, states), self.narrowed(function)
         integers = quantised(datapath, samples)[0]
-        results = floats(datapath, self._words.evaluator(name)(integers).integers)
-        head = {"function": np.full(states, self.network.codes[name]), "tag": np.arange(states)}
-        return head | samples, head | results
+        results = floats(datapath, self._words.evaluator(function)(integers).integers)
+        return PinCase(function, samples, results)
 
     def write(self, folder_: str | Path, tasks: int = 20) -> list[Path]:
         """Writes the sources, a test bench with random tasks, constraints and the report with all

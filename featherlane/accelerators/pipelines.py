@@ -16,6 +16,7 @@ import numpy as np
 from featherlane.accelerators.accelerator import Accelerator, checked_run, written
 from featherlane.accelerators.choices import SIMULATORS
 from featherlane.accelerators.front import Front
+from featherlane.accelerators.pins import PinCase
 from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.report.boxes import boxes
@@ -135,6 +136,9 @@ class PipelineAccelerator(Accelerator):
         datapath, inputs = self.function.datapath, self.samples(states)
         integers = Evaluator(datapath)(quantised(datapath, inputs)[0]).integers
         return inputs, floats(datapath, integers)
+
+    def cases(self, states: int) -> list[PinCase]:
+        return [PinCase(None, *self.vectors(states))]
 
     @cached_property
     def _digest(self) -> str:

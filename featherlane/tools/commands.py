@@ -351,6 +351,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     interval("--range", "smallest and largest value of an input (its limits)"),
     count("--seeds", "placements that are tried until one reaches the clock (%(default)s)", 1),
     number("--minutes", "largest time of one placement and its routing (20)"),
+    count("--verify", "states that the routed netlist computes in a simulation at its pins (none)"),
     free_text("--name", "name of the top module (of the robot and the function)"),
     flag("--load", "also load the bitstream into the board that is plugged in"),
 )
@@ -368,6 +369,8 @@ def build(args: argparse.Namespace) -> Answer:
         options["ranges"] = dict(args.range)
     if args.minutes is not None:
         options["limit"] = 60 * args.minutes
+    if args.verify is not None:
+        options["verify"] = args.verify
     seeds = range(1, args.seeds + 1)
     places = {"board": args.board, "folder": args.output, "seeds": seeds}
     built = Accelerators().build(_model(args), args.function, **places, **options)

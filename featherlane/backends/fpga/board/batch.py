@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.core import TAG, Words
+from featherlane.backends.fpga.board.core import TAG, SelectedFunction, Words
 from featherlane.errors import shown
 from featherlane.program.passes.guards import LOST
 
@@ -46,6 +46,21 @@ class TaskBatch(NamedTuple):
         shaped = {name: x.reshape(self.lead + x.shape[1:]) for name, x in results.items()}
         lost = int(np.count_nonzero(np.nan_to_num(shaped[LOST]))) if LOST in shaped else 0
         return BoardRun(shaped, saturated, lost, counters)
+
+
+def inputs_of_function(
+    words: Words, inputs: Mapping[str, Any], function: str, selected: SelectedFunction
+) -> dict[str, Any]:
+    """The inputs of tasks of one function of a design of several: with its number, and zeros for
+    what only other functions read. Raises ValueError for inputs that are not the function's.
+    """
+    assert words.selector is not None, "designs of several functions select"
+    if not isinstance(inputs, Mapping) or inputs.keys() != {*selected.inputs}:
+        came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
+        wanted = ", ".join(selected.inputs)
+        raise ValueError(f"inputs has {came or 'nothing'}: wanted {wanted} of {function} by name")
+    others = {name: np.zeros(shape) for name, shape in words.shapes.items() if name != TAG}
+    return {**others, **inputs, words.selector: selected.code}
 
 
 def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:

@@ -73,6 +73,12 @@ class Words(NamedTuple):
         """The field of the selector."""
         return next((f for f in self.fields if f.entries[0][0] == self.selector), None)
 
+    def names(self, choice: int | None) -> set[str]:
+        """The arrays that words have whose selector is a number, the selector among them."""
+        whens = (None, choice)
+        carried = {name for f in self.fields if f.when in whens for name, _ in f.entries}
+        return carried | {constant.name for constant in self.constants if constant.when in whens}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Words:
         """The words that `to_json` wrote."""
@@ -94,9 +100,20 @@ class Words(NamedTuple):
         }
 
 
+class SelectedFunction(NamedTuple):
+    """A function of a design of several: the number that the selector has, and its inputs."""
+
+    code: int
+    inputs: tuple[str, ...]
+
+
+NO_FUNCTIONS: Mapping[str, SelectedFunction] = {}  # of a design of one
+
+
 class StreamCore(NamedTuple):
     """A module between two streams. tasks, results: the words in and out. interval: cycles from one
-    task to the next; under_way: tasks that may be inside; clock: nanoseconds.
+    task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: of a
+    design of several, by name.
     """
 
     name: str
@@ -106,6 +123,7 @@ class StreamCore(NamedTuple):
     interval: int
     under_way: int
     clock: float
+    functions: Mapping[str, SelectedFunction] = NO_FUNCTIONS
 
     def verify(self) -> None:
         """Raises CompileError for fields that share bits, or are too wide for the host, ValueError

@@ -12,23 +12,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.batch import BoardRun, batch_of
-from featherlane.backends.fpga.board.core import TAG, Words
+from featherlane.backends.fpga.board.batch import BoardRun, batch_of, inputs_of_function
+from featherlane.backends.fpga.board.core import NO_FUNCTIONS, TAG, SelectedFunction, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.self_test import MOST_PASSES, signature_of
 from featherlane.backends.fpga.serial.transport import SerialTransport
-from featherlane.errors import DeviceError, shown
+from featherlane.errors import DeviceError, one_of, shown
 
 Array = Any
 FACTS_FILE = "serial.json"
+NUMBERS = 256  # of tasks in their frames
 TRIES = 3  # of a query before a board counts as silent
 TEST_WAITS = 200  # reads without an answer before a self-test counts as failed
 
 
 class SerialFacts(NamedTuple):
     """The facts of a design behind a serial line that a host needs. test: the results that the
-    states of the self-test shall have, words of 32 bits (states, words).
+    states of the self-test shall have, words of 32 bits (states, words); functions: of a design of
+    several, by name.
     """
 
     name: str
@@ -36,6 +38,7 @@ class SerialFacts(NamedTuple):
     tasks: PacketLayout
     results: PacketLayout
     test: Array
+    functions: Mapping[str, SelectedFunction] = NO_FUNCTIONS
 
     @classmethod
     def read(cls, path: str | Path) -> SerialFacts:
@@ -54,7 +57,11 @@ class SerialFacts(NamedTuple):
             PacketLayout(Words.from_json(data[key]), 0, 8) for key in ("tasks", "results")
         )
         test = np.array(data["test"], np.uint32)
-        return cls(data["name"], int(data["hash"], 16), tasks, results, test)
+        functions = {
+            name: SelectedFunction(code, tuple(inputs))
+            for name, (code, inputs) in data.get("functions", {}).items()
+        }
+        return cls(data["name"], int(data["hash"], 16), tasks, results, test, functions)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
@@ -64,6 +71,7 @@ class SerialFacts(NamedTuple):
             "tasks": self.tasks.words.to_json(),
             "results": self.results.words.to_json(),
             "test": self.test.tolist(),
+            "functions": dict(self.functions),
         }
 
     @property
@@ -151,22 +159,29 @@ class SerialDriver:
 
     # Tasks
 
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def __call__(self, inputs: Mapping[str, Any], function: str | None = None) -> dict[str, Array]:
         """The results by name; as `run`, without what else is known."""
-        return self.run(inputs).results
+        return self.run(inputs, function).results
 
-    def run(self, inputs: Mapping[str, Any]) -> BoardRun:
+    def run(self, inputs: Mapping[str, Any], function: str | None = None) -> BoardRun:
         """Runs tasks through the board.
 
         inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. Entries beyond
-        their formats saturate. A task whose frame or result is damaged on its way is sent once
-        more; `counters` has how often that was ("repeated"), results that came damaged
-        ("damaged_results"), and what the board counted. Raises ValueError for inputs that are none
-        and NaN, DeviceError for a board that falls silent, or loses a task twice.
+        their formats saturate. function: of a design of several, the name of the one that all tasks
+        want; inputs and results are then those of this function. None: inputs has an array
+        "function" with the code of each task's (`facts.functions`), and the inputs of all.
+
+        A task whose frame or result is damaged on its way is sent once more; `counters` has how
+        often that was ("repeated"), results that came damaged ("damaged_results"), and what the
+        board counted. Raises ValueError for inputs that are none and NaN, DeviceError for a board
+        that falls silent, or loses a task twice.
         """
+        selected = None if function is None else self._selected(function)
+        if function is not None and selected is not None:
+            inputs = inputs_of_function(self.facts.tasks.words, inputs, function, selected)
         batch = batch_of(self.facts.tasks.words, inputs)
         before, damaged = self.query(), self._reader.damaged
-        modulus = 256 if self._tag is None else self._tag.most + 1
+        modulus = NUMBERS if self._tag is None else min(self._tag.most + 1, NUMBERS)
         numbers = np.arange(batch.tasks) % modulus
         tags = {} if self._tag is None else {TAG: numbers}
         words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)
@@ -177,7 +192,19 @@ class SerialDriver:
         counters = _increments(before, self.query())
         counters |= {"repeated": repeated, "damaged_results": self._reader.damaged - damaged}
         decoded = self.facts.results.decode(results)
-        return batch.run({n: x for n, x in decoded.items() if n != TAG}, saturated, counters)
+        given = decoded.keys() - {TAG}
+        if selected is not None:
+            fields = self.facts.results.words
+            given &= fields.names(selected.code) - {fields.selector}
+        return batch.run({n: x for n, x in decoded.items() if n in given}, saturated, counters)
+
+    def _selected(self, function: Any) -> SelectedFunction:
+        """A function by name. Raises ValueError for a name that the design has not."""
+        functions = self.facts.functions
+        if isinstance(function, str) and function in functions:
+            return functions[function]
+        wanted = one_of(function, functions) if functions else "the design has one function"
+        raise ValueError(f"function is {shown(function)}: {wanted}")
 
     def _exchange(self, sent: Array, results: Array, limit: int) -> int:
         """Sends frames of tasks, of which `limit` may be on the board, and writes the words of

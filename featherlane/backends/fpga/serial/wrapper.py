@@ -82,7 +82,8 @@ class SerialCore:
     def facts(self) -> SerialFacts:
         """The facts that a host needs; serial.json has them."""
         test = self.test.wanted(self.core.results.bits)
-        return SerialFacts(self.name, self.hash, self.tasks, self.results, test)
+        layouts = self.tasks, self.results
+        return SerialFacts(self.name, self.hash, *layouts, test, self.core.functions)
 
     @cached_property
     def modules(self) -> dict[str, Module]:

@@ -1,0 +1,64 @@
+"""The routed netlist of a bitstream against its function, at the pins of the serial line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from time import process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from featherlane.backends.fpga.serial.host import SerialDriver
+
+PASSES = 3  # of the self-test: its states run 2^3 times, back to back
+
+
+class PinCase(NamedTuple):
+    """States that a netlist computes. function: its name in a design of several, else None;
+    inputs, results: arrays (states, *shape) by name, the results by the golden model.
+    """
+
+    function: str | None
+    inputs: Mapping[str, Any]
+    results: Mapping[str, Any]
+
+
+class PinCheck(NamedTuple):
+    """What came out of a routed netlist that was driven through the pins of its serial line.
+
+    states: how many were computed; equal: those whose results have the bits of the golden model, in
+    all entries; self_test: whether the self-test passed, at the full rate of the pipeline;
+    seconds: of a processor, for the simulation.
+    """
+
+    states: int
+    equal: int
+    self_test: bool
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """All states and the self-test are right."""
+        return self.self_test and self.equal == self.states
+
+    def __str__(self) -> str:
+        """The result in words."""
+        return (
+            f"{self.equal:,} of {self.states:,} states right, to the bit, self-test at full rate "
+            f"{'passed' if self.self_test else 'FAILED'} ({self.seconds:.0f} s of a processor)"
+        )
+
+
+def check_at_pins(device: SerialDriver, cases: Iterable[PinCase]) -> PinCheck:
+    """Returns how many states a netlist computes right. device: of `host.simulated`."""
+    states, equal, began = 0, 0, process_time()
+    for case in cases:
+        found = device.run(case.inputs, case.function).results
+        right = [
+            (np.asarray(found[name]) == wanted).reshape(len(wanted), -1).all(axis=1)
+            for name, wanted in case.results.items()
+        ]
+        states += len(right[0])
+        equal += int(np.logical_and.reduce(right).sum())
+    tested = device.self_test(PASSES).passed
+    return PinCheck(states, equal, tested, process_time() - began)
