@@ -40,9 +40,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "minutes": {"type": float, "metavar": "M", "help": "of the run; what these leave is skipped"},
     "quick": {"help": "few small cells, to try it out"},
     "json": {"type": Path, "metavar": "FILE", "help": "the figures and the machine, there too"},
+    "folders": {"metavar": "FOLDER", "help": "with bitstreams that were built before"},
     "csv": {"type": Path, "metavar": "FILE", "help": "a row for each figure, there too"},
 }
-ALWAYS_SEVERAL = {"robots", "functions", "links", "intervals"}
+ALWAYS_SEVERAL = {"robots", "functions", "links", "intervals", "folders"}
 
 
 def parser(description: str | None, **defaults: Any) -> argparse.ArgumentParser:

@@ -9,12 +9,13 @@ from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from subprocess import CompletedProcess
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import featherlane as fl
-from featherlane.accelerators import bitstreams
+from featherlane.accelerators import bitstreams, host
 from featherlane.accelerators.accelerator import Accelerator
 from featherlane.accelerators.pins import check_at_pins
 from featherlane.backends.fpga import boards, devices
@@ -345,6 +346,36 @@ def test_a_netlist_that_is_not_the_function_is_found(tmp_path):
     assert found.equal < 20
     assert not found.self_test
     assert "self-test at full rate FAILED" in str(found)
+
+
+@pytest.mark.full
+@needs_tools
+@needs_verilator
+def test_two_functions_are_routed_behind_one_port(tmp_path):
+    """Tasks of both go through the pins, by the driver that reads the folder."""
+    arm = fl.load("double_pendulum")
+    names = ["inverse_dynamics", "mass_matrix"]
+    folder = tmp_path / "both"
+    built = fl.accelerator.build(arm, names, board="ulx3s", folder=folder, verify=40)
+    assert built.pins[:3] == (40, 40, True)
+    assert built.reached >= 60
+    device = host.simulated(folder)
+    q = np.array([0.25, -0.5])
+    error = device.run({"q": q}, "mass_matrix").results["M"] - arm.mass_matrix(q)
+    assert 0 < np.abs(error).max() < 1e-2
+
+
+def test_a_network_that_is_too_large_for_its_board_is_told():
+    message = r"2 functions at interval 1 take 1\d\d % of .* ECP5-25k, \d\.\d times too much, .*"
+    arm = fl.load("double_pendulum")
+    names = ["inverse_dynamics", "mass_matrix"]
+    with pytest.raises(CompileError, match=message + r": interval (\d+) fits") as refusal:
+        fl.multifunction(arm, names, board="i5")
+    interval = int(re.search(r"interval (\d+) fits", str(refusal.value))[1])
+    fitting = fl.multifunction(arm, names, board="i5", interval="auto")
+    assert fitting.interval == interval
+    assert (fitting.spec.format, fitting.spec.sharing) == ("fitted18", "whole")
+    assert fl.multifunction(arm, **fitting.choices).circuit.sources == fitting.circuit.sources
 
 
 @pytest.fixture

@@ -284,7 +284,8 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
             group.create_array(name, data=np.ones((4, 2)))
     if command == "build":
         words = "".join(f"word: {name} 0000000\n" for name in ClockDivisors(1, 1, 1, 1).parameters)
-        design = routes.RoutedDesign(70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1, words, b"{}")
+        figures = 70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1
+        design = routes.RoutedDesign(*figures, words, b"{}", ("yosys", "nextpnr"))
         monkeypatch.setattr(routes, "routed", lambda *arguments: design)
         monkeypatch.setattr(routes, "packed", lambda configuration: b"bits")
     if command == "view":

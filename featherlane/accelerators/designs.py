@@ -178,11 +178,13 @@ def multifunction(
             "mass_matrix_inverse", "inverse_dynamics_derivatives",
             "forward_dynamics_derivatives_from" and "forward_dynamics_derivatives"; None: all seven
         interval: clock cycles from one task to the next; "auto" is the smallest whose design fits
-        format: as in `accelerator`; in arrays, a uniform or fitted one
+        format: as in `accelerator`; in arrays, a uniform or fitted one. None: "q16.16", and
+            "fitted18" on a board
         device: a name in `backends.fpga.devices`
         delays: the name of one of the device's delay models; None: its first one
         clock: MHz; None: 125, and 60 on a board
-        sharing: as in `accelerator`; in arrays, "whole" in each
+        sharing: as in `accelerator`; in arrays, "whole" in each. None: "module", and "whole" on a
+            board
         spare: fraction by which the units of each kind may exceed the number that tasks need, if
             that shortens the latency, such as 0.1
         algorithm: for M^-1, "deferred" (the shortest path), "factor" (the fewest products, the one
@@ -200,7 +202,7 @@ def multifunction(
             long intervals, for robots with many joints without friction or joints that share
             coordinates. None: two flat pipelines
         board: as in `accelerator`; all functions are behind one serial port, whose driver takes the
-            name of one: `device.run(states, "mass_matrix")`
+            name of one: `device.run(states, "mass_matrix")`. None: no board
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)

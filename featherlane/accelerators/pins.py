@@ -24,7 +24,7 @@ class PinCase(NamedTuple):
 
 
 class PinCheck(NamedTuple):
-    """What came out of a routed netlist that was driven through the pins of its serial line.
+    """The outcome of driving a routed netlist through the pins of its serial line.
 
     states: how many were computed; equal: those whose results have the bits of the golden model, in
     all entries; self_test: whether the self-test passed, at the full rate of the pipeline;
@@ -53,9 +53,9 @@ def check_at_pins(device: SerialDriver, cases: Iterable[PinCase]) -> PinCheck:
     """Returns how many states a netlist computes right. device: of `host.simulated`."""
     states, equal, began = 0, 0, process_time()
     for case in cases:
-        found = device.run(case.inputs, case.function).results
+        results = device.run(case.inputs, case.function).results
         right = [
-            (np.asarray(found[name]) == wanted).reshape(len(wanted), -1).all(axis=1)
+            (np.asarray(results[name]) == wanted).reshape(len(wanted), -1).all(axis=1)
             for name, wanted in case.results.items()
         ]
         states += len(right[0])

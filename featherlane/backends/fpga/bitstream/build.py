@@ -60,7 +60,8 @@ class NotRoutedError(CompileError):
 class RoutedDesign(NamedTuple):
     """A design on its device. megahertz: the clock that routing reached, by nextpnr's delays at
     their slowest; cells: by kind; seconds: of a processor, by both tools; seed: of the placement;
-    configuration: in Trellis' text format; netlist: after routing, as nextpnr writes it.
+    configuration: in Trellis' text format; netlist: after routing, as nextpnr writes it; tools: the
+    versions of Yosys and nextpnr.
     """
 
     megahertz: float
@@ -69,6 +70,7 @@ class RoutedDesign(NamedTuple):
     seed: int
     configuration: str
     netlist: bytes
+    tools: tuple[str, ...] = ()
 
 
 def routed(
@@ -92,7 +94,7 @@ def routed(
     archive = disk.fetch_result(
         key, lambda: _packed(_best(sources, top, board, megahertz, seeds, limit))
     )
-    return _unpacked(archive)
+    return _unpacked(archive)._replace(tools=tuple(tools))
 
 
 def _options(board: CircuitBoard) -> list[str]:

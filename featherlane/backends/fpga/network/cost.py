@@ -49,7 +49,8 @@ def _of_network(network: Network, device: Device) -> DesignCost:
             parts[f"{network.name}_feedback", link.name] = _conversions(link, device)
     for name, needed in _around(network, device):
         parts[f"{network.name}_{name}", "control"] = needed
-    return DesignCost(device, {key: needed for key, needed in parts.items() if any(needed)}, packed)
+    needs = {key: needed for key, needed in parts.items() if any(needed)}
+    return DesignCost(device, needs, packed, network.interval > 1)
 
 
 def fifo(network: Network, link: Channel, device: Device) -> Resources:

@@ -192,11 +192,11 @@ class SerialDriver:
         counters = _increments(before, self.query())
         counters |= {"repeated": repeated, "damaged_results": self._reader.damaged - damaged}
         decoded = self.facts.results.decode(results)
-        given = decoded.keys() - {TAG}
+        names = decoded.keys() - {TAG}
         if selected is not None:
             fields = self.facts.results.words
-            given &= fields.names(selected.code) - {fields.selector}
-        return batch.run({n: x for n, x in decoded.items() if n in given}, saturated, counters)
+            names &= fields.names(selected.code) - {fields.selector}
+        return batch.run({n: x for n, x in decoded.items() if n in names}, saturated, counters)
 
     def _selected(self, function: Any) -> SelectedFunction:
         """A function by name. Raises ValueError for a name that the design has not."""
