@@ -12,6 +12,7 @@ import featherlane as fl
 from featherlane.accelerators.computation import Computation
 from featherlane.accelerators.designers import Designer
 from featherlane.accelerators.robot_labels import labels_of
+from featherlane.backends.fpga.labels import WordPlace, word_comments
 
 HOSTILE = [  # names as files may have them: pairs that are alike in SystemVerilog among them
     "a b",
@@ -140,3 +141,41 @@ def test_the_facts_of_words_have_labels(tmp_path):
     assert [field["label"] for field in facts["outputs"]] == [
         f'tau of joint "joint{k}"' for k in (1, 2)
     ]
+
+
+def test_words_of_boards_name_joints():
+    made = fl.accelerator(arm(["shoulder", "elbow"]), interval=4, board="ulx3s")
+    axi = made.board(128).wrapped.sources[f"{made.name}_axi.sv"]
+    serial = made.board_design.serial.sources[f"{made.name}_serial.sv"]
+    joints = "shoulder", "elbow"
+    for signal, words in (("in_data", made.core.tasks), ("out_data", made.core.results)):
+        for field in words.fields:
+            name, position = field.entries[0]
+            bits = f"{signal}[{field.offset + field.width - 1}:{field.offset}]"
+            line = f'  // {bits}: {name} of joint "{joints[position]}"\n'
+            assert line in axi
+            assert line in serial
+
+
+def test_words_of_networks_name_functions_and_joints():
+    functions = ["inverse_dynamics", "mass_matrix"]
+    made = fl.multifunction(arm(["shoulder", "elbow"]), functions, interval=4)
+    decode, encode = (made.circuit.sources[f"{made.name}_{x}.sv"] for x in ("decode", "encode"))
+    assert "  // data[1:0]: the function, 0 inverse_dynamics, 2 mass_matrix\n" in decode
+    assert re.search(r'  // data\[\d+:\d+\]: q of joint "elbow"\n', decode)
+    assert re.search(r'  // data\[\d+:\d+\], inverse_dynamics: a of joint "shoulder"\n', decode)
+    line = r'  // out_data\[\d+:\d+\], mass_matrix: M of joints "elbow", "elbow"\n'
+    assert re.search(line, encode)
+    assert re.search(r'out_data\[\d+:\d+\], inverse_dynamics: tau of joint "elbow"\n', encode)
+    wrapped = made.board(64).wrapped.sources[f"{made.name}_axi.sv"]
+    assert re.search(line, wrapped)
+    assert "// in_data[1:0]: the function: 0 inverse_dynamics, 2 mass_matrix\n" in wrapped
+
+
+def test_entries_of_a_large_matrix_share_a_line():
+    places = [WordPlace(("M", n), 18 * n, 18) for n in range(49)]
+    entries = {("M", n): f"entry {n}" for n in range(49)}
+    assert word_comments("word", places, entries) == [
+        "word[881:0]: 49 entries, entry 0 to entry 48"
+    ]
+    assert word_comments("word", places[:2], {}) == ["word[17:0]: M[0]", "word[35:18]: M[1]"]

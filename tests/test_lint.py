@@ -3,7 +3,9 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
+import black_boxes
 import pytest
 
 import featherlane as fl
@@ -18,6 +20,7 @@ DESIGNS = {
     "ecp5": {"function": "inverse_dynamics", "device": "ecp5_85k", "interval": 2},
     "arrays": {"function": "inverse_dynamics", "interval": 8, "arrays": "limbs"},
     "memories": {"function": "inverse_dynamics", "interval": 6, "datapath": "memories"},
+    "board": {"function": "inverse_dynamics", "board": "ulx3s"},
 }
 
 
@@ -26,11 +29,11 @@ def sources_of(kind):
     return fl.accelerator(fl.load("double_pendulum"), **DESIGNS[kind]).design.sources
 
 
-def warnings(folder, sources):
-    """The warnings for the modules of a design, one a line."""
+def warnings(folder, sources, *options):
+    """The warnings for the modules of a design, one a line. options: of Verilator."""
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
-    command = ["verilator", "--lint-only", "-Wall", "-sv", "-Wno-fatal", *sources]
+    command = ["verilator", "--lint-only", "-Wall", "-sv", "-Wno-fatal", *options, *sources]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return re.findall(r"^%\w+-\w+: .*", done.stderr, re.MULTILINE)
 
@@ -39,6 +42,45 @@ def warnings(folder, sources):
 @pytest.mark.parametrize("kind", DESIGNS)
 def test_designs_have_no_warnings(tmp_path, kind):
     assert warnings(tmp_path, sources_of(kind)) == []
+
+
+def synthesised(folder, sources):
+    """The warnings for what synthesis reads: cells of the device are in the place of models."""
+    folder.mkdir(exist_ok=True)
+    (folder / "cells.v").write_text(black_boxes.text(), encoding="utf-8")
+    return warnings(folder, sources, "-DSYNTHESIS", "-v", "cells.v")
+
+
+@needs_verilator
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("pipeline", "DSP48E2"), ("memories", "DSP48E2"), ("board", "MULT18X18D")]
+)
+def test_what_synthesis_reads_has_no_warnings(tmp_path, kind, cell):
+    sources = sources_of(kind)
+    assert any(f"{cell} #(" in text for text in sources.values())
+    assert synthesised(tmp_path, sources) == []
+
+
+@needs_verilator
+def test_the_top_module_of_a_board_has_no_warnings(tmp_path):
+    """With its PLL, reset and serial link; a pin that the PLL has not is an error."""
+    made = fl.accelerator(fl.load("double_pendulum"), "mass_matrix", board="ulx3s")
+    sources = made.board_design.sources
+    assert synthesised(tmp_path, sources) == []
+    top = f"{made.name}_top.sv"
+    wrong = {**sources, top: sources[top].replace(".CLKOS(", ".CLKOX(")}
+    with pytest.raises(subprocess.CalledProcessError):
+        synthesised(tmp_path / "wrong", wrong)
+
+
+def test_black_boxes_have_the_ports_of_yosys():
+    yosys = pytest.importorskip("pyosys", reason="pyosys is not installed")
+    share = Path(yosys.__file__).parent / "share"
+    text = next(share.rglob("cells_bb_ecp5.v")).read_text(encoding="utf-8")
+    for name in ("EHXPLLL", "MULT18X18D"):
+        ports = re.search(rf"^module {name}\((.*?)\);", text, re.DOTALL | re.MULTILINE)[1]
+        cell = black_boxes.CELLS[name]
+        assert {*re.findall(r"\w+", ports)} == {*cell.inputs, *cell.outputs}
 
 
 @needs_verilator

@@ -25,6 +25,7 @@ from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.report.charts import Mark
 from featherlane.accelerators.report.drawing import legend, svg
+from featherlane.accelerators.robot_labels import labels_of
 from featherlane.api.model import Model
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import boards, devices, folder
@@ -40,6 +41,7 @@ from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.verilog import Design
+from featherlane.backends.fpga.words import Entry
 from featherlane.errors import one_of, shown
 from featherlane.functions.arguments import is_count, is_real, whole
 from featherlane.functions.fixed import FixedFunction
@@ -151,6 +153,11 @@ class Accelerator(ABC):
     @abstractmethod
     def depth(self) -> int:
         """The largest number of tasks in flight."""
+
+    @cached_property
+    def labels(self) -> Mapping[Entry, str]:
+        """The joints and links that entries of inputs and results belong to, in words."""
+        return labels_of(self.model, self.datapath.graph, self.spec.frames).entries
 
     @property
     @abstractmethod

@@ -28,6 +28,7 @@ from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.netlist import constant_integer
 from featherlane.backends.fpga.network.verilog import Circuit
 from featherlane.backends.fpga.network.words import layout
+from featherlane.backends.fpga.words import Entry
 from featherlane.errors import instead
 from featherlane.functions.arguments import counted, whole
 
@@ -99,12 +100,16 @@ SELECTOR = "function"  # the entry with the code of the function, in tasks and r
 
 
 def core_of_functions(
-    circuit: Circuit, inputs: Mapping[str, tuple[int, ...]], datapaths: Mapping[str, Datapath]
+    circuit: Circuit,
+    inputs: Mapping[str, tuple[int, ...]],
+    datapaths: Mapping[str, Datapath],
+    labels: Mapping[Entry, str],
 ) -> StreamCore:
     """A design of several functions as a module between streams. Its tasks have `function`, the
     code of one (`network.codes`), and those inputs that this function reads; so have results.
 
-    inputs: the shapes of all inputs; datapaths: of each function, in the formats of the circuit.
+    inputs: the shapes of all inputs; datapaths: of each function, in the formats of the circuit;
+    labels: what entries are.
     """
     network, plan = circuit.network, layout(circuit.network)
     tasks, results = list[WordField](), list[WordField]()
@@ -140,4 +145,11 @@ def core_of_functions(
             name: SelectedFunction(code, tuple(datapaths[name].graph.inputs))
             for name, code in network.codes.items()
         },
+        labels_of_head(network.codes) | dict(labels),
     )
+
+
+def labels_of_head(codes: Mapping[str, int]) -> dict[Entry, str]:
+    """The labels of what stands before the numbers of a word of several functions."""
+    listed = ", ".join(f"{code} {name}" for name, code in codes.items())
+    return {(SELECTOR, 0): f"the function: {listed}", (TAG, 0): "a number that its result has, too"}

@@ -17,6 +17,7 @@ from featherlane.accelerators.organise.pass_graph import variant_of
 from featherlane.accelerators.pins import PinCase
 from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
+from featherlane.accelerators.robot_labels import labels_of
 from featherlane.accelerators.tasks import (
     Task,
     TaskRun,
@@ -97,9 +98,11 @@ class NetworkAccelerator(Accelerator):
 
     @property
     def core(self) -> StreamCore:
-        return core_of_functions(
-            self.circuit, self.input_shapes, {name: self.narrowed(name) for name in self.functions}
-        )
+        datapaths = {name: self.narrowed(name) for name in self.functions}
+        labels = dict(self.labels)
+        for datapath in datapaths.values():
+            labels |= labels_of(self.model, datapath.graph, self.spec.frames).entries
+        return core_of_functions(self.circuit, self.input_shapes, datapaths, labels)
 
     def function(self, name: str) -> FixedFunction:
         """Returns a function on the design's numbers, callable as the model's, to the bit."""

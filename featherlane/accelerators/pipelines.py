@@ -118,7 +118,7 @@ class PipelineAccelerator(Accelerator):
 
     @property
     def core(self) -> StreamCore:
-        return core_of(self.design)
+        return core_of(self.design, self.labels)
 
     def fixed(self, name: str) -> FixedFunction:
         return self.function

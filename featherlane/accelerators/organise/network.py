@@ -89,7 +89,7 @@ def network(
             design, parts[part], pipeline, spec.target.tile, labels=crossing(labels)
         )
 
-    return _network(name, parts, spec, interval, station)
+    return _network(name, parts, spec, interval, station, labels)
 
 
 def array_network(
@@ -110,7 +110,7 @@ def array_network(
         return array_station(design, *stations[part], *options)
 
     parts = {part: station.datapath for part, station in stations.items()}
-    return _network(name, parts, spec, interval, station_of)
+    return _network(name, parts, spec, interval, station_of, labels)
 
 
 def crossing(labels: Labels) -> Labels:
@@ -125,13 +125,13 @@ def _network(
     spec: DesignSpec,
     interval: int,
     make_station: MadeStation,
+    labels: Labels,
 ) -> Network:
     """Returns the network of stations that compute parts of a datapath."""
     codes = {function: CODES[function] for function in SHARES if function in spec.functions}
     organised = _Organised(name, parts, interval, make_station, frozenset(codes.values()))
-    network = Network(
-        name, organised.stations, organised.links, codes, organised.results, ENOUGH, spec.tag_bits
-    )
+    structure = organised.stations, organised.links, codes, organised.results
+    network = Network(name, *structure, ENOUGH, spec.tag_bits, labels)
     depth = _depth(network)
     links = {
         name: replace(link, depth=min(link.depth, depth)) for name, link in organised.links.items()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from featherlane.program.graph import Graph
 
 Entry = tuple[str, int]  # of an input or output, by its name: a position in C order
 LONGEST_SHOWN, LONGEST_NAME = 60, 24  # letters of a name in a comment, and in a signal's name
+MOST_LISTED = 40  # entries of an array that have a line each
 
 
 class Place(NamedTuple):
@@ -121,3 +123,50 @@ def word(name: str) -> str:
     """The letters, digits and _ of a name, as the end of a name in SystemVerilog."""
     parts = re.findall(r"\w+", name, flags=re.ASCII)
     return "_".join(parts).strip("_")[:LONGEST_NAME].rstrip("_")
+
+
+# Words of streams
+
+
+class WordPlace(NamedTuple):
+    """Some bits of a word, and the entry that lies there. functions: those whose words have it;
+    none if all have.
+    """
+
+    entry: Entry
+    offset: int
+    width: int
+    functions: tuple[str, ...] = ()
+
+
+def shared_places(places: Mapping[str, Iterable[WordPlace]]) -> list[WordPlace]:
+    """Returns the places of the words of several functions, each once. places: of each function."""
+    functions = dict[WordPlace, list[str]]()
+    for function, listed in places.items():
+        for place in listed:
+            functions.setdefault(place, []).append(function)
+    return [
+        place._replace(functions=() if len(names) == len(places) else tuple(names))
+        for place, names in functions.items()
+    ]
+
+
+def word_comments(
+    signal: str, places: Iterable[WordPlace], entries: Mapping[Entry, str]
+) -> list[str]:
+    """Returns lines that tell which bits of a word are which entry; the many of a matrix have one
+    line. entries: what each is.
+    """
+    lines = list[str]()
+    for (name, functions), group in groupby(places, lambda p: (p.entry[0], p.functions)):
+        several = [*group]
+        of = f", {' and '.join(functions)}" if functions else ""
+        texts = [entries.get(p.entry, f"{name}[{p.entry[1]}]") for p in several]
+        if len(several) > MOST_LISTED:
+            bits = f"{signal}[{several[-1].offset + several[-1].width - 1}:{several[0].offset}]"
+            lines.append(f"{bits}{of}: {len(several)} entries, {texts[0]} to {texts[-1]}")
+        else:
+            for place, text in zip(several, texts, strict=True):
+                bits = f"{signal}[{place.offset + place.width - 1}:{place.offset}]"
+                lines.append(f"{bits}{of}: {text}")
+    return lines

@@ -159,6 +159,11 @@ class Module:
         """A comment above the next statements."""
         self.body += [Remark(), Remark(comment)]
 
+    def remarks(self, comments: Iterable[str]) -> None:
+        """Comments, a line each, behind an empty line."""
+        if lines := [Remark(comment) for comment in comments]:
+            self.body += [Remark(), *lines]
+
     def waive_widths(self) -> None:
         """Lets linters take that operands of the statements so far, instances aside, have other
         widths than results, and that not all bits are read.

@@ -19,6 +19,7 @@ WIDTHS = (
 UNREAD = (
     "Bits that roundings and narrower formats drop are not read, nor ports that all have alike."
 )
+OPEN = "Pins of what is not used of the cell stay open."
 
 
 class Assign(NamedTuple):

@@ -12,10 +12,12 @@ from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.bitstream.pll import ClockDivisors
 from featherlane.backends.fpga.boards import CircuitBoard
 from featherlane.backends.fpga.module import Module, same
+from featherlane.backends.fpga.statements import OPEN, Instance, Waived
 
 PLL = "clock_of_board"  # the name of the cell
 BLINK = 25  # bits of the counter whose last one the LED shows: a second, more or less
 RESET = 3  # registers between the lock of the PLL and the end of the reset
+INSTANCE = "\\design"  # escaped, since `design` is a word of the language
 FIXED: Mapping[
     str, int | str
 ] = {  # of the PLL; the currents are those for a loop without a fraction
@@ -47,7 +49,7 @@ def top(name: str, design: str, clock: ClockDivisors) -> Module:
     module.input(boards.OSCILLATOR, boards.RECEIVE)
     module.output(boards.TRANSMIT, boards.LED)
     _add_clock(module, clock)
-    module.instance(design, "design", same(["clock", "reset", boards.RECEIVE, boards.TRANSMIT]))
+    module.instance(design, INSTANCE, same(["clock", "reset", boards.RECEIVE, boards.TRANSMIT]))
     return module
 
 
@@ -62,10 +64,11 @@ def _add_clock(module: Module, clock: ClockDivisors) -> None:
         **dict.fromkeys(IDLE, "1'b0"), "PLLWAKESYNC": "1'b0", "ENCLKOP": "1'b0", "ENCLKOS": "1'b0",
     }  # fmt: skip
     parameters = {**FIXED, **clock.parameters}
-    module.instance("EHXPLLL", PLL, ports, parameters, attribute=ANALOG)
+    pll = Instance("EHXPLLL", PLL, ports, parameters, {}, ANALOG)
+    module.body.append(Waived("PINMISSING", OPEN, (pll,)))
     module.assign("reset", f"!settled[{RESET - 1}]")
     module.assign(boards.LED, f"count[{BLINK - 1}]")
-    module.clocked("settled <= {settled, locked};", "count <= count + 1'b1;")
+    module.clocked(f"settled <= {{settled[{RESET - 2}:0], locked}};", "count <= count + 1'b1;")
 
 
 def constraints(board: CircuitBoard) -> str:

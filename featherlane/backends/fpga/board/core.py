@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from featherlane.backends.fpga.labels import NO_LABELS, WordPlace, shared_places, word_comments
 from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.backends.fpga.words import Entry, entries_of
@@ -113,7 +114,7 @@ NO_FUNCTIONS: Mapping[str, SelectedFunction] = {}  # of a design of one
 class StreamCore(NamedTuple):
     """A module between two streams. tasks, results: the words in and out. interval: cycles from one
     task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: of a
-    design of several, by name.
+    design of several, by name; labels: what entries are, for comments.
     """
 
     name: str
@@ -124,6 +125,32 @@ class StreamCore(NamedTuple):
     under_way: int
     clock: float
     functions: Mapping[str, SelectedFunction] = NO_FUNCTIONS
+    labels: Mapping[Entry, str] = NO_LABELS.entries
+
+    @property
+    def comments(self) -> list[str]:
+        """Lines that tell which bits of in_data and out_data are which entry; none without labels."""
+        if not self.labels:
+            return []
+        streams = (("in_data", self.tasks), ("out_data", self.results))
+        return [
+            line
+            for signal, words in streams
+            for line in word_comments(signal, self._places(words), self.labels)
+        ]
+
+    def _places(self, words: Words) -> list[WordPlace]:
+        """The entries of words, with the functions that have them."""
+        named = {name: function.code for name, function in self.functions.items()}
+        codes: Mapping[str, int | None] = named or {"": None}
+        return shared_places({
+            name: [
+                WordPlace(field.entries[0], field.offset, field.width)
+                for field in words.fields
+                if field.when in (None, code)
+            ]
+            for name, code in codes.items()
+        })  # fmt: skip
 
     def verify(self) -> None:
         """Raises CompileError for fields that share bits, or are too wide for the host, ValueError
@@ -149,8 +176,8 @@ def _check_bits(name: str, fields: list[WordField]) -> None:
         end = field.offset + field.width
 
 
-def core_of(design: Design) -> StreamCore:
-    """A pipeline as a module between streams."""
+def core_of(design: Design, labels: Mapping[Entry, str] = NO_LABELS.entries) -> StreamCore:
+    """A pipeline as a module between streams. labels: what entries are."""
     graph = design.datapath.graph
     entries_at = entries_of(graph)
 
@@ -175,4 +202,5 @@ def core_of(design: Design) -> StreamCore:
         design.interval,
         design.depth,
         design.pipeline.clock,
+        labels=labels,
     )

@@ -43,6 +43,7 @@ def top(name: str, core: StreamCore, tasks: PacketLayout, results: PacketLayout)
     module.wire("lost", None, " || ".join(_lost(core.results)) or "1'b0")
     module.remark("The core, both ends and the registers")
     _add_instances(module, core.name)
+    module.remarks(core.comments)
     return module
 
 

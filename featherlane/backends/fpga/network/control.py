@@ -5,6 +5,9 @@ takes, `feedback` brings results back as inputs of a second pass, `encode` makes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from featherlane.backends.fpga.labels import WordPlace, shared_places, word_comments
 from featherlane.backends.fpga.network import links, words
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
 from featherlane.backends.fpga.network.text import (
@@ -42,6 +45,7 @@ def decode(network: Network) -> ControlModule:
             when = is_one_of("task_instruction", used, every, bits)
             text = f"{{{width}{{{when}}}}} & {text}"
         module.driven(name, width, text)
+    module.remarks(_word_comments(network, "data", plan.inputs))
     return module
 
 
@@ -178,7 +182,27 @@ def encode(network: Network) -> ControlModule:
         f"out_valid <= !reset && ({freed} || !{free});",
         f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
     )
+    module.remarks(_word_comments(network, "out_data", plan.results))
     return module
+
+
+def _word_comments(
+    network: Network, signal: str, entries: Mapping[str, tuple[words.WordEntry, ...]]
+) -> list[str]:
+    """Lines that tell which bits of a word are which entry. entries: of each function."""
+    if not network.labels.entries:
+        return []
+    plan = words.layout(network)
+    codes = ", ".join(f"{code} {name}" for name, code in network.codes.items())
+    places = {
+        function: [WordPlace(e.entry, e.offset, e.width) for e in listed]
+        for function, listed in entries.items()
+    }
+    return [
+        f"{bits_of(signal, *plan.code)}: the function, {codes}",
+        f"{bits_of(signal, *plan.tag)}: a number that the result of a task has, too",
+        *word_comments(signal, shared_places(places), network.labels.entries),
+    ]
 
 
 def _add_round_robin(module: ControlModule, free: str, asks: list[str]) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.verilog import Design
 from featherlane.backends.fpga.words import Entry
 from featherlane.errors import CompileError
@@ -118,7 +119,7 @@ class Network:
     codes: the micro-instruction with which a task of each function begins. results: for each
     micro-instruction that leaves, the links whose words make its result, the first one leading.
     tag_bits: those of a number that users give with a task and find in its result. depth: tasks
-    that may be under way.
+    that may be under way. labels: for comments.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Network:
     results: Mapping[int, tuple[str, ...]]
     depth: int
     tag_bits: int = 16
+    labels: Labels = NO_LABELS
 
     @property
     def first(self) -> Station:

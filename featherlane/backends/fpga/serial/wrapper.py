@@ -92,7 +92,7 @@ class SerialCore:
         return named(
             link(f"{self.name}_link", plan),
             self_test(f"{self.name}_test", self.test, plan.task_bits, plan.result_bits),
-            _top(self.name, self.core.name, plan),
+            _top(self.name, self.core, plan),
         )
 
     @property
@@ -101,9 +101,9 @@ class SerialCore:
         return {**self.core.sources, **sources(self.modules)}
 
 
-def _top(name: str, core: str, plan: LinkPlan) -> Module:
+def _top(name: str, core: StreamCore, plan: LinkPlan) -> Module:
     """The top module."""
-    module = Module(name, f"{core} behind a serial line: see the documentation of the board.")
+    module = Module(name, f"{core.name} behind a serial line: see the documentation of the board.")
     module.input("clock", "reset", "rx")
     module.output("tx")
     module.declare("task_data", "in_data", bits=plan.task_bits)
@@ -124,7 +124,8 @@ def _top(name: str, core: str, plan: LinkPlan) -> Module:
         **same(("clock", "reset", "task_valid", "task_data", *streams)),
         **{port: f"test_{port}" for port in tests},
     })  # fmt: skip
-    module.instance(core, "core", {
+    module.instance(core.name, "core", {
         **same(("clock", "reset", *streams)), "out_ready": "result_ready || test_running",
     })  # fmt: skip
+    module.remarks(core.comments)
     return module

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Instance
+from featherlane.backends.fpga.statements import OPEN, Alternative, Instance, Waived
 
 BITS = 48  # of the adder
 OPERAND_REGISTERS = ("A", "ACASC", "B", "BCASC")
@@ -52,7 +52,8 @@ def module(name: str, about: str, mode: DspMode, add_model: Callable[[Module], N
     circuit.output("p", "chain_out", bits=BITS, signed=True)
     add_model(circuit)
     circuit.waive_widths()
-    circuit.body = [Alternative("SYNTHESIS", (_primitive(mode),), tuple(circuit.body))]
+    primitive = Waived("PINMISSING", OPEN, (_primitive(mode),))
+    circuit.body = [Alternative("SYNTHESIS", (primitive,), tuple(circuit.body))]
     return circuit
 
 

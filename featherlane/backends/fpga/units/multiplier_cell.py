@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Instance
+from featherlane.backends.fpga.statements import OPEN, Alternative, Instance, Waived
 from featherlane.backends.fpga.text import Signal
 from featherlane.backends.fpga.units.staged import Staged, StagedUnit
 
 NAME = "MULT18X18D"
 OPERAND, PRODUCT = 18, 36  # bits
+UNREAD_MODEL = "Signals of the arithmetic are not read where the primitive is in its place."
 
 
 class CellRegisters(NamedTuple):
@@ -71,7 +72,9 @@ def module(prefix: str, registers: CellRegisters) -> Module:
     cell.input("a", "b", bits=OPERAND, signed=True)
     cell.output("p", bits=PRODUCT, signed=True)
     _add_model(cell, registers)
-    cell.body = [Alternative("SYNTHESIS", (_primitive(registers),), tuple(cell.body))]
+    primitive = Waived("PINMISSING", OPEN, (_primitive(registers),))
+    cell.body = [Alternative("SYNTHESIS", (primitive,), tuple(cell.body))]
+    cell.unread = UNREAD_MODEL
     return cell
 
 
