@@ -1,4 +1,4 @@
-"""Cells of devices as empty modules with all of their ports, for linters of what synthesis reads."""
+"""Cells of devices as empty modules with all of their ports, to lint the text of synthesis."""
 
 from typing import NamedTuple
 

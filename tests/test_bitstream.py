@@ -21,6 +21,7 @@ from featherlane.accelerators.pins import check_at_pins
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, empty_rows, pll, tools, wrapper
 from featherlane.backends.fpga.bitstream.build import NotRoutedError
+from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import CompileError
 
 BOARDS = boards.tables()
@@ -287,6 +288,13 @@ def test_a_missing_tool_is_a_sentence(monkeypatch, tmp_path):
     assert not (tmp_path / "design").exists()
 
 
+def test_a_simulator_is_missed_before_anything_is_routed(monkeypatch, tmp_path):
+    monkeypatch.setattr(simulate.shutil, "which", lambda name: None)
+    with pytest.raises(CompileError, match=r"verilator is not installed: .* apt install verilator"):
+        made().bitstream(tmp_path / "design", verify=1)
+    assert not (tmp_path / "design").exists()
+
+
 @needs_tools
 def test_a_pendulum_becomes_a_bitstream(tmp_path):
     bitstream = made().bitstream(tmp_path / "design")
@@ -417,8 +425,9 @@ def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):
     unrouted.file.write_bytes(bits)
     source = unrouted.folder / f"{unrouted.name}.sv"
     source.write_text(source.read_text() + "// changed\n")
-    with pytest.raises(ValueError, match=r"is older than its design .its sources changed since"):
-        unrouted.load()
+    for use in (unrouted.load, unrouted.simulated, lambda: unrouted.serial("/dev/ttyNONE")):
+        with pytest.raises(ValueError, match=r"older than its design .its sources changed since"):
+            use()
     unrouted.file.unlink()
     with pytest.raises(ValueError, match="holds no bitstream"):
         bitstreams.read(unrouted.folder)

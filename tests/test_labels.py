@@ -164,7 +164,7 @@ def test_words_of_networks_name_functions_and_joints():
     assert "  // data[1:0]: the function, 0 inverse_dynamics, 2 mass_matrix\n" in decode
     assert re.search(r'  // data\[\d+:\d+\]: q of joint "elbow"\n', decode)
     assert re.search(r'  // data\[\d+:\d+\], inverse_dynamics: a of joint "shoulder"\n', decode)
-    line = r'  // out_data\[\d+:\d+\], mass_matrix: M of joints "elbow", "elbow"\n'
+    line = r'  // out_data\[\d+:\d+\], mass_matrix: M of joints "shoulder", "elbow"\n'
     assert re.search(line, encode)
     assert re.search(r'out_data\[\d+:\d+\], inverse_dynamics: tau of joint "elbow"\n', encode)
     wrapped = made.board(64).wrapped.sources[f"{made.name}_axi.sv"]

@@ -40,6 +40,7 @@ from featherlane.backends.fpga.serial.link import pause_of, sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
+from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.verilog import Design
 from featherlane.backends.fpga.words import Entry
 from featherlane.errors import one_of, shown
@@ -325,6 +326,8 @@ class Accelerator(ABC):
         if not is_real(limit, 1, MOST_SECONDS):
             raise ValueError(f"limit is {shown(limit)}: wanted seconds, 1 to {MOST_SECONDS:,}")
         states = whole("verify", verify, 0, MOST_STATES)
+        for name in ("verilator", "g++") if states else ():
+            simulate.tool(name)  # before minutes of routing
         bitstream = built(self.board_design, folder_, seeds, limit)
         return checked(bitstream, self.cases(states)) if states else bitstream
 

@@ -125,13 +125,17 @@ class Bitstream:
         check(self.folder)
 
     def serial(self, port: str, seconds: float = 0.25) -> SerialDriver:
-        """The driver of a board that this bitstream was loaded into; see `host.connect`."""
+        """The driver of a board that this bitstream was loaded into; see `host.connect`. Raises
+        ValueError for a bitstream that is older than its design.
+        """
+        self.check()
         return host.connect(self.folder, port, seconds)
 
     def simulated(self) -> SerialDriver:
         """The driver of the routed netlist in a simulation, at the pins of the serial line; see
-        `host.simulated`.
+        `host.simulated`. Raises ValueError for a bitstream that is older than its design.
         """
+        self.check()
         return host.simulated(self.folder)
 
     def load(self, *arguments: str) -> None:
@@ -202,10 +206,7 @@ def _facts(bitstream: Bitstream) -> dict[str, Any]:
         "name": bitstream.name,
         "board": bitstream.board.key,
         "hash": f"0x{bitstream.hash:016x}",
-        **{
-            name: getattr(bitstream, name)
-            for name in (*FIGURES, "seconds", "tools")
-        },
+        **{name: getattr(bitstream, name) for name in (*FIGURES, "seconds", "tools")},
         "estimate": bitstream.estimate._asdict(),
         "pins": None if bitstream.pins is None else bitstream.pins._asdict(),
     }

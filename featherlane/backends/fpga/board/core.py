@@ -129,7 +129,7 @@ class StreamCore(NamedTuple):
 
     @property
     def comments(self) -> list[str]:
-        """Lines that tell which bits of in_data and out_data are which entry; none without labels."""
+        """Lines that tell which bits of in_data and out_data are which entry; none without them."""
         if not self.labels:
             return []
         streams = (("in_data", self.tasks), ("out_data", self.results))
