@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from featherlane.backends.fpga.labels import Entry, Labels, PartLabel, Place, shown, word
+from featherlane.backends.fpga.labels import Entry, Labels, PartLabel, PlaceLabel, shown, word
 from featherlane.program.graph import Graph
 from featherlane.program.passes.guards import LOST
 from featherlane.robot.model import Robot
@@ -116,4 +116,4 @@ def _part(model: Robot, tag: Tag, joint: int) -> PartLabel:
     title = f"{PASSES[tag.algorithm]}, {DIRECTIONS[tag.direction]}"
     name = model.joint_names[joint]
     short, link = f"joint {shown(name)}", f"link {shown(model.body_names[joint])}"
-    return PartLabel(title, (Place(f"{short}, {link}", short, word(name)),))
+    return PartLabel(title, (PlaceLabel(f"{short}, {link}", short, word(name)),))

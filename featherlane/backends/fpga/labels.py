@@ -17,7 +17,7 @@ LONGEST_SHOWN, LONGEST_NAME = 60, 24  # letters of a name in a comment, and in a
 MOST_LISTED = 40  # entries of an array that have a line each
 
 
-class Place(NamedTuple):
+class PlaceLabel(NamedTuple):
     """The place of a part of an algorithm. text: for the comment above a module; short: for its
     signals; word: for the name of its instance.
     """
@@ -33,7 +33,7 @@ class PartLabel(NamedTuple):
     """
 
     title: str
-    places: tuple[Place, ...]
+    places: tuple[PlaceLabel, ...]
 
     def __str__(self) -> str:
         return f"{self.title}, {joined(place.text for place in self.places)}"
