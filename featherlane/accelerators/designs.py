@@ -223,7 +223,7 @@ def multifunction(
     if arrays and f_ext:
         raise ValueError(f"f_ext is {shown(f_ext)}: arrays take no wrenches")
     if arrays and spare:
-        raise ValueError(f"spare is {spare:g}: arrays have spare units of their own")
+        raise ValueError(f"spare is {spare:g}: arrays have their spare units")
     spec = DesignSpec(
         chosen,
         is_network=True,

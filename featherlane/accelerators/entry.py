@@ -355,7 +355,7 @@ def _refusal(front: Front, bounds: Mapping[str, float]) -> str:
         for name, figure in zip(GOALS, nearest.goals, strict=True)
         if name in bounds and figure > bounds[name]
     ]
-    if not missed:  # what is made of it has more than the search told
+    if not missed:  # the design has more than the search expected
         missed = [name for name in ("dsp", "lut") if name in bounds]
     luts = f", {nearest.luts:.2g} % of the LUTs" if "lut" in missed else ""
     return f"{refusal}: the nearest misses {' and '.join(missed)}, with {nearest}{luts}"

@@ -55,7 +55,7 @@ def layout(network: Network) -> WordLayout:
     """
     code = 0, network.code_bits
     tag = network.code_bits, network.tag_bits
-    given = offsets(network, sum(tag))
+    starts = offsets(network, sum(tag))
     inputs: dict[str, tuple[WordEntry, ...]] = {}
     results: dict[str, tuple[WordEntry, ...]] = {}
     for name, instruction in network.codes.items():
@@ -63,7 +63,7 @@ def layout(network: Network) -> WordLayout:
             place
             for port, links in decoded(network).items()
             if any(instruction in link.puts for link in links)
-            for place in _packed(links[0].values, given[port])
+            for place in _packed(links[0].values, starts[port])
         )
     for instruction, names in network.results.items():
         entries = list[WordEntry]()
