@@ -289,7 +289,7 @@ class Accelerator(ABC):
         if self.spec.board is None:
             known = ", ".join(boards.tables())
             raise ValueError(
-                f"{self.name} is for no board: wanted board= of accelerator or multifunction, as {known}"
+                f"{self.name} is for no board: wanted board= among its choices, as {known}"
             )
         board, megahertz = boards.board(self.spec.board), self.spec.clock
         test = plan_of(self.core, *self.vectors(SELF_TEST))
