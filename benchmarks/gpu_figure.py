@@ -18,7 +18,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from featherlane.tools.figures import FAINT, HUES, INK, STYLE, save
+from featherlane.tools.figures import FAINT, HUES, INK, NARROW, STYLE, save
 
 GOALS = 65_536  # states of a call for which rates are expected
 DASHES: dict[str, dict[str, Any]] = {  # of lines: arrays that stay there, and that are copied
@@ -60,16 +60,19 @@ def _states(batch: float, _: Any = None) -> str:
 # Rates
 
 
-def rates(rows: Sequence[Row]) -> Figure | None:
-    """A panel for each function, a line for each robot, dtype, and with copies."""
+def rates(rows: Sequence[Row], narrow: bool = False) -> Figure | None:
+    """A panel for each function, a line for each robot, dtype, and with copies. Panels of a narrow
+    figure are below one another.
+    """
     timed = [x for x in rows if x["part"] in ("rates", "copies") and "states_per_second" in x]
     timed = [x for x in timed if not x["function"].startswith("rollout")]
     if not (functions := _unique(timed, "function")):
         return None
     colours = dict(zip(_unique(timed, "robot"), HUES, strict=False))
     count = (len(functions) + 1) // 2 if len(functions) > 3 else len(functions)
-    lines = -(-len(functions) // count)
-    size = (3.6 * count + 0.4, 3.1 * lines + 0.7)
+    count = 1 if narrow else count
+    lines, legend = -(-len(functions) // count), 1.0 if narrow else 0.35
+    size = (NARROW if narrow else 3.6 * count + 0.4, (2.7 if narrow else 3.1) * lines + 2 * legend)
     figure, panels = plt.subplots(lines, count, figsize=size, squeeze=False, sharex=True)
     for axes, name in zip(panels.flat, functions, strict=False):
         _rates_of(axes, [x for x in timed if x["function"] == name], colours)
@@ -78,8 +81,9 @@ def rates(rows: Sequence[Row]) -> Figure | None:
         axes.set_xlabel("states of a call")
     for axes in panels[:, 0]:
         axes.set_ylabel("states a second")
-    _legend(figure, colours, {*_unique(timed, "dtype"), *_unique(timed, "who")})
-    figure.tight_layout(w_pad=1.5, rect=(0, 0.35 / size[1], 1, 1))
+    kinds = {*_unique(timed, "dtype"), *_unique(timed, "who")}
+    _legend(figure, colours, kinds, 3 if narrow else None)
+    figure.tight_layout(w_pad=1.5, rect=(0, legend / size[1], 1, 1))
     return figure
 
 
@@ -107,14 +111,17 @@ def _kind(row: Row) -> str:
     return "with copies" if row["dtype"] == "float32" else ""
 
 
-def _legend(figure: Figure, colours: dict[str, str], kinds: set[str]) -> None:
+def _legend(
+    figure: Figure, colours: dict[str, str], kinds: set[str], columns: int | None
+) -> None:
     lines = [mpl.lines.Line2D([], [], color=y, linewidth=1.8) for y in colours.values()]
     shown = {x: look for x, look in DASHES.items() if x in kinds}
     lines += [mpl.lines.Line2D([], [], color=INK, **look) for look in shown.values()]
     lines.append(mpl.lines.Line2D([], [], color=INK, marker="x", linestyle="", markersize=8))
     names = [*colours, *shown, "expected"]
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.02), "columnspacing": 1.2}
-    figure.legend(lines, names, ncols=len(names), fontsize=9, **place)
+    above = 0.2 / figure.get_figheight()  # the line of the machine
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, above), "columnspacing": 1.2}
+    figure.legend(lines, names, ncols=columns or len(names), fontsize=9, **place)
 
 
 # Bounds, latencies, peers
@@ -228,9 +235,11 @@ def draw_all(paths: Sequence[Path], folder: Path, png: Path | None = None) -> li
     plt.rcParams.update(STYLE)
     rows = read(paths)
     drawn = {"gpu_rates": rates(rows), "gpu_bounds": bounds(rows)}
+    drawn["gpu_rates_narrow"] = rates(rows, narrow=True)
     for name, figure in drawn.items():
         if figure is not None:
-            save(figure, folder / f"{name}.svg", TITLES[name], device(rows), png)
+            title = TITLES[name.removesuffix("_narrow")]
+            save(figure, folder / f"{name}.svg", title, device(rows), png)
             plt.close(figure)
     return [name for name, figure in drawn.items() if figure is not None]
 
