@@ -111,9 +111,7 @@ def _kind(row: Row) -> str:
     return "with copies" if row["dtype"] == "float32" else ""
 
 
-def _legend(
-    figure: Figure, colours: dict[str, str], kinds: set[str], columns: int | None
-) -> None:
+def _legend(figure: Figure, colours: dict[str, str], kinds: set[str], columns: int | None) -> None:
     lines = [mpl.lines.Line2D([], [], color=y, linewidth=1.8) for y in colours.values()]
     shown = {x: look for x, look in DASHES.items() if x in kinds}
     lines += [mpl.lines.Line2D([], [], color=INK, **look) for look in shown.values()]
