@@ -18,7 +18,7 @@ from featherlane.backends.fpga import devices, pipeline_folder, words
 from featherlane.backends.fpga.memories.design import memory_design
 from featherlane.backends.fpga.module import sources
 from featherlane.backends.fpga.simulation import simulate
-from featherlane.backends.fpga.units import accumulator
+from featherlane.backends.fpga.units import accumulator, multiplier_cell
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.multipliers import Tile
 from featherlane.errors import CompileError
@@ -208,7 +208,9 @@ def simulated_sums(place, m, synthesis):
         wanted.append(total % (1 << m.bits))
     lines = (" ".join(f"{x:x}" for x in unsigned(row, m)) for row in rows)
     (place / "rows.txt").write_text("\n".join(lines) + "\n")
-    files = sources({x.name: x for x in (accumulator.module("dut_", m), accumulator.dsp("dut_"))})
+    modules = [accumulator.module("dut_", m), accumulator.dsp("dut_")]
+    modules += [multiplier_cell.module("dut_", m.cell)] if m.cell else []
+    files = sources({x.name: x for x in modules})
     widths = {"a": m.a - 1, "b": m.b - 1, "r": m.bits - 1, "bits": m.bits}
     text = BENCH.format(name=m.name, rows=len(rows), late=m.cycles - 1, **widths)
     files["bench.sv"] = text
@@ -272,6 +274,10 @@ def test_accumulators_sum_products(tmp_path, a, b, synthesis):
 
 
 @needs_icarus
-def test_accumulators_without_post_adders_sum_products(tmp_path):
-    found, wanted = simulated_sums(tmp_path, Accumulator(18, 18, 40, Tile(18, 18)), False)
+@pytest.mark.parametrize("registered", [False, True])
+@pytest.mark.parametrize(("a", "b"), [(18, 18), (11, 18)])
+def test_accumulators_without_post_adders_sum_products(tmp_path, registered, a, b):
+    m = Accumulator(a, b, 40, Tile(18, 18, registered=registered))
+    assert bool(m.cell) == registered
+    found, wanted = simulated_sums(tmp_path, m, False)
     assert found == wanted

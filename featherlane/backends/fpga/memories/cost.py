@@ -19,14 +19,16 @@ from featherlane.backends.fpga.memories.design import MemoryDesign
 from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
 from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
-from featherlane.backends.fpga.piece_costs import chain_resources
+from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.unit_costs import function_resources
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.post_adder import STEP
 
 BLOCK = 18 * 1024, 36  # bits of a block of RAM, and of its words at most
-LUTS_OF_FIELD = 0.6  # a bit of micro-code, the rest of which the registers' enables are
+# LUTs of a bit of micro-code by the inputs of a LUT, if these take the phase; others are enables of
+# registers
+LUTS_OF_FIELD = {6: 0.6, 4: 1.0}
 
 
 def cost(design: MemoryDesign, device: Device) -> DesignCost:
@@ -48,7 +50,7 @@ def _unit(
 ) -> Iterator[tuple[str, Resources]]:
     """Yields what the parts of a unit need beside what was seen in other units."""
     widths = design.formats.outputs[unit.unit]
-    yield "control", _control(unit.control, seen)
+    yield "control", _control(unit.control, device, seen)
     for place, memory in enumerate(unit.memories):
         yield "memories", _memory(memory, device)
         choice = memory.taps, unit.control.column(f"from_{place}")
@@ -58,7 +60,7 @@ def _unit(
         seen.add(choice)
     yield "multiplexers", Resources(luts=widths[0] * choice_luts(len(unit.slices), device))
     if unit.kind == MULTIPLY:
-        yield "multiply", accumulator_resources(design.formats.accumulators[unit.unit])
+        yield "multiply", accumulator_resources(design.formats.accumulators[unit.unit], device)
     elif unit.unit in design.functions:
         yield "sine_cosine", function_resources(design.functions[unit.unit], device)
     yield "results", Resources(ffs=sum(widths))
@@ -68,13 +70,14 @@ def _unit(
         yield "copies", Resources(luts=luts * width, ffs=ffs * width)
 
 
-def _control(control: Microcode, seen: set[object]) -> Resources:
+def _control(control: Microcode, device: Device, seen: set[object]) -> Resources:
     """The memory of micro-code: fields whose bits differ by phase."""
     words, width = control.words, sum(control.bits.values())
     columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
     new = {column for column in columns if len({*column}) > 1} - seen
     seen |= new
-    return Resources(luts=LUTS_OF_FIELD * len(new), ffs=len(new))
+    beyond = max((len(words) - 1).bit_length() - device.inputs, 0)
+    return Resources(luts=LUTS_OF_FIELD[device.inputs] * len(new) * 2**beyond, ffs=len(new))
 
 
 def _memory(memory: OperandMemory, device: Device) -> Resources:
@@ -82,14 +85,13 @@ def _memory(memory: OperandMemory, device: Device) -> Resources:
     if not memory.taps:
         return Resources(luts=memory.width / 2, ffs=memory.width)
     bits = (memory.ring - 1).bit_length()
-    address = bits * (2 if memory.constants else 1)
+    address = carried(device, bits) + (bits if memory.constants else 0)
     if memory.is_block:
         of_block, widest = BLOCK
         wide = ceil(memory.width / widest)
         blocks = wide * ceil(memory.words * min(memory.width, widest) / of_block)
         return Resources(luts=address, memories=blocks)
-    fitting = (row for row in device.memories if memory.words <= row[0])
-    luts = next((ceil(memory.width / width) * n for _, width, n in fitting), 0.0)
+    luts = memory_luts(memory.width, memory.words, device)
     return Resources(luts=address + luts, ffs=memory.width)
 
 
@@ -101,13 +103,13 @@ def choice_luts(inputs: int, device: Device) -> float:
     return ceil(inputs / in_one) if inputs > 1 else 0
 
 
-def accumulator_resources(m: Accumulator) -> Resources:
+def accumulator_resources(m: Accumulator, device: Device) -> Resources:
     """An accumulator: DSPs, and the registers of control and of bits between them; or a multiplier,
-    its registers and an adder.
+    its registers, an adder and the LUTs of both its operands.
     """
     if not m.stages:
-        product = min(m.a + m.b, m.bits)
-        return Resources(m.dsps, 2.0 * m.bits, product + m.bits)
+        product = 0 if m.cell else min(m.a + m.b, m.bits)
+        return Resources(m.dsps, carried(device, m.bits + 1) + 2.0 * m.bits, product + m.bits)
     later = len(m.stages) - 1
     moved = sum(stage.step > 0 for stage in m.stages)
     aligned = sum((later - n + 1) for n, stage in enumerate(m.stages) if stage.step)

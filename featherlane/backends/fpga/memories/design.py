@@ -32,7 +32,7 @@ from featherlane.backends.fpga.memories.verilog import (
     unit_name,
 )
 from featherlane.backends.fpga.module import Module, named, same
-from featherlane.backends.fpga.units import accumulator, functions
+from featherlane.backends.fpga.units import accumulator, functions, multiplier_cell
 from featherlane.backends.fpga.units.functions import FunctionUnit
 from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
@@ -91,7 +91,7 @@ def memory_design(
         [field._replace(node=node[field.node]) for field in fields]
         for fields in (ends.inputs, ends.outputs)
     )
-    units = layouts(schedule, formats)
+    units = layouts(schedule, formats, max(2 * device.memories[0][0], device.memories[-1][0]))
     of_functions = {
         unit: _function(narrow, operation, delay)
         for operation, unit in zip(operations, binding.unit, strict=True)
@@ -133,6 +133,7 @@ def _modules(design: MemoryDesign) -> dict[str, Module]:
     shared = [accumulator.module(prefix, m) for m in kinds]
     if any(m.stages for m in kinds):
         shared.append(accumulator.dsp(prefix))
+    shared += [multiplier_cell.module(prefix, m) for m in {m.cell for m in kinds if m.cell}]
     shared += [
         functions.module(prefix, unit, design.tile)
         for unit in sorted({*design.functions.values()}, key=str)

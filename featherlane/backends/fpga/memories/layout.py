@@ -24,12 +24,14 @@ SHORTEST = 16  # values in a ring
 class OperandMemory(NamedTuple):
     """The memory of a port: the bits of a word, the values of its ring, the constants behind the
     ring, and the taps from which values come; without taps it has constants alone, and no ring.
+    shallow: the words that a memory of LUTs has at most.
     """
 
     width: int
     ring: int
     constants: tuple[int, ...]
     taps: tuple[Tap, ...]
+    shallow: int
 
     @property
     def words(self) -> int:
@@ -38,7 +40,7 @@ class OperandMemory(NamedTuple):
     @property
     def is_block(self) -> bool:
         """Whether it is a block of RAM, and not of LUTs."""
-        return bool(self.taps) and self.ring > SHALLOW
+        return bool(self.taps) and (self.ring > SHALLOW or self.words > self.shallow)
 
 
 class Microcode:
@@ -87,12 +89,14 @@ class UnitLayout(NamedTuple):
     control: Microcode
 
 
-def layouts(schedule: MemorySchedule, formats: UnitFormats) -> list[UnitLayout]:
-    """Returns the layout of each unit of a schedule."""
+def layouts(schedule: MemorySchedule, formats: UnitFormats, shallow: int) -> list[UnitLayout]:
+    """Returns the layout of each unit of a schedule. shallow: the words that a memory of LUTs has
+    at most.
+    """
     on_unit = defaultdict[int, list[int]](list)
     for n, unit in enumerate(schedule.binding.unit):
         on_unit[unit].append(n)
-    memories = _memories(schedule, formats)
+    memories = _memories(schedule, formats, shallow)
     copies = defaultdict[int, set[Tap]](set)
     for write in schedule.writes:
         if write.tap.delay:
@@ -103,7 +107,9 @@ def layouts(schedule: MemorySchedule, formats: UnitFormats) -> list[UnitLayout]:
     ]
 
 
-def _memories(schedule: MemorySchedule, formats: UnitFormats) -> dict[Port, OperandMemory]:
+def _memories(
+    schedule: MemorySchedule, formats: UnitFormats, shallow: int
+) -> dict[Port, OperandMemory]:
     """The memories of all ports."""
     written = {(write.port, write.value): write for write in schedule.writes}
     longest, widths = defaultdict[Port, int](int), defaultdict[Port, int](int)
@@ -122,7 +128,7 @@ def _memories(schedule: MemorySchedule, formats: UnitFormats) -> dict[Port, Oper
         fixed = tuple(sorted(constants[port]))
         width = max([widths[port], *map(signed_width, fixed)])
         ring = 1 << max(longest[port], len(fixed) - 1, SHORTEST - 1).bit_length()
-        memories[port] = OperandMemory(width, ring, fixed, tuple(sorted(taps[port])))
+        memories[port] = OperandMemory(width, ring, fixed, tuple(sorted(taps[port])), shallow)
     return memories
 
 

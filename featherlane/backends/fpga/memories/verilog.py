@@ -91,7 +91,8 @@ def _add_control(module: Module, control: Microcode) -> None:
 
 def _add_memory(module: Module, place: int, memory: OperandMemory, formats: UnitFormats) -> None:
     """The memory of a port: a ring of values, each where the counter stood when it was taken, and
-    constants behind it. `operand` is what was read in the cycle before.
+    constants behind it. `operand` is what was read in the cycle before. What is written is read
+    later, so that blocks of RAM need no logic for reads of what is written meanwhile.
     """
     bits, width = (memory.ring - 1).bit_length(), memory.width
     memory_name, operand = f"memory_{place}", f"operand_{place}"
@@ -99,7 +100,7 @@ def _add_memory(module: Module, place: int, memory: OperandMemory, formats: Unit
     if not memory.taps:
         _add_constants(module, place, memory)
         return
-    style = 'ram_style = "block"' if memory.is_block else 'ram_style = "distributed"'
+    style = 'ram_style = "block", no_rw_check' if memory.is_block else 'ram_style = "distributed"'
     module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=style)
     module.declare(f"ring_{place}", bits=bits)
     counter = target = f"{COUNTER}[{bits - 1}:0]"

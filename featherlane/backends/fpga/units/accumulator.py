@@ -3,7 +3,8 @@
 On a device with post-adders, each piece of the product has a DSP48E2 that accumulates it, P = P +-
 A B. With the last product of a sum, a DSP also adds the sum of the DSP before it, shifted by 17
 bits where its place is 17 bits further, so that the whole sum is in the last one. Each DSP works a
-cycle later than the one before it. Elsewhere, an adder of logic stands behind the multiplier.
+cycle later than the one before it. Elsewhere, an adder of logic stands behind the multiplier, which
+has the register of its product inside where it is an instance.
 
 What is used of the DSP48E2 (UG579) besides `post_adder`: Z is P, and W is P where Z is PCIN.
 """
@@ -14,11 +15,13 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.text import zeros
-from featherlane.backends.fpga.units import dsp48e2
+from featherlane.backends.fpga.units import dsp48e2, multiplier_cell
 from featherlane.backends.fpga.units.dsp48e2 import BITS, DspMode
+from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
 from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
 from featherlane.backends.fpga.units.post_adder import STEP
 
+PRODUCT_REGISTER = CellRegisters(operands=0, partial=0, product=1)
 NAME = "accumulating_dsp"  # the file and the module of one DSP, behind the name of the design
 
 
@@ -51,6 +54,12 @@ class Accumulator(NamedTuple):
     def stages(self) -> list[Stage]:
         """The DSPs of the product; none where it is an expression."""
         return _stages(self.a, self.b) if self.tile.post_adder else []
+
+    @property
+    def cell(self) -> CellRegisters | None:
+        """The registers inside an instance of the device's multiplier; None without an instance."""
+        fits = max(self.a, self.b) <= multiplier_cell.OPERAND
+        return PRODUCT_REGISTER if self.tile.registered and fits and self.dsps else None
 
     @property
     def cycles(self) -> int:
@@ -105,18 +114,32 @@ def module(prefix: str, m: Accumulator) -> Module:
     if m.stages:
         _add_chain(circuit, prefix, m)
     else:
-        _add_expression(circuit, m)
+        _add_expression(circuit, prefix, m)
     circuit.waive_widths()
     return circuit
 
 
-def _add_expression(circuit: Module, m: Accumulator) -> None:
-    """A multiplier and an adder of logic."""
-    circuit.declare("product", bits=m.a + m.b, signed=True)
+def _add_expression(circuit: Module, prefix: str, m: Accumulator) -> None:
+    """A multiplier and an adder of logic, one chain of carries: what is subtracted is inverted, and
+    the carry into the sum comes from a bit below both operands.
+    """
+    bits = multiplier_cell.PRODUCT if m.cell else m.a + m.b
+    circuit.declare("product", bits=bits, signed=True)
     circuit.declare("total", "previous", "added", bits=m.bits, signed=True)
+    circuit.declare("chain", bits=m.bits + 1)
     circuit.assign("previous", "start ? initial_sum : total")
-    circuit.assign("added", f"product[{m.bits - 1}:0]" if m.bits < m.a + m.b else "product")
-    circuit.clocked("product <= a * b;", "total <= minus ? previous - added : previous + added;")
+    circuit.assign("added", f"product[{m.bits - 1}:0]" if m.bits < bits else "product")
+    inverted = f"added ^ {{{m.bits}{{minus}}}}"
+    circuit.assign("chain", f"{{previous, 1'b1}} + {{{inverted}, minus}}")
+    if m.cell:
+        circuit.declare("wide_a", "wide_b", bits=multiplier_cell.OPERAND, signed=True)
+        circuit.assign("wide_a", "a")
+        circuit.assign("wide_b", "b")
+        ports = {"clock": "clock", "a": "wide_a", "b": "wide_b", "p": "product"}
+        circuit.instance(prefix + m.cell.module, "multiplier", ports)
+    else:
+        circuit.clocked("product <= a * b;")
+    circuit.clocked(f"total <= chain[{m.bits}:1];")
     circuit.assign("sum", "total")
 
 
