@@ -67,6 +67,8 @@ def _unit(
     for n, width in enumerate(widths):
         delays = [tap.delay - 1 for tap in unit.copies if tap.output == n]
         luts, ffs = chain_resources(device, delays)
+        if device.ring:  # copies are no rings, in which synthesis finds no shift registers
+            luts, ffs = 0.0, max(delays, default=-1) + 1
         yield "copies", Resources(luts=luts * width, ffs=ffs * width)
 
 
