@@ -10,7 +10,7 @@ import pytest
 from repetition import repeated
 
 import featherlane as fl
-from featherlane.backends.fpga.bitstream.build import SYNTHESIS
+from featherlane.backends.fpga.bitstream.build import MULTIPLEXERS, synthesis_script
 from featherlane.backends.fpga.bitstream.tools import YOSYS, run_yosys, tool_version
 from featherlane.backends.fpga.netlists.read import read_netlist
 from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
@@ -377,20 +377,23 @@ HINGE = """<robot name="hinge"><link name="base"/><link name="rod"><inertial>
 
 
 @needs_verilator
-def test_a_robot_of_one_joint_after_synthesis(tmp_path):
-    """Inverse dynamics, synthesised by Yosys for the ECP5, at the pins of its serial line."""
+@pytest.mark.parametrize("interval", repeated([4, 1]))
+def test_a_robot_of_one_joint_after_synthesis(interval, tmp_path):
+    """Inverse dynamics, synthesised by Yosys for the ECP5, at the pins of its serial line; at
+    interval 4 with shared multipliers, whose operands come through trees of multiplexers.
+    """
     try:
         tool_version(YOSYS)
     except CompileError as error:
         pytest.skip(str(error))
     made = fl.accelerator(
-        fl.load(HINGE), "inverse_dynamics", interval=1, format="fitted18", device="ecp5_85k"
+        fl.load(HINGE), "inverse_dynamics", interval=interval, board="ulx3s"
     )
     design = SerialCore(made.core, plan_of(made.core, *made.vectors(16)), 64, 9)
     for name, text in design.sources.items():
         (tmp_path / name).write_text(text)
-    files = " ".join(design.sources)
-    run_yosys(SYNTHESIS.format(files=files, top=design.name), tmp_path)
+    (tmp_path / MULTIPLEXERS.name).write_text(MULTIPLEXERS.read_text())
+    run_yosys(synthesis_script(design.sources, design.name), tmp_path)
     data = json.loads((tmp_path / f"{design.name}.json").read_text())
     line = simulated_netlist(data, design.facts.payloads, 64, 9, LinePins())
     device, states = SerialDriver(design.facts, line), made.samples(50)

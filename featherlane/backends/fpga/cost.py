@@ -17,7 +17,13 @@ from typing import NamedTuple
 from featherlane.backends.fpga.devices import Device, width
 from featherlane.backends.fpga.netlist import WIRE, Netlist, constant_integer
 from featherlane.backends.fpga.part import OperandChoice
-from featherlane.backends.fpga.piece_costs import carried, fifo_resources, multiplexer, waiting
+from featherlane.backends.fpga.piece_costs import (
+    carried,
+    fifo_resources,
+    multiplexer,
+    tree,
+    waiting,
+)
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.unit_costs import function_resources, product_resources
 from featherlane.backends.fpga.verilog import Design
@@ -116,7 +122,9 @@ def cost(design: Design, device: Device) -> DesignCost:
             parts[name, kind] += function_resources(function, device)
         luts = sum(_choice(choice, design.interval, device) for choice in first)
         parts[name, "multiplexers"] += Resources(luts=luts)
-        parts[name, "control"] += Resources(luts=PLACE * module.places, ffs=module.control)
+        codes = sum(_code(choice, design.interval, device) for choice in module.choices.values())
+        luts = PLACE * module.places + codes
+        parts[name, "control"] += Resources(luts=luts, ffs=module.control)
     for name, kind, needed in _nodes(design, netlist, device):
         parts[name, kind] += needed
     if design.depth:
@@ -204,5 +212,12 @@ def _choice(choice: OperandChoice, interval: int, device: Device) -> float:
         )
         for bit in range(choice.width)
     }  # fmt: skip
+    if choice.coded:
+        return sum(tree(len({*bits})) for bits in selections)
     phases = (interval - 1).bit_length()
     return sum(multiplexer(device, {*bits}, phases) for bits in selections)
+
+
+def _code(choice: OperandChoice, interval: int, device: Device) -> int:
+    """The LUTs that make the number of a signal of the phase."""
+    return choice.code_bits << max((interval - 1).bit_length() - device.inputs, 0)

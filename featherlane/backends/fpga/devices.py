@@ -65,12 +65,15 @@ class Device(NamedTuple):
     longest one in a LUT, and the shortest chain of registers that is made one; inputs: of a LUT;
     constraints: the ending of the files of them that its tools read; part: its name in AMD Vivado,
     None for others' devices. post_adder: bits of the adder behind a multiplier, 0 for none;
-    registered: whether multipliers are instances that have their registers inside; ring: LUTs a bit
-    of the memory that a long delay is made of, 0 where synthesis finds shift registers. carry: bits
-    of an element of carry chains. block: words and bits of the block memory that tables are made
-    of, and FIFOs where that is cheaper; None for memories of LUTs. clock: nanoseconds a cycle.
-    most: percent of the multipliers, LUTs and flip-flops that a design may take, most_shared: that
-    one may whose operations share units. fabric: where its logic lies, if known.
+    registered: whether multipliers are instances that have their registers inside; trees: whether
+    multiplexers are trees of choices between two, which the flow for boards has cells for; ring:
+    LUTs a bit of the memory that a long delay is made of, 0 where synthesis finds shift registers.
+    carry: bits of an element of carry chains. block: words and bits of the block memory that tables
+    are made of, and FIFOs where that is cheaper; None for memories of LUTs. clock: nanoseconds a
+    cycle. links: nanoseconds of a wire from another module in designs of more LUTs than so many, in
+    the order of these. most: percent of the multipliers, LUTs and flip-flops that a design may
+    take, most_shared: that one may whose operations share units. fabric: where its logic lies, if
+    known.
     """
 
     name: str
@@ -90,10 +93,12 @@ class Device(NamedTuple):
     part: str | None = None
     post_adder: int = 0
     registered: bool = False
+    trees: bool = False
     ring: float = 0.0
     carry: int = 1
     block: tuple[int, int] | None = None
     clock: float = CLOCK
+    links: tuple[tuple[float, float], ...] = ()
     most: tuple[float, float, float] = ALL
     most_shared: tuple[float, float, float] = ALL
     fabric: Fabric | None = None
@@ -106,7 +111,18 @@ class Device(NamedTuple):
         bits = self.post_adder if "post_add" in self.delays else 0
         widths = self.multipliers[0].widths
         ring = Ring(*self.shift_register) if self.ring else None
-        return Tile(*widths, post_adder=bits, registered=self.registered, ring=ring)
+        return Tile(
+            *widths, post_adder=bits, registered=self.registered, ring=ring, trees=self.trees
+        )
+
+    def for_size(self, luts: float) -> Device:
+        """The device as the schedule of a design of so many LUTs sees it: wires from other modules
+        are longer in large designs.
+        """
+        longer = [nanoseconds for least, nanoseconds in self.links if luts > least]
+        if not longer:
+            return self
+        return self._replace(delays={**self.delays, "link": Delay(after=longer[-1])})
 
     @property
     def register(self) -> float:
@@ -165,14 +181,21 @@ def load(
         part=data.get("part"),
         post_adder=data.get("post_adder", 0),
         registered=data.get("registered", False),
+        trees=data.get("trees", False) and grade is not None,
         ring=ring,
         carry=carry,
         block=block,
         clock=clock,
+        links=() if grade is None else _links(data, slower),
         most=ALL if grade is None else tuple(data["routable"]),
         most_shared=ALL if grade is None else tuple(data["routable_shared"]),
         fabric=_fabric(data["fabric"]) if "fabric" in data else None,
     )
+
+
+def _links(data: Mapping[str, Any], slower: float) -> tuple[tuple[float, float], ...]:
+    """The delays of links of a table, on a chip that is slower by a factor."""
+    return tuple((luts, slower * nanoseconds) for luts, nanoseconds in data.get("links", ()))
 
 
 def _fabric(data: Mapping[str, Any]) -> Fabric:

@@ -8,19 +8,49 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.netlist import Netlist
-from featherlane.backends.fpga.statements import Assign, Instance, Multiplexer, Statement
-from featherlane.backends.fpga.text import Signal
+from featherlane.backends.fpga.statements import (
+    Assign,
+    ChoiceTree,
+    Instance,
+    Multiplexer,
+    Statement,
+)
+from featherlane.backends.fpga.text import Signal, indented
 from featherlane.errors import CompileError
 
 
 class OperandChoice(NamedTuple):
     """A multiplexer: the bits of its result, and the signal that it takes in each phase, which it
-    knows from a register.
+    knows from a register: the phase, or the number of the signal if that has a code.
     """
 
     width: int
     sources: tuple[tuple[int, Signal], ...]
     phase: str
+    coded: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its signals, each once."""
+        return tuple(dict.fromkeys(source.name for _, source in self.sources))
+
+    @property
+    def code_bits(self) -> int:
+        """The bits of the number of a signal."""
+        return (len(self.names) - 1).bit_length() if self.coded else 0
+
+    @property
+    def codes(self) -> str:
+        """The statement that sets the register of a number for the next phase."""
+        names, phases = self.names, defaultdict[str, list[str]](list)
+        for phase, source in self.sources:
+            phases[source.name].append(str(phase))
+        rows = [
+            f"{', '.join(phases[name])}: {self.phase} <= {self.code_bits}'d{n};"
+            for n, name in enumerate(names[:-1])
+        ]
+        rows.append(f"default: {self.phase} <= {self.code_bits}'d{len(names) - 1};")
+        return "\n".join(["case (phase_next)", *indented(rows), "endcase"])
 
 
 class RingMemory(NamedTuple):
@@ -106,13 +136,23 @@ class Part:
         self._captured[phase] += [f"{signal.name} <= {memory};", f"{memory} <= {source};"]
         return signal
 
-    def choose(self, signal: Signal, sources: Mapping[int, Signal], unit: str = "") -> Signal:
+    def choose(
+        self, signal: Signal, sources: Mapping[int, Signal], unit: str = "", coded: bool = False
+    ) -> Signal:
         """A wire that is another signal, or a literal, in each phase. The multiplexers of a unit
-        have a register of the phase: one for all would drive wires across the chip.
+        have a register of the phase: one for all would drive wires across the chip. coded: each has
+        a register of the number of its signal instead, unless all are literals.
         """
         if len({source.name for source in sources.values()}) == 1:
             return self.assign(signal, next(iter(sources.values())).name)
         self.declare(signal)
+        if coded and any(source.value is None for source in sources.values()):
+            choice = OperandChoice(
+                signal.width, tuple(sources.items()), f"{signal.name}_select", coded
+            )
+            self.choices[signal.name] = choice
+            self._statements.append(ChoiceTree(signal.name, choice.phase, choice.names))
+            return signal
         phase = f"{unit}_phase" if unit else "phase"
         self._phases[phase] = None
         self.choices[signal.name] = OperandChoice(signal.width, tuple(sources.items()), phase)
@@ -138,7 +178,11 @@ class Part:
     @property
     def has_phases(self) -> bool:
         """Whether it does not do the same in each cycle."""
-        return self.interval > 1 and bool(self._captured or self._phases)
+        return self.interval > 1 and bool(self._captured or self._phases or self._coded)
+
+    @property
+    def _coded(self) -> list[OperandChoice]:
+        return [choice for choice in self.choices.values() if choice.coded]
 
     def module(self, gives: list[Signal], comment: str) -> Module:
         """The module. gives: the signals that others read."""
@@ -173,10 +217,11 @@ class Part:
 
     @property
     def control(self) -> int:
-        """The registers of the phase and of places in rings."""
+        """The registers of the phase, of numbers of signals and of places in rings."""
         if not self.has_phases:
             return self.places
-        return self.places + self.phase_bits * len(self._phases) + len(self._captured)
+        codes = sum(choice.code_bits for choice in self._coded)
+        return self.places + self.phase_bits * len(self._phases) + codes + len(self._captured)
 
     def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control, which synthesis must not merge."""
@@ -184,10 +229,14 @@ class Part:
         for name in self._phases:
             module.declare(name, bits=self.phase_bits, attribute="keep")
             steps.append(f"{name} <= phase_next;")
+        for choice in self._coded:
+            module.declare(choice.phase, bits=choice.code_bits, attribute="keep")
+            module.clocked(choice.codes)
         for phase in sorted(self._captured):
             flag = module.declare(f"in_phase_{phase}", attribute="keep")
             steps.append(f"{flag} <= phase_next == {self.phase_bits}'d{phase};")
-        module.clocked(*steps)
+        if steps:
+            module.clocked(*steps)
 
     def _add_registers(self, module: Module) -> None:
         if self._each_cycle:

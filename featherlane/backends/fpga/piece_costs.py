@@ -10,6 +10,7 @@ from math import ceil
 
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.statements import MOST_LEAVES, missing_leaves
 
 # Yosys's costs of a memory in LUTs, a bit of a choice among such memories, and a block memory
 # (techlibs/lattice): it takes the cheaper one. Beside a block, FIFOs keep what is read as it is
@@ -94,6 +95,18 @@ def table_luts(entries: tuple[int, ...], bits: int) -> int:
         pairs = {min(pair) for pair in zip(blocks, inverted, strict=True) if len({*pair[0]}) > 1}
         luts += len(pairs) + (len(blocks) > 4)
     return luts
+
+
+def tree(sources: int) -> int:
+    """The LUTs of a bit of a multiplexer that is a tree of choices between two, of which cells
+    behind LUTs make the upper ones of trees with 4, 8 or 16 leaves.
+    """
+    if sources < 2:
+        return 0
+    half = 1 << (sources - 1).bit_length() - 1
+    if sources + missing_leaves(sources) == 2 * half <= MOST_LEAVES:
+        return half
+    return tree(half) + tree(sources - half) + 1
 
 
 def multiplexer(device: Device, sources: set[object], phases: int) -> float:

@@ -117,18 +117,18 @@ class Units:
         )
         m = self._with_post_adder(m, products)
         first = {phase: k for phase, (k, *_) in self._phases(nodes).items()}
-        operands = {}
+        operands, trees = {}, self.tile.trees
         for port, width in (("a", m.a), ("b", m.b)):
             sources = {phase: getattr(products[k], port) for phase, k in first.items()}
-            operands[port] = part.choose(Signal(f"{name}_{port}", width), sources, name).name
+            operands[port] = part.choose(Signal(f"{name}_{port}", width), sources, name, trees).name
         adding = {(phase + m.half_cycle) % part.interval: k for phase, k in first.items()}
         addends = {phase: self._addend(part, k, products[k], m) for phase, k in adding.items()}
-        addend = part.choose(Signal(f"{name}_half", m.result), addends, name)
+        addend = part.choose(Signal(f"{name}_half", m.result), addends, name, trees)
         result = part.declare(Signal(f"{name}_result", m.result))
         ports = {"clock": "clock", **operands, "half": addend.name, "result": result.name}
         if m.adds == "either":
             signs = {phase: _flag(products[k].minus) for phase, k in adding.items()}
-            ports["minus"] = part.choose(Signal(f"{name}_minus", 1, False), signs, name).name
+            ports["minus"] = part.choose(Signal(f"{name}_minus", 1, False), signs, name, trees).name
         part.instance(f"{self.netlist.name}_{m.name}", name, ports)
         for k in nodes:
             text = self._fitted(result, products[k], k)
@@ -253,7 +253,9 @@ class Units:
                 phase: part.read(self._operand_of_function(k), start[k])
                 for phase, (k, *_) in self._phases(nodes_of_kind).items()
             }
-            operand = part.choose(Signal(f"{own_name}_a", unit.given.width), sources, own_name)
+            operand = part.choose(
+                Signal(f"{own_name}_a", unit.given.width), sources, own_name, self.tile.trees
+            )
             self._add_function(part, own_name, nodes_of_kind, operand.name)
 
     def _add_function(self, part: Part, name: str, nodes: Sequence[int], operand: str) -> None:

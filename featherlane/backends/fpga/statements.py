@@ -74,6 +74,53 @@ class Multiplexer(NamedTuple):
         return [f"always_comb case ({self.selector})", *indented(rows), "endcase"]
 
 
+MOST_LEAVES = 16  # of a multiplexer that a device has cells for
+
+
+class ChoiceTree(NamedTuple):
+    """A wire that is one of some signals by their number, as choices between two by each bit of the
+    number: synthesis makes multiplexers of these that it does not find in a case. A tree that lacks
+    at most a quarter of its leaves gets some signals twice, since a whole one takes less.
+    """
+
+    target: str
+    selector: str
+    sources: tuple[str, ...]
+
+    def lines(self, enable: str) -> list[str]:
+        leaves = self._whole(self.sources)
+        first, *others = self._tree(leaves, (len(leaves) - 1).bit_length())
+        lines = [f"assign {self.target} = {first}", *others]
+        return [*lines[:-1], f"{lines[-1]};"]
+
+    @staticmethod
+    def _whole(sources: tuple[str, ...]) -> tuple[str, ...]:
+        """The leaves of a tree. Signals that come again are never chosen there; they have other
+        neighbours than before, so that synthesis finds no choice twice.
+        """
+        missing = missing_leaves(len(sources))
+        return sources + tuple(sources[n ^ 1] for n in range(missing))
+
+    def _tree(self, sources: tuple[str, ...], bits: int) -> list[str]:
+        """The choice by the last bits of the number."""
+        if len(sources) == 1:
+            return [*sources]
+        half = 1 << bits - 1
+        if len(sources) <= half:
+            return self._tree(sources, bits - 1)
+        low, high = (self._tree(part, bits - 1) for part in (sources[:half], sources[half:]))
+        condition = f"{self.selector}[{bits - 1}] ?"
+        if bits == 1:
+            return [f"({condition} {high[0]} : {low[0]})"]
+        return [f"({condition}", *indented([*high[:-1], f"{high[-1]} :", *low[:-1], f"{low[-1]})"])]
+
+
+def missing_leaves(sources: int) -> int:
+    """The leaves that a tree of so many signals lacks, if it is made whole."""
+    whole = 1 << max(sources - 1, 0).bit_length()
+    return whole - sources if whole <= MOST_LEAVES and 4 * sources >= 3 * whole else 0
+
+
 class Instance(NamedTuple):
     """A module inside. enables: ports of a primitive that let its registers take something;
     attribute: of the instance, for tools.
@@ -140,7 +187,9 @@ class Remark(NamedTuple):
         return [f"// {self.comment}" if self.comment else ""]
 
 
-Statement = Assign | Registers | Process | Multiplexer | Instance | Alternative | Waived | Remark
+Statement = (
+    Assign | Registers | Process | Multiplexer | ChoiceTree | Instance | Alternative | Waived | Remark
+)
 
 
 def waived(rule: str, reason: str, lines: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -44,8 +44,11 @@ LIMIT = 1200.0  # s of a processor for a placement and its routing; most that ta
 SYNTHESIS = (
     "read_verilog -sv {files}; synth_ecp5 -top {top} -run begin:coarse; "
     "proc; setattr -set keep 1 w:* a:keep %i %ci1 t:$dff %i; "
-    "synth_ecp5 -top {top} -run coarse:check; blackbox =A:whitebox; write_json {top}.json"
+    "synth_ecp5 -top {top} -run coarse:map_luts; opt_expr -mux_bool; "
+    "muxcover -nopartial -mux4=200 -mux8=400 -mux16=800; techmap -map {multiplexers}; opt_clean; "
+    "synth_ecp5 -top {top} -run map_luts:check; blackbox =A:whitebox; write_json {top}.json"
 )
+MULTIPLEXERS = Path(__file__).with_name("multiplexers.v")  # of the ECP5's cells
 # The default router has 6 % of an arm's arcs after 15 minutes
 OPTIONS = ("--router", "router2", "--timing-allow-fail", "--quiet")
 WORD = re.compile(r"^word: (CLK\w+) [01]+$", re.MULTILINE)
@@ -88,13 +91,18 @@ def routed(
     Raises CompileError if a tool is missing, NotRoutedError if no seed is routed.
     """
     tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
-    flow = [tools, SYNTHESIS, SPACING, _options(board)]
+    flow = [tools, SYNTHESIS, MULTIPLEXERS.read_text(), SPACING, _options(board)]
     known = [flow, dict(sources), top, constraints(board), [*seeds], limit]
     key = f"routed {disk.digest(json.dumps(known).encode())}"
     archive = disk.fetch_result(
         key, lambda: _packed(_best(sources, top, board, megahertz, seeds, limit))
     )
     return _unpacked(archive)._replace(tools=tuple(tools))
+
+
+def synthesis_script(sources: Iterable[str], top: str) -> str:
+    """The commands of Yosys, for a folder with the sources and the cells of multiplexers."""
+    return SYNTHESIS.format(files=" ".join(sources), top=top, multiplexers=MULTIPLEXERS.name)
 
 
 def _options(board: CircuitBoard) -> list[str]:
@@ -116,10 +124,11 @@ def _best(
     designs, problems = list[RoutedDesign](), list[str]()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        for file, text in {**sources, f"{top}.lpf": constraints(board)}.items():
+        own = {f"{top}.lpf": constraints(board), MULTIPLEXERS.name: MULTIPLEXERS.read_text()}
+        for file, text in {**sources, **own}.items():
             (work / file).write_text(text, encoding="utf-8")
         began = processor_seconds()
-        run_yosys(SYNTHESIS.format(files=" ".join(sources), top=top), work)
+        run_yosys(synthesis_script(sources, top), work)
         synthesis = processor_seconds() - began
         _add_empty_rows(work / f"{top}.json", top, board)
         for seed in seeds:

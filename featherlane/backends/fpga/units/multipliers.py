@@ -29,7 +29,8 @@ class Tile(NamedTuple):
     other logic. post_adder: the bits of the adder behind it, if products are instances that add
     (`post_adder`). registered: whether products with registers are instances that have these inside
     (`multiplier_cell`). Else synthesis finds multipliers in expressions. ring: None where synthesis
-    finds shift registers in chains of registers.
+    finds shift registers in chains of registers. trees: whether multiplexers are trees of choices
+    between two, by a coded selector, which the device has cells for.
     """
 
     a: int
@@ -38,6 +39,7 @@ class Tile(NamedTuple):
     post_adder: int = 0
     registered: bool = False
     ring: Ring | None = None
+    trees: bool = False
 
 
 DSP48E2 = Tile(27, 18)
