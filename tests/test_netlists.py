@@ -386,9 +386,7 @@ def test_a_robot_of_one_joint_after_synthesis(interval, tmp_path):
         tool_version(YOSYS)
     except CompileError as error:
         pytest.skip(str(error))
-    made = fl.accelerator(
-        fl.load(HINGE), "inverse_dynamics", interval=interval, board="ulx3s"
-    )
+    made = fl.accelerator(fl.load(HINGE), "inverse_dynamics", interval=interval, board="ulx3s")
     design = SerialCore(made.core, plan_of(made.core, *made.vectors(16)), 64, 9)
     for name, text in design.sources.items():
         (tmp_path / name).write_text(text)

@@ -188,7 +188,15 @@ class Remark(NamedTuple):
 
 
 Statement = (
-    Assign | Registers | Process | Multiplexer | ChoiceTree | Instance | Alternative | Waived | Remark
+    Assign
+    | Registers
+    | Process
+    | Multiplexer
+    | ChoiceTree
+    | Instance
+    | Alternative
+    | Waived
+    | Remark
 )
 
 
