@@ -85,9 +85,9 @@ class Designer:
             kernels = [*whole.kernels.values()]
             timed = scheduled(whole.whole, kernels, interval, device, self.runs)
             return array_design(self.name, whole.whole, timed, interval, device.tile, self.labels)
-        made = self._shared(whole, interval, device)
-        wired = device.for_size(cost(made, device).total.luts) if device.links else device
-        return made if wired is device else self._shared(whole, interval, wired)
+        first = self._shared(whole, interval, device)
+        wired = device.for_size(cost(first, device).total.luts) if device.links else device
+        return first if wired is device else self._shared(whole, interval, wired)
 
     def _shared(self, whole: Datapath, interval: int, device: Device) -> Design:
         """The design of a datapath whose operations share units."""

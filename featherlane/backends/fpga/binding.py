@@ -36,7 +36,7 @@ class _Product(NamedTuple):
     module: Hashable
 
     def reads(self, swapped: bool) -> Iterator[tuple[Hashable, int]]:
-        """What it reads: by port the source, and the module; with the bits that each counts."""
+        """The sources by port, and the module, with the bits that each counts."""
         first, second = self.operands[::-1] if swapped else self.operands
         yield (0, first), self.widths[0]
         yield (1, second), self.widths[1]
@@ -44,7 +44,7 @@ class _Product(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a product is computed. swapped: whether its operands are exchanged."""
+    """The multiplier of a product. swapped: whether its operands are exchanged."""
 
     unit: int
     swapped: bool

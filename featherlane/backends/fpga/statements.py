@@ -116,7 +116,7 @@ class ChoiceTree(NamedTuple):
 
 
 def missing_leaves(sources: int) -> int:
-    """The leaves that a tree of so many signals lacks, if it is made whole."""
+    """The leaves that a tree of so many signals lacks, if it becomes whole."""
     whole = 1 << max(sources - 1, 0).bit_length()
     return whole - sources if whole <= MOST_LEAVES and 4 * sources >= 3 * whole else 0
 

@@ -124,8 +124,8 @@ def _best(
     designs, problems = list[RoutedDesign](), list[str]()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        own = {f"{top}.lpf": constraints(board), MULTIPLEXERS.name: MULTIPLEXERS.read_text()}
-        for file, text in {**sources, **own}.items():
+        beside = {f"{top}.lpf": constraints(board), MULTIPLEXERS.name: MULTIPLEXERS.read_text()}
+        for file, text in {**sources, **beside}.items():
             (work / file).write_text(text, encoding="utf-8")
         began = processor_seconds()
         run_yosys(synthesis_script(sources, top), work)
