@@ -18,7 +18,7 @@ DESIGNS = {
     "pipeline": {"function": "inverse_dynamics", "interval": 4},
     "divisions": {"function": "forward_dynamics", "interval": 1, "format": "fitted18"},
     "ecp5": {"function": "inverse_dynamics", "device": "ecp5_85k", "interval": 2},
-    "board": {"function": "inverse_dynamics", "board": "ulx3s", "interval": 6},
+    "shared on a board": {"function": "inverse_dynamics", "board": "ulx3s", "interval": 6},
     "arrays": {"function": "inverse_dynamics", "interval": 8, "arrays": "limbs"},
     "memories": {"function": "inverse_dynamics", "interval": 6, "datapath": "memories"},
     "board": {"function": "inverse_dynamics", "board": "ulx3s"},
