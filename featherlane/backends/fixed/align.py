@@ -24,7 +24,7 @@ EXPONENT = Format(8, 0)
 
 
 class Operands(NamedTuple):
-    """Where a run reads a term: a product, with two operands, or a sum, with the position of one
+    """The place where a run reads a term: a product, with two operands, or a sum, with the position of one
     that is no product.
     """
 

@@ -109,7 +109,7 @@ def by_arrival(
 
 
 class Place(NamedTuple):
-    """Where a unit shows a value: at an output, 1 for a cosine beside the sine, of which the value
+    """The place where a unit shows a value: at an output, 1 for a cosine beside the sine, of which the value
     drops so many places.
     """
 
@@ -118,7 +118,7 @@ class Place(NamedTuple):
 
 
 def place_of(datapath: Datapath, k: int) -> Place:
-    """Where its unit shows a node."""
+    """The place where its unit shows a node."""
     source = aligned_from(datapath.graph, k)
     shift = shift_of(datapath, k) or 0
     return Place(int(datapath.graph.op[k if source is None else source] == "cos"), shift)
