@@ -24,8 +24,8 @@ EXPONENT = Format(8, 0)
 
 
 class Operands(NamedTuple):
-    """The place where a run reads a term: a product, with two operands, or a sum, with the position of one
-    that is no product.
+    """The place where a run reads a term: a product, with two operands, or a sum, with the position
+    of one that is no product.
     """
 
     node: int

@@ -109,8 +109,8 @@ def by_arrival(
 
 
 class Place(NamedTuple):
-    """The place where a unit shows a value: at an output, 1 for a cosine beside the sine, of which the value
-    drops so many places.
+    """The place where a unit shows a value: at an output, 1 for a cosine beside the sine, of which
+    the value drops so many places.
     """
 
     output: int
