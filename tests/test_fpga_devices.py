@@ -178,17 +178,6 @@ def test_operands_from_other_calls_come_by_links():
         chained.verify()
 
 
-def test_links_are_longer_in_large_designs_on_boards():
-    ecp5 = devices.load("ecp5_85k", grade=6)
-    (least, longer), *_ = ecp5.links
-    assert ecp5.for_size(least) is ecp5
-    large = ecp5.for_size(least + 1)
-    assert large.delays["link"].after == longer > ecp5.delays["link"].after
-    assert large._replace(delays=ecp5.delays) == ecp5
-    assert not devices.load("ecp5_85k").links
-    assert devices.load("ecp5_85k", grade=8).links[0][1] == pytest.approx(longer / 1.3)
-
-
 def test_delays_of_registers_are_part_of_a_cycle():
     data, ecp5 = datapath(lambda x: [x[0] + x[1]], 2), devices.load("ecp5_85k")
     (unit,) = filter(None, devices.operators(data, ecp5._replace(clock=100.0)))

@@ -21,7 +21,6 @@ from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.binding import bound
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import memory_design
@@ -85,12 +84,6 @@ class Designer:
             kernels = [*whole.kernels.values()]
             timed = scheduled(whole.whole, kernels, interval, device, self.runs)
             return array_design(self.name, whole.whole, timed, interval, device.tile, self.labels)
-        first = self._shared(whole, interval, device)
-        wired = device.for_size(cost(first, device).total.luts) if device.links else device
-        return first if wired is device else self._shared(whole, interval, wired)
-
-    def _shared(self, whole: Datapath, interval: int, device: Device) -> Design:
-        """The design of a datapath whose operations share units."""
         narrow = narrowed(whole)
         pools = SHARING[self.spec.sharing](narrow.graph)
         options = devices.operators(narrow, device), device.clock, interval, pools

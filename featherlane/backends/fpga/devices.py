@@ -70,10 +70,8 @@ class Device(NamedTuple):
     LUTs a bit of the memory that a long delay is made of, 0 where synthesis finds shift registers.
     carry: bits of an element of carry chains. block: words and bits of the block memory that tables
     are made of, and FIFOs where that is cheaper; None for memories of LUTs. clock: nanoseconds a
-    cycle. links: nanoseconds of a wire from another module in designs of more LUTs than so many, in
-    the order of these. most: percent of the multipliers, LUTs and flip-flops that a design may
-    take, most_shared: that one may whose operations share units. fabric: where its logic lies, if
-    known.
+    cycle. most: percent of the multipliers, LUTs and flip-flops that a design may take,
+    most_shared: that one may whose operations share units. fabric: where its logic lies, if known.
     """
 
     name: str
@@ -98,7 +96,6 @@ class Device(NamedTuple):
     carry: int = 1
     block: tuple[int, int] | None = None
     clock: float = CLOCK
-    links: tuple[tuple[float, float], ...] = ()
     most: tuple[float, float, float] = ALL
     most_shared: tuple[float, float, float] = ALL
     fabric: Fabric | None = None
@@ -114,15 +111,6 @@ class Device(NamedTuple):
         return Tile(
             *widths, post_adder=bits, registered=self.registered, ring=ring, trees=self.trees
         )
-
-    def for_size(self, luts: float) -> Device:
-        """The device as the schedule of a design of so many LUTs sees it: wires from other modules
-        are longer in large designs.
-        """
-        longer = [nanoseconds for least, nanoseconds in self.links if luts > least]
-        if not longer:
-            return self
-        return self._replace(delays={**self.delays, "link": Delay(after=longer[-1])})
 
     @property
     def register(self) -> float:
@@ -186,16 +174,10 @@ def load(
         carry=carry,
         block=block,
         clock=clock,
-        links=() if grade is None else _links(data, slower),
         most=ALL if grade is None else tuple(data["routable"]),
         most_shared=ALL if grade is None else tuple(data["routable_shared"]),
         fabric=_fabric(data["fabric"]) if "fabric" in data else None,
     )
-
-
-def _links(data: Mapping[str, Any], slower: float) -> tuple[tuple[float, float], ...]:
-    """The delays of links of a table, on a chip that is slower by a factor."""
-    return tuple((luts, slower * nanoseconds) for luts, nanoseconds in data.get("links", ()))
 
 
 def _fabric(data: Mapping[str, Any]) -> Fabric:
