@@ -12,6 +12,7 @@ from repetition import repeated
 
 import featherlane as fl
 from featherlane.accelerators import designers
+from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.bitstream import build
 from featherlane.backends.fpga.bitstream.tools import YOSYS, run_yosys, tool_version
 from featherlane.backends.fpga.piece_costs import tree
@@ -144,3 +145,24 @@ def test_luts_of_trees_are_those_of_yosys(count, tmp_path):
     run_yosys(build.synthesis_script(["top.sv"], "top"), tmp_path)
     cells = json.loads((tmp_path / "top.json").read_text())["modules"]["top"]["cells"].values()
     assert sum(cell["type"] == "LUT4" for cell in cells) == BITS * tree(count)
+
+
+def test_ways_to_and_from_units_of_several_calls_are_long():
+    """A sum behind a product of its own call waits for a link too, if calls share multipliers."""
+    made = arm()
+    assert devices.APART in {unit.region for unit in made.pipeline.operators if unit}
+    datapath, device = made.datapath, made.spec.target
+    near, far = (devices.operators(datapath, device, apart) for apart in (False, True))
+    longer = defaultdict(int)
+    for here, there, args in zip(near, far, datapath.graph.args, strict=True):
+        if there is None:
+            continue
+        assert (there.region == devices.APART) == there.shared
+        assert here.region != devices.APART
+        reads = {far[a].shared for a in args if far[a]}
+        waits = there.before + there.after > here.before + here.after
+        longer[there.kind] += waits
+        if there.kind == "add" and True in reads:
+            assert waits
+    assert longer.pop("add") > 50
+    assert sum(longer.values()) > 50  # products of what sums give

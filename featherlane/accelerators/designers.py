@@ -86,7 +86,9 @@ class Designer:
             return array_design(self.name, whole.whole, timed, interval, device.tile, self.labels)
         narrow = narrowed(whole)
         pools = SHARING[self.spec.sharing](narrow.graph)
-        options = devices.operators(narrow, device), device.clock, interval, pools
+        apart = interval > 1 and self.spec.sharing == "whole"
+        units = devices.operators(narrow, device, apart)
+        options = units, device.clock, interval, pools
         pipeline = pipelined(narrow.graph, *options, runs=self.runs)
         pipeline.verify()
         if self.spec.sharing == "whole":

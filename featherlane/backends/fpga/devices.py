@@ -206,9 +206,12 @@ DELAYS = {  # the row of a model for each operation but multiplications
     "exponent": "exponent",
 }
 SHARED = frozenset(["sine_cosine", "reciprocal"])
+APART = "shared units"  # the region of units that serve several calls
 
 
-def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]:
+def operators(
+    datapath: Datapath, device: Device, apart: bool = False
+) -> tuple[Operator | None, ...]:
     """Returns the operator of each node of a datapath on a device, at its clock.
 
     Multipliers, and units for sine and cosine and for reciprocals, are shared; all others are not,
@@ -216,6 +219,8 @@ def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]
     power of two is wires, or an adder if it rounds or has a sign, and one with `power_of_two`,
     which is wires itself, a shifter. A sum of a fused product follows that one in its multiplier.
     If the model has delays of links, each call is a region, and operands from others come later.
+    apart: whether units that are shared lie in none of these, as those of several calls do, with a
+    longer way to and from them.
     Delays are stretched by the part of a cycle that registers take, so that chained ones add up.
     Raises CompileError for an operator that does not fit a cycle.
     """
@@ -229,11 +234,11 @@ def operators(datapath: Datapath, device: Device) -> tuple[Operator | None, ...]
                 f"{unit.kind} takes {longest:g} ns on {device.name} ({device.model}): a cycle of "
                 f"{device.clock:g} ns is too short, {1e3 / longest:.1f} MHz would do"
             )
-    return _in_regions(datapath, device, units) if "link" in device.delays else units
+    return _in_regions(datapath, device, units, apart) if "link" in device.delays else units
 
 
 def _in_regions(
-    datapath: Datapath, device: Device, units: Iterable[Operator | None]
+    datapath: Datapath, device: Device, units: Iterable[Operator | None], apart: bool
 ) -> tuple[Operator | None, ...]:
     """Operators with their regions, which are the calls, and the delays of links between these, as
     far as a cycle has room for them.
@@ -243,9 +248,13 @@ def _in_regions(
     for unit, op, args, tag in zip(units, graph.op, graph.args, graph.tag, strict=True):
         sources = {regions[a] for a in args} - {None}
         region = None if op == "constant" else getattr(tag, "call", 0)
+        if apart and unit and unit.shared:
+            region = APART
         if unit:
             logic = unit.before if unit.cycles else unit.before + unit.after
-            link = min(device.delays["link"].after, room - logic) if sources - {region} else 0.0
+            others = sources - {region}
+            way = "far" if others and APART in {region, *others} else "link"
+            link = min(device.delays[way].after, room - logic) if others else 0.0
             placed.append(unit.in_region(region, link, device.clock / room))
         else:  # wires belong to their operand
             region = next(iter(sources), region)
