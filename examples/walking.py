@@ -1,8 +1,7 @@
 """Robots that learn to walk: tasks for gymnasium's vector API, a Go2 and a G1.
 
-`TracedVectorEnv(go2(), 1024)` compiles physics with contact, observations, rewards and the
-beginnings of episodes to one function of so many robots: pip install 'featherlane[gymnasium]'.
-`walk_ppo.py` learns, and `walk_policy.py` shows what was learned.
+`TracedVectorEnv(go2(), 1024)` (the extra `gymnasium`) compiles physics, observations, rewards and
+new episodes to one function. `walk_ppo.py` learns, and `walk_policy.py` shows what was learned.
 """
 
 from __future__ import annotations

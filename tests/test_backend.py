@@ -511,7 +511,7 @@ def test_unknown_functions_and_widths(pendulum):
     with pytest.raises(ValueError, match="no function 'dynamics'"):
         pendulum.function("dynamics")
     with pytest.raises(fl.CompileError, match="width is 3"):
-        pendulum.function("mass_matrix", width=3)(np.zeros(9))
+        pendulum.function("mass_matrix", width=3)(pendulum.neutral())
     with pytest.raises(TypeError, match="misses v, a: wanted 3: q, v, a"):
         pendulum.function("inverse_dynamics")(np.zeros(9))
 

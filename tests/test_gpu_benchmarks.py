@@ -591,7 +591,8 @@ def test_the_figures_of_a_run(tmp_path):
         results.add({"part": "latency", **facts})
         results.add({"part": "mjx", "who": "mjx", **facts})
     results.close()
-    assert gpu_figure.draw_all([tmp_path / "b.csv"], tmp_path) == ["gpu_rates", "gpu_bounds"]
+    wanted = ["gpu_rates", "gpu_bounds", "gpu_rates_narrow"]
+    assert gpu_figure.draw_all([tmp_path / "b.csv"], tmp_path) == wanted
     drawn = [(tmp_path / f"{name}.svg").read_text() for name in ("gpu_rates", "gpu_bounds")]
     assert all("Measured on a card" in text for text in drawn)
     assert "beside peers" in drawn[1]

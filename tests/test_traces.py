@@ -665,6 +665,7 @@ def test_wrong_calls_name_the_argument(robot):
     for function, error, message in wrong:
         with pytest.raises(error, match=message):
             fl.trace(function, {"q": robot.nq})
+    q = robot.neutral()
     assert np.array_equal(fl.call(robot, "mass_matrix", q), robot.mass_matrix(q))
 
 
