@@ -244,6 +244,8 @@ def _in_regions(
     far as a cycle has room for them.
     """
     graph, room = datapath.graph, device.clock - device.register
+    near = device.delays["link"]
+    far = device.delays.get("far", near)
     regions, placed = list[Hashable](), list[Operator | None]()
     for unit, op, args, tag in zip(units, graph.op, graph.args, graph.tag, strict=True):
         sources = {regions[a] for a in args} - {None}
@@ -253,8 +255,8 @@ def _in_regions(
         if unit:
             logic = unit.before if unit.cycles else unit.before + unit.after
             others = sources - {region}
-            way = "far" if others and APART in {region, *others} else "link"
-            link = min(device.delays[way].after, room - logic) if others else 0.0
+            way = far if APART in {region, *others} else near
+            link = min(way.after, room - logic) if others else 0.0
             placed.append(unit.in_region(region, link, device.clock / room))
         else:  # wires belong to their operand
             region = next(iter(sources), region)
