@@ -13,7 +13,7 @@ from typing import Any
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 WIDTH, HEIGHT = 388, 844  # pixels of the screen
-WIDER = """() => {
+WIDER = r"""() => {
   const screen = document.documentElement.clientWidth, found = []
   const scrolls = element => {
     for (let x = element.parentElement; x && x !== document.body; x = x.parentElement) {
@@ -21,10 +21,11 @@ WIDER = """() => {
     }
     return false
   }
-  for (const element of document.querySelectorAll('main *, footer *')) {
+  for (const element of document.querySelectorAll('.md-content *, footer *')) {
     const { left, right, width } = element.getBoundingClientRect()
     if (!width || (right <= screen + 1 && left >= -1) || scrolls(element)) continue
-    const told = element.textContent.trim().slice(0, 40) || element.getAttribute('src') || ''
+    const words = element.textContent.trim().replace(/\s+/g, ' ').slice(0, 40)
+    const told = words || element.getAttribute('src') || ''
     found.push(`<${element.localName} ${element.className}> to ${right.toFixed(0)}: ${told}`)
   }
   const page = document.documentElement.scrollWidth
