@@ -7,12 +7,12 @@ A table is found by its header and its rows are written anew; sentences are chan
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .cells import FUNCTIONS, OURS, SUMMARY, Figure, Row, read
-from .tables import Results
+from .cells import FUNCTIONS, OURS, SUMMARY, Row, read
+from .tables import Results, digits, ratio
 
 ROOT = Path(__file__).parents[2]
 IN_README = ("iiwa14", "go2")
@@ -46,12 +46,10 @@ def libraries(results: Results) -> Rows:
             for threads, dtype in (*((n, "float64") for n in results.threads), (1, "float32")):
                 if dtype == "float32" and who != OURS:
                     continue
-                names = [FUNCTIONS[short] for short in ("ID", "FD", "M", "dFD")]
-                rows = [results.row(robot, f, SUMMARY, dtype, threads, who) for f in names]
+                rows = _functions(results, robot, dtype, threads, who, ("ID", "FD", "M", "dFD"))
                 if any(row is not None and row.measured for row in rows):
                     title = f"{robot[0]}: {library}" + ", float32" * (dtype == "float32")
-                    times = (digits(row.ns_per_state) if row else "-" for row in rows)
-                    yield title, str(threads), *times
+                    yield title, str(threads), *map(_time, rows)
 
 
 def whole_robots(results: Results) -> Rows:
@@ -117,31 +115,28 @@ def written(text: str, header: str, rows: Rows) -> str:
     return "\n".join(lines) + "\n"
 
 
-def digits(figure: Figure) -> str:
-    """Three digits, or `-` where there is no figure."""
-    if isinstance(figure, str):
-        return "-"
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
-
-
 def _functions(
-    results: Results, robot: tuple[str, str], dtype: str, threads: int, who: str
+    results: Results,
+    robot: tuple[str, str],
+    dtype: str,
+    threads: int,
+    who: str,
+    shorts: Iterable[str] = FUNCTIONS,
 ) -> list[Row | None]:
-    """The rows of all functions, in the order of their columns."""
+    """The rows of functions, in the order of their columns."""
     at = results.at, dtype, threads, who
-    return [results.row(robot, name, *at) for name in FUNCTIONS.values()]
+    return [results.row(robot, FUNCTIONS[short], *at) for short in shorts]
 
 
 def _time(row: Row | None) -> str:
-    return digits(row.ns_per_state) if row else "-"
+    return digits(float(row.ns_per_state)) if row and row.measured else "-"
 
 
 def _faster(ours: Row | None, theirs: Row | None) -> str:
     """A time, and how many times longer another takes."""
     if ours is None or theirs is None or not (ours.measured and theirs.measured):
         return _time(ours)
-    ratio = float(theirs.ns_per_state) / float(ours.ns_per_state)
-    return f"{_time(ours)} ({ratio:.{1 if ratio < 10 else 0}f}x)"
+    return f"{_time(ours)} ({ratio(theirs, ours)}x)"
 
 
 def _multiple(results: Results, robot: tuple[str, str], short: str, batch: int) -> str:
@@ -149,8 +144,7 @@ def _multiple(results: Results, robot: tuple[str, str], short: str, batch: int) 
     best, ours = results.best_peer(*at), results.row(*at, OURS)
     if best is None or ours is None or not ours.measured:
         return "-"
-    ratio = float(best.ns_per_state) / float(ours.ns_per_state)
-    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
+    return ratio(best, ours)
 
 
 def _starts(results: Results, short: str, column: str) -> Iterator[str]:

@@ -69,6 +69,12 @@ def digits(x: float) -> str:
     return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
 
 
+def ratio(longer: Row, row: Row) -> str:
+    """How many times as long something takes."""
+    times = _ns(longer) / _ns(row)
+    return f"{times:.{1 if times < 10 else 0}f}"
+
+
 def kind(row: Row) -> str:
     """What a row without a figure says, in a word."""
     return str(row.ns_per_state).split(":")[0]
@@ -103,8 +109,7 @@ def speeds(results: Results, threads: int) -> str:
         ours, best = results.row(*key, OURS), results.best_peer(*key)
         if ours is None or not ours.measured or best is None:
             return figure(ours)
-        ratio = _ns(best) / _ns(ours)
-        return f"{digits(_ns(ours))} ({ratio:.{1 if ratio < 10 else 0}f}x)"
+        return f"{digits(_ns(ours))} ({ratio(best, ours)}x)"
 
     return _by_robot(results, cell)
 

@@ -68,15 +68,16 @@ class Compiled(model.Robot):
 
     def _new_function(self, variant: Variant, width: int | None) -> Function:
         check_variant(self, variant)
+        inputs = input_shapes(self, variant)
         return Function(
             variant.name,
-            input_shapes(self, variant),
+            inputs,
             output_shapes(self, variant),
             RobotKernels(self, variant, width),
             results_type(variant),
             partial(shape_hint, self, variant.actuation),
             (Compiled._function, (self, variant, width)),
-            self._quaternion_of(input_shapes(self, variant)),
+            self._quaternion_of(inputs),
         )
 
     def _quaternion_of(self, inputs: Shapes) -> tuple[int, int] | None:

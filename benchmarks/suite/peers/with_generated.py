@@ -14,7 +14,7 @@ from pathlib import Path
 from .base import FLOAT32, FLOAT64, Case, Prepared, Unsupported
 from .native import HERE, Loop, kept, made, place, shared_library, single
 from .with_casadi import FLAGS, LIMIT
-from .with_pinocchio import CompiledLoop, Robot
+from .with_pinocchio import CompiledLoop, on_arrays
 
 SOURCE = HERE / "pinocchio_generator.cpp"
 PREFIX = "CPPADCG_PREFIX"
@@ -86,16 +86,8 @@ class Generated(CompiledLoop):
         seconds = time.perf_counter() - start
         library, building = shared_library(looped(body, case), FLAGS, limit=LIMIT)
         loop = Loop(library, lambda x: made(x, [ctypes.c_int], case.threads))
-        robot = Robot.read(case.model, case.source)
-        inputs = [x.astype(case.dtype) for x in robot.states(*case.exact())]
-        outputs = case.empty()
-        return Prepared(
-            loop.passes(case.name, inputs, outputs),
-            lambda rows: robot.back([x[rows] for x in outputs]),
-            seconds + building,
-            f"{body.count(';'):,} assignments in C, {' '.join(FLAGS[1:])}",
-            loop.close,
-        )
+        settings = f"{body.count(';'):,} assignments in C, {' '.join(FLAGS[1:])}"
+        return on_arrays(loop, case, settings, seconds + building)
 
     def _code(self, case: Case) -> str:
         """The statements of one state, kept: CppAD's order depends on addresses, so that another

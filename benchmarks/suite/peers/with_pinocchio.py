@@ -133,15 +133,23 @@ class CompiledLoop(_Pinocchio):
 
     def prepare(self, case: Case) -> Prepared | Unsupported:
         loop = self.loop(case.dtype, case.source, case.model.root == "free", case.threads)
-        robot = Robot.read(case.model, case.source)
-        inputs = [x.astype(case.dtype) for x in robot.states(*case.exact())]
-        outputs = case.empty()
-        return Prepared(
-            loop.passes(case.name, inputs, outputs),
-            lambda rows: robot.back([x[rows] for x in outputs]),
-            settings=" ".join(["clang++ -O3", *self.flags]),
-            release=loop.close,
-        )
+        return on_arrays(loop, case, " ".join(["clang++ -O3", *self.flags]))
+
+
+def on_arrays(loop: Loop, case: Case, settings: str, seconds: float = 0.0) -> Prepared:
+    """A loop with the states and the results of a case, in Pinocchio's layout. seconds: that
+    compiling it took.
+    """
+    robot = Robot.read(case.model, case.source)
+    inputs = [x.astype(case.dtype) for x in robot.states(*case.exact())]
+    outputs = case.empty()
+    return Prepared(
+        loop.passes(case.name, inputs, outputs),
+        lambda rows: robot.back([x[rows] for x in outputs]),
+        seconds,
+        settings,
+        loop.close,
+    )
 
 
 class PythonAPI(_Pinocchio):

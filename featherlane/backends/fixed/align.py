@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
-from featherlane.program.graph import Graph, Output
+from featherlane.program.graph import Graph
+from featherlane.program.rewrite import placed
 
 GUARD = 2  # places of an addend below the last place of the sum's result, at least
 LEAST = 2  # bits of a format
@@ -219,10 +220,7 @@ class _Rebuilt:
             self.place.append(
                 self._enter(op, operands, graph.value[k], graph.tag[k], self.changed[k])
             )
-        self.graph.outputs = {
-            name: Output(out.shape, tuple(self.place[k] for k in out.nodes))
-            for name, out in graph.outputs.items()
-        }
+        self.graph.outputs = placed(graph.outputs, self.place)
         fused = frozenset(self.place[k] for k in self.source.fused)
         return _live(Datapath(self.graph, tuple(self.formats), fused))
 
@@ -276,10 +274,7 @@ def _live(datapath: Datapath) -> Datapath:
     new = graph.replaced(
         **columns,
         args=[tuple(place[a] for a in graph.args[k]) for k in kept],
-        outputs={
-            name: Output(out.shape, tuple(place[k] for k in out.nodes))
-            for name, out in graph.outputs.items()
-        },
+        outputs=placed(graph.outputs, place),
     )
     formats = tuple(datapath.formats[k] for k in kept)
     return Datapath(new, formats, frozenset(place[k] for k in datapath.fused))

@@ -10,7 +10,7 @@ schedule, products of one phase are exchanged as long as that saves something.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -56,16 +56,32 @@ def bound(datapath: Datapath, pipeline: Pipeline) -> tuple[Datapath, Pipeline]:
     """
     if pipeline.interval == 1:
         return datapath, pipeline
+    places = dict[int, _Place]()
+    for nodes in shared_products(pipeline):
+        places |= _Binding(datapath, pipeline, nodes).improved()
+    return moved(datapath, pipeline, places)
+
+
+def shared_products(pipeline: Pipeline) -> Iterable[list[int]]:
+    """The products that any multiplier of some may compute, for each pool and kind of these."""
     groups: defaultdict[Hashable, list[int]] = defaultdict(list)
     for k, operator in enumerate(pipeline.operators):
         if operator is not None and operator.shared and pipeline.graph.op[k] == "mul":
             groups[pipeline.pool[k], operator.kind].append(k)
+    return groups.values()
+
+
+def moved(
+    datapath: Datapath, pipeline: Pipeline, places: Mapping[int, tuple[int, bool]]
+) -> tuple[Datapath, Pipeline]:
+    """Returns both with products on other multipliers, in the same cycles. places: of each product
+    its multiplier, and whether its operands are exchanged.
+    """
     units, args = [*pipeline.unit], [*pipeline.graph.args]
-    for nodes in groups.values():
-        for k, place in _Binding(datapath, pipeline, nodes).improved().items():
-            units[k] = place.unit
-            if place.swapped:
-                args[k] = args[k][::-1]
+    for k, (unit, swapped) in places.items():
+        units[k] = unit
+        if swapped:
+            args[k] = args[k][::-1]
     graph = pipeline.graph.replaced(args=args)
     rebound = replace(pipeline, graph=graph, unit=tuple(units))
     rebound.verify()

@@ -10,12 +10,13 @@ less, as of columns of a matrix times vectors.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.arrays.schedule import ScheduledArray
+from featherlane.backends.fpga.binding import moved, shared_products
 from featherlane.program.analysis.pipeline import Pipeline
 
 ROUNDS = 2  # through all phases: in the next ones less than 1 % is saved
@@ -54,22 +55,14 @@ def bound(array: ScheduledArray) -> ScheduledArray:
     pipeline, datapath = array.pipeline, array.datapath
     if pipeline.interval == 1:
         return array
-    groups: defaultdict[Hashable, list[_Product]] = defaultdict(list)
-    for k, operator in enumerate(pipeline.operators):
-        if operator is not None and operator.shared and pipeline.graph.op[k] == "mul":
-            groups[pipeline.pool[k], operator.kind].append(_product(datapath, pipeline, k))
-    units, args = [*pipeline.unit], [*pipeline.graph.args]
-    for products in groups.values():
-        binding = _Binding(pipeline, products)
+    places = dict[int, tuple[int, bool]]()
+    for nodes in shared_products(pipeline):
+        binding = _Binding(pipeline, [_product(datapath, pipeline, k) for k in nodes])
         ways = binding.placed(), binding.in_order()
-        for k, place in min(ways, key=binding.cost).items():
-            units[k] = place.unit
-            if place.swapped:
-                args[k] = args[k][::-1]
-    graph = pipeline.graph.replaced(args=args)
-    rebound = replace(pipeline, graph=graph, unit=tuple(units))
-    rebound.verify()
-    return replace(array, datapath=replace(datapath, graph=graph), pipeline=rebound)
+        best = min(ways, key=binding.cost)
+        places |= {k: (place.unit, place.swapped) for k, place in best.items()}
+    datapath, pipeline = moved(datapath, pipeline, places)
+    return replace(array, datapath=datapath, pipeline=pipeline)
 
 
 def _product(datapath: Datapath, pipeline: Pipeline, k: int) -> _Product:
