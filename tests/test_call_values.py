@@ -554,14 +554,17 @@ def test_no_memory_for_arrays_of_values(monkeypatch):
         made = watched.counts(call)
         count = made["array_new"] + made["object_new"]
         assert count > 0
-        before = held(objects)
-        for _ in range(20):
-            for successes in range(count):
-                watched.fail_after(successes)
-                with pytest.raises(MemoryError):
-                    call()
-        watched.fail_after(-1)
-        assert abs(held(objects) - before) < 20, name
+        more = []
+        for _ in range(3):  # what is kept is kept in each; other threads disturb one
+            before = held(objects)
+            for _ in range(20):
+                for successes in range(count):
+                    watched.fail_after(successes)
+                    with pytest.raises(MemoryError):
+                        call()
+            watched.fail_after(-1)
+            more.append(abs(held(objects) - before))
+        assert min(more) < 20, name
         assert_same(call(), wanted)
 
 
