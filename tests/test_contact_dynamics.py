@@ -57,6 +57,65 @@ def test_accelerations_are_those_of_semi_implicit_steps(law):
     assert (fd.contact_force[..., 2] > 0).any()
 
 
+ACTUATED = ON_FLOOR.replace(
+    "</mujoco>",
+    """<actuator>
+<motor joint="FL_hip" gear="10" ctrlrange="-1 1"/>
+<position joint="FR_hip" kp="40" kv="2"/>
+<velocity joint="RL_knee" kv="3" forcerange="-2 2"/>
+</actuator></mujoco>""",
+)
+
+
+def test_controls_accelerate_as_in_mujoco():
+    """With the file's actuators they are qacc of mj_forward with ctrl: a motor, and servos that
+    read q and v.
+    """
+    mujoco = pytest.importorskip("mujoco")
+    text = ACTUATED.replace(
+        "<compiler", '<option timestep="0.002" tolerance="0" iterations="100"/><compiler'
+    )
+    model, peer = fl.load(text), mujoco.MjModel.from_xml_string(text)
+    q, v = standing(30)
+    u = np.random.default_rng(5).normal(size=(len(q), 3))
+    options = {"ground": fl.Ground(surfaces="file"), "law": fl.SoftContacts(steps=12)}
+    fd = model.contact_forward_dynamics(q, v, u, DT, actuation="file", **options)
+    there, data, expected = fl.convert.to_mujoco(model, q, v=v), mujoco.MjData(peer), []
+    for qpos, qvel, ctrl in zip(there.q, there.v, u, strict=True):
+        data.qpos[:], data.qvel[:], data.ctrl[:], data.qacc_warmstart[:] = qpos, qvel, ctrl, 0
+        mujoco.mj_forward(peer, data)
+        expected.append(data.qacc.copy())
+    a = fl.convert.from_mujoco(model, there.q, v=there.v, a=np.array(expected)).a
+    errors = np.linalg.norm(fd.a - a, axis=1) / np.linalg.norm(a, axis=1)
+    assert np.quantile(errors, 0.9) < 1e-9
+    still = model.contact_forward_dynamics(q, v, 0 * u, DT, actuation="file", **options)
+    assert (np.abs(still.a - fd.a).max(1) > 1).all()
+
+
+@pytest.mark.parametrize("law", [fl.Coulomb(), fl.SoftContacts()])
+def test_controls_are_those_of_a_step(law):
+    model, (q, v) = fl.load(ACTUATED), standing(20)
+    u = np.random.default_rng(2).normal(size=(len(q), 3))
+    options = {"ground": GROUND, "law": law, "actuation": "file"}
+    fd = model.contact_forward_dynamics(q, v, u, DT, **options)
+    read = model.sensors(lambda step: {"acceleration": step.a}, GROUND, actuation="file")
+    step = model.step(q, v, u, DT, integrator="semi_implicit", sensors=read, **options)
+    assert_array_equal(fd.a, step.acceleration)
+    assert_array_equal(fd.contact_force, step.contact_force)
+    motor = model.actuation(["FL_hip", "RR_knee"], gear=[3.0, 2.0], clip=False)
+    tau = np.zeros_like(v)
+    tau[:, [6, 13]] = u[:, :2] * [3.0, 2.0]
+    of_motor = model.contact_forward_dynamics(
+        q, v, u[:, :2], DT, ground=GROUND, law=law, actuation=motor
+    )
+    assert_allclose(
+        of_motor.a, model.contact_forward_dynamics(q, v, tau, DT, ground=GROUND, law=law).a,
+        rtol=1e-9, atol=1e-9,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"tau has shape \(20, 3\)"):
+        model.contact_forward_dynamics(q, v, u, DT, ground=GROUND, law=law)
+
+
 def test_impulses_of_an_impact_are_forces_over_the_step():
     """A ball that falls onto the ground at 3 m/s stops within the step: a and f are means."""
     model, v = ball(), np.array([0, 0, -3.0, 0, 0, 0])

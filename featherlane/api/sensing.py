@@ -41,6 +41,7 @@ class Sensing(Rollouts):
         ground_params: Mapping[str, ArrayLike] | None = None,
         f_ext_frame: WrenchFrame = "body",
         params: Params = None,
+        actuation: Actuated = None,
         constraints: Constraints | None = None,
         active: ArrayLike | None = None,
         anchors: ArrayLike | None = None,
@@ -54,7 +55,8 @@ class Sensing(Rollouts):
         contacts, where dt is its timestep, which bounds time constants of `solref` by 2 dt. With
         `fl.Coulomb`, whose impulses act within a step of dt seconds, they are means over it: a =
         (v' - v) / dt of the velocity v' at its end in the same axes, and forces are impulses / dt,
-        large at an impact. Arguments are those of `step`. Raises TypeError without a ground.
+        large at an impact. Arguments are those of `step`; with `actuation`, tau are controls,
+        whose forces are those at q and v. Raises TypeError without a ground.
 
         Examples:
             >>> tip = fl.CollisionShape("tip", "sphere", (0.1,))
@@ -72,7 +74,8 @@ class Sensing(Rollouts):
         inputs, of_ground = with_ground(ground, law, ground_params)
         arrays = (q, v, tau, checked_time_steps(dt, q, v, tau), *more, *of_ground)
         others, name = (params, out, threads, f_ext, f_ext_frame), "contact_forward_dynamics"
-        return self._call(name, arrays, *others, constraints=built, ground=inputs)
+        options: Any = {"actuation": actuation, "constraints": built, "ground": inputs}
+        return self._call(name, arrays, *others, **options)
 
     def contact_names(self, ground: Ground) -> tuple[ContactNames, ...]:
         """Returns the names of what touches at each entry of `contact_force`, in its order: the

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
 from operator import add
 from typing import Any, Literal, NamedTuple
 
@@ -174,6 +174,21 @@ def file_actuation(robot: Robot) -> Actuation:
             "names of joints, or no actuation, for joint forces"
         )
     return Actuation(tuple(_on_leader(robot, actuator) for actuator in robot.actuators))
+
+
+def with_actuation(algorithm: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns an algorithm (tree, q, v, tau, ...) whose third input is controls u (nu,) where it
+    gets an actuation: their joint forces at q and v, those of servos too, take their place.
+    """
+
+    @wraps(algorithm)
+    def run(
+        tree: Any, q: Any, v: Any, u: Any, *more: Any, actuation: Any = None, **options: Any
+    ) -> Any:
+        tau = u if actuation is None else actuation.forces(tree.nv, u, q, v)
+        return algorithm(tree, q, v, tau, *more, **options)
+
+    return run
 
 
 def matrix_actuators(nv: int, matrix: Any, limits: Any) -> list[Actuator]:

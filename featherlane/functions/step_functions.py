@@ -117,7 +117,9 @@ for _name in ("constrained_step", "damped_constrained_step"):
     CONSTRAINED_STEPS |= _held(_name, {**QVT, **DT}, *_both)
 
 
-_on_ground = CALLED["contact_forward_dynamics"]
+_on_ground = CALLED["contact_forward_dynamics"]._replace(
+    inputs={**QVT, **DT}, takes=("f_ext", "constraints", "anchors", "ground")
+)
 _of_contacts = lambda module, name: (without_fixed(late(f"featherlane.algorithms.{module}", name)),)
 # The solutions of the law from which a rigid step is: two where contacts rebound
 EACH: Sizes = {

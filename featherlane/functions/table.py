@@ -15,7 +15,7 @@ from featherlane.algorithms.late import late
 from featherlane.algorithms.parallel import Method
 from featherlane.algorithms.rows.derivatives import coriolis_rows, inverse_dynamics_derivative_rows
 from featherlane.algorithms.rows.inertia import articulated_rows, inertia_rows
-from featherlane.functions.actuation import Actuation
+from featherlane.functions.actuation import Actuation, with_actuation
 from featherlane.functions.constrained_table import CONSTRAINED
 from featherlane.functions.constraint_inputs import ConstraintInputs
 from featherlane.functions.dynamics_function import (
@@ -373,10 +373,14 @@ ON_CONTACTS = of_kind(
     "steps",
     {
         "contact_forward_dynamics": DynamicsFunction(
-            {**QVT, **DT},
+            CONTROLLED,
             {"a": V, **GROUND_OUTPUTS},
-            (without_fixed(late("featherlane.algorithms.ground_steps", "ground_step")),),
-            ("f_ext", "constraints", "anchors", "ground"),
+            (
+                with_actuation(
+                    without_fixed(late("featherlane.algorithms.ground_steps", "ground_step"))
+                ),
+            ),
+            ("f_ext", "actuation", "constraints", "anchors", "ground"),
             collect=ContactForwardDynamics,
             public=False,
         )
