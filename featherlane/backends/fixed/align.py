@@ -21,6 +21,7 @@ from featherlane.program.rewrite import placed
 
 GUARD = 2  # places of an addend below the last place of the sum's result, at least
 LEAST = 2  # bits of a format
+SUM = 48  # bits of a sum up to the last one of its result, as accumulators have
 EXPONENT = Format(8, 0)
 
 
@@ -65,6 +66,8 @@ class _Alignment:
         self.fraction = {k: form.fraction for k, form in enumerate(datapath.formats) if form}
         widths = [datapath.format(k).width for root in runs for k in (root, *self._read(root))]
         self.most = max(widths, default=LEAST) - 2  # places that a power of two moves an addend
+        divisors = {k for n in self.graph.nodes_of("div") for k in (n, self.graph.args[n][1])}
+        self.normalised = divisors - {*self.graph.nodes_of("constant")}
         self.of_run = {root: self._fraction_of(root) for root in sorted(runs)}
 
     def _values(self, term: Operands) -> list[int]:
@@ -87,7 +90,8 @@ class _Alignment:
             elif not self._is_constant(values[0]):
                 addends.append(self.fraction[values[0]])
         whole = min(products, default=max([*addends, self.fraction[root]]))
-        fraction = min([whole, *(n + self.most for n in addends)])
+        room = self.fraction[root] + SUM - self.datapath.format(root).width
+        fraction = min([whole, room, *(n + self.most for n in addends)])
         self.fraction[root] = min(self.fraction[root], fraction)
         return fraction
 
@@ -131,6 +135,8 @@ class _Alignment:
         """The places of a value that a term does not need."""
         run, values = self.of_run[root], self._values(term)
         if len(values) > 1:
+            if k not in self.normalised and self.normalised & {*values}:
+                return 0
             return sum(self.fraction[x] for x in values) - run
         needed = max(run - self.most, self.fraction[root] + GUARD)
         return self.fraction[k] - needed
@@ -162,6 +168,7 @@ class _Alignment:
         """The fractions of operands that differ from those of what they read, by node and place.
 
         A product with a constant takes another constant. Of two values, the one drops places that
+        is normalised for a reciprocal, since it needs no bits for larger numbers; else the one that
         most products may take from a value that drops as many.
         """
         changed = dict[tuple[int, int], int]()
@@ -170,16 +177,17 @@ class _Alignment:
             for term in terms:
                 values = self._values(term)
                 surplus = sum(self.fraction[k] for k in values) - self.of_run[root]
-                constants = [n for n, k in zip(term.places, values, strict=True)
-                             if self._is_constant(k)]  # fmt: skip
+                places = [*zip(term.places, values, strict=True)]
+                first = [n for n, k in places if self._is_constant(k)]
+                first += [n for n, k in places if k in self.normalised]
                 if surplus <= 0:
                     continue
-                if constants or len(values) == 1:
-                    place = (constants or term.places)[0]
+                if first or len(values) == 1:
+                    place = (first or term.places)[0]
                     k = self.graph.args[term.node][place]
                     changed[term.node, place] = self.fraction[k] - surplus
                     continue
-                for place, k in zip(term.places, values, strict=True):
+                for place, k in places:
                     choices[k, surplus].append((term.node, place))
         left = Counter({choice: len(operands) for choice, operands in choices.items()})
         while left:

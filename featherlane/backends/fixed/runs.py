@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from featherlane.backends.fixed.align import EXPONENT, Operands, aligned
+from featherlane.backends.fixed.clusters import SUMS, linear_nodes
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.program.graph import Graph
 
 ACCUMULATOR = 64  # bits that the golden model keeps of an inner sum; circuits need fewer
-SUMS = frozenset(["add", "sub", "neg"])
 
 
 class RunTerm(NamedTuple):
@@ -46,9 +46,10 @@ def accumulated(datapath: Datapath, most: int) -> Datapath:
     Where a sum would have more terms, its longer operand is a separate run, with a rounded result.
     Operands whose formats differ are aligned (`align`).
     """
-    fused = _inner_nodes(datapath.graph, most)
+    linear = linear_nodes(datapath.graph)
+    fused = _inner_nodes(datapath.graph, linear, most)
     whole = replace(datapath, fused=datapath.fused | fused)
-    roots = [k for k in range(len(datapath.graph)) if _is_root(whole, k)]
+    roots = sorted(linear - whole.fused)
     whole = aligned(whole, {k: [*_operands(whole, k)] for k in roots})
     formats = list(whole.formats)
     for k in sorted(whole.fused):
@@ -58,23 +59,19 @@ def accumulated(datapath: Datapath, most: int) -> Datapath:
     return replace(whole, formats=tuple(formats))
 
 
-def _inner_nodes(graph: Graph, most: int) -> set[int]:
-    """The inner nodes of runs."""
-    candidates, fused = _inner_candidates(graph), set[int]()
+def _inner_nodes(graph: Graph, linear: set[int], most: int) -> set[int]:
+    """The inner nodes of runs. linear: what accumulators compute."""
+    candidates, fused = _inner_candidates(graph, linear), set[int]()
     terms = dict[int, int]()  # of candidates
     for k, (op, args) in enumerate(zip(graph.op, graph.args, strict=True)):
         terms[k] = 1
-        if op in SUMS:
+        if op in SUMS and k in linear:
             inner = {a: terms[a] for a in args if a in candidates}
             while (count := sum(inner.get(a, 1) for a in args)) > max(most, len(args)):
                 del inner[max(inner, key=lambda a: inner[a])]
             fused |= inner.keys()
             terms[k] = count
     return fused
-
-
-def _is_root(datapath: Datapath, k: int) -> bool:
-    return is_linear(datapath.graph, k) and k not in datapath.fused
 
 
 def _operands(datapath: Datapath, k: int) -> Iterator[Operands]:
@@ -89,27 +86,19 @@ def _operands(datapath: Datapath, k: int) -> Iterator[Operands]:
             yield Operands(k, (n,))
 
 
-def _inner_candidates(graph: Graph) -> set[int]:
+def _inner_candidates(graph: Graph, linear: set[int]) -> set[int]:
     """The sums, signs and products that one sum or sign reads, and no output."""
     readers = graph.uses()
     results = {k for out in graph.outputs.values() for k in out.nodes}
     is_read_once = lambda k: [graph.op[n] in SUMS for n in readers[k]] == [True]
-    return {
-        k for k in range(len(graph)) if is_linear(graph, k) and is_read_once(k) and k not in results
-    }
-
-
-def is_linear(graph: Graph, k: int) -> bool:
-    """Tells whether an accumulator computes a node: a sum, a sign, or a product of two numbers."""
-    powers = [a for a in graph.args[k] if graph.op[a] == "power_of_two"]
-    return graph.op[k] in SUMS or (graph.op[k] == "mul" and not powers)
+    return {k for k in linear if is_read_once(k) and linear.issuperset(readers[k])} - results
 
 
 def runs_of(datapath: Datapath) -> list[ProductRun]:
     """Returns the runs of a datapath, in the order of their roots. Each sum, sign and product that
     is not fused is the root of one.
     """
-    return [_run(datapath, k) for k in range(len(datapath.graph)) if _is_root(datapath, k)]
+    return [_run(datapath, k) for k in sorted(linear_nodes(datapath.graph) - datapath.fused)]
 
 
 def _run(datapath: Datapath, root: int) -> ProductRun:

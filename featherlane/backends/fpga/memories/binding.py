@@ -17,10 +17,11 @@ from typing import NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.operations import (
     MULTIPLY,
+    OUTPUTS,
+    PORTS,
     UnitOperation,
     has_product,
     operands,
-    place_of,
 )
 
 FILL = 0.88  # the share of the cycles of units that operations take; more leave moves no room
@@ -34,7 +35,7 @@ COSTS = {
     4: ((0.0, 0.3, 1.0, 1.8, 2.0), 0.5),
 }
 
-PLACES = 128  # of a unit: both outputs, with up to 63 places dropped
+PLACES = 64 * OUTPUTS  # of a unit: its outputs, with up to 63 places dropped
 Port = tuple[int, int]  # a unit, and the number of its operand
 
 
@@ -101,11 +102,14 @@ class _Binder:
         self.costs = COSTS[inputs]
         self.unit = [-1] * len(operations)
         self.swapped: list[tuple[bool, ...]] = [()] * len(operations)
-        self.inputs: list[Counter[int]] = [Counter() for _ in range(2 * len(kinds))]
+        self.inputs: list[Counter[int]] = [Counter() for _ in range(PORTS * len(kinds))]
         self.free = [interval] * len(kinds)
         self.source = dict[int, int]()  # of each value
-        places = {k: place_of(datapath, k) for operation in operations for k in operation.gives}
-        self.at = {k: place.output + 2 * place.shift for k, place in places.items()}
+        self.at = {
+            k: place.output + OUTPUTS * place.shift
+            for operation in operations
+            for k, place in operation.places(datapath).items()
+        }
         self.kept = [Counter[int]() for _ in kinds]
         self.drops = [_dropped(datapath, operation) for operation in operations]
         self.reads = [
@@ -153,7 +157,7 @@ class _Binder:
                 return u
         self.kinds.append(operation.kind)
         self.free.append(self.interval)
-        self.inputs += [Counter(), Counter()]
+        self.inputs += [Counter() for _ in range(PORTS)]
         self.kept.append(Counter())
         if operation.kind == MULTIPLY:
             self.multipliers.append(len(self.kinds) - 1)
@@ -161,7 +165,9 @@ class _Binder:
 
     def _placement(self, n: int, unit: int) -> _Placement:
         """The better ports for the operands of an operation at a unit, term by term."""
-        first, second = self.inputs[2 * unit], self.inputs[2 * unit + 1]
+        if self.kinds[unit] != MULTIPLY:  # all such units are alike, and read what is there
+            return _Placement(0.0, unit, (False,) * len(self.reads[n]))
+        first, second = self.inputs[PORTS * unit : PORTS * unit + 2]
         new: tuple[set[int], set[int]] = set(), set()
         swapped = []
         for a, b in self.reads[n]:
@@ -189,10 +195,11 @@ class _Binder:
     def _put(self, n: int, placement: _Placement, sign: int = 1) -> None:
         """Places an operation, or with sign -1 takes it away."""
         _, unit, swapped = placement
-        for (a, b), swap in zip(self.reads[n], swapped, strict=True):
-            for place, value in enumerate((b, a) if swap else (a, b)):
+        for values, swap in zip(self.reads[n], swapped, strict=True):
+            for place, value in enumerate(values):
                 if value is not None:
-                    _count(self.inputs[2 * unit + place], self.source[value], sign)
+                    port = self.inputs[PORTS * unit + (place ^ swap)]
+                    _count(port, self.source[value], sign)
         if (drops := self.drops[n]) is not None:
             _count(self.kept[unit], drops, sign)
         self.free[unit] -= sign * self.operations[n].cycles
@@ -257,7 +264,7 @@ class _Binder:
                 for pair, swap in zip(self.reads[reader], self.swapped[reader], strict=True):
                     for place, value in enumerate(pair):
                         if value == result:
-                            ports[2 * self.unit[reader] + (place ^ swap)][self.at[result]] += 1
+                            ports[PORTS * self.unit[reader] + (place ^ swap)][self.at[result]] += 1
         return ports
 
     def _moved(self, ports: Mapping[int, Counter[int]], old: int, new: int) -> float:

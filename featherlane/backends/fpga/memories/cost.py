@@ -21,7 +21,6 @@ from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
 from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts
 from featherlane.backends.fpga.resources import Resources
-from featherlane.backends.fpga.unit_costs import function_resources
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.post_adder import STEP
 
@@ -61,8 +60,9 @@ def _unit(
     yield "multiplexers", Resources(luts=widths[0] * choice_luts(len(unit.slices), device))
     if unit.kind == MULTIPLY:
         yield "multiply", accumulator_resources(design.formats.accumulators[unit.unit], device)
-    elif unit.unit in design.functions:
-        yield "sine_cosine", function_resources(design.functions[unit.unit], device)
+    elif unit.kind in design.clusters:
+        for (_, kind), needed in of_design.cost(design.clusters[unit.kind], device).parts.items():
+            yield kind, needed
     yield "results", Resources(ffs=sum(widths))
     for n, width in enumerate(widths):
         delays = [tap.delay - 1 for tap in unit.copies if tap.output == n]

@@ -12,13 +12,13 @@ from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.binding import bound
+from featherlane.backends.fpga.memories.clusters import cluster_design
 from featherlane.backends.fpga.memories.ends import StreamEnds
 from featherlane.backends.fpga.memories.formats import UnitFormats, formats_of, unit_cycles
 from featherlane.backends.fpga.memories.layout import UnitLayout, layouts
 from featherlane.backends.fpga.memories.operations import (
     INPUT,
     MULTIPLY,
-    UnitOperation,
     by_arrival,
     operations_of,
 )
@@ -32,8 +32,7 @@ from featherlane.backends.fpga.memories.verilog import (
     unit_name,
 )
 from featherlane.backends.fpga.module import Module, named, same
-from featherlane.backends.fpga.units import accumulator, functions, multiplier_cell
-from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.units import accumulator, multiplier_cell
 from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
 
@@ -42,20 +41,22 @@ CHAIN = 2  # cycles that the widest products take more, as they are assumed befo
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryDesign(Design):
-    """A design of units with operand memories. layouts, formats: of its units; functions: what
-    units without an accumulator compute. pipeline: of inputs and results alone.
+    """A design of units with operand memories. layouts, formats: of its units; clusters:
+    the circuits of other operations, by kind. pipeline: of inputs and results alone.
     """
 
     schedule: MemorySchedule
     formats: UnitFormats
     layouts: Sequence[UnitLayout]
-    functions: Mapping[int, FunctionUnit]
+    clusters: Mapping[str, Design]
     ends: StreamEnds
 
     @property
     def multipliers(self) -> Counter[Multiplier]:
-        """The number of each accumulating multiplier."""
-        return Counter(
+        """The number of each multiplier."""
+        inside = (self.clusters[unit.kind] for unit in self.layouts if unit.kind in self.clusters)
+        every = sum((cluster.multipliers for cluster in inside), Counter[Multiplier]())
+        return every + Counter(
             Multiplier(m.a, m.b, m.bits, m.cycles) for m in self.formats.accumulators.values()
         )
 
@@ -76,13 +77,18 @@ def memory_design(
     """
     check_name(name)
     narrow = narrowed(datapath)
-    delay = device.delays["sine_cosine"].cycles
-    operations = operations_of(datapath)
-    cycles = {op.kind: 1 if op.kind == INPUT else 2 + delay for op in operations}
-    operations, depths = by_arrival(datapath, operations, cycles | {MULTIPLY: 4 + CHAIN})
+    operations, of_clusters = operations_of(datapath)
+    clusters = {
+        kind: cluster_design(f"{name}_{kind.replace(' ', '_')}", inside, device)
+        for kind, inside in of_clusters.items()
+    }
+    cycles = {kind: cluster.latency for kind, cluster in clusters.items()}
+    assumed = {kind: 2 + count for kind, count in cycles.items()}
+    assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN}
+    operations, depths = by_arrival(datapath, operations, assumed)
     binding = bound(datapath, operations, interval, device.inputs)
     formats = formats_of(datapath, narrow, operations, binding, device.tile)
-    every = unit_cycles(formats, binding, delay)
+    every = unit_cycles(formats, binding, cycles)
     schedule = scheduled(BoundOperations(datapath, operations, binding, interval, every, depths))
     schedule.verify()
     ends = StreamEnds(name, narrow, schedule, device.clock, labels)
@@ -92,41 +98,32 @@ def memory_design(
         for fields in (ends.inputs, ends.outputs)
     )
     units = layouts(schedule, formats, max(2 * device.memories[0][0], device.memories[-1][0]))
-    of_functions = {
-        unit: _function(narrow, operation, delay)
-        for operation, unit in zip(operations, binding.unit, strict=True)
-        if operation.kind not in (INPUT, MULTIPLY)
-    }
     depth = stream.full_depth(ends.pipeline)
     parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
     for unit in units:
-        parts[unit_name(f"{name}_", unit)] = _units(formats, of_functions, unit.unit)
+        parts[unit_name(f"{name}_", unit)] = _units(formats, clusters, unit)
     design = MemoryDesign(
         name, {}, narrow, ends.pipeline, inputs, outputs, depth, device.tile, parts,
-        schedule=schedule, formats=formats, layouts=units, functions=of_functions, ends=ends,
+        schedule=schedule, formats=formats, layouts=units, clusters=clusters, ends=ends,
     )  # fmt: skip
     return replace(design, modules=_modules(design) | stream.modules(ends, depth))
 
 
-def _units(
-    formats: UnitFormats, of_functions: Mapping[int, FunctionUnit], unit: int
-) -> ModuleUnits:
-    """The accumulator or the function of a unit."""
-    if unit in formats.accumulators:
-        return ModuleUnits([], [], {}, 0, formats.accumulators[unit].dsps)
-    return ModuleUnits([], [of_functions[unit]] if unit in of_functions else [], {}, 0)
-
-
-def _function(narrow: Datapath, operation: UnitOperation, cycles: int) -> FunctionUnit:
-    (angle,), k = (term.a for term in operation.terms), operation.gives[0]
-    return FunctionUnit("sin", narrow.format(angle), narrow.format(k), cycles)
+def _units(formats: UnitFormats, clusters: Mapping[str, Design], unit: UnitLayout) -> ModuleUnits:
+    """The accumulator of a unit, or the units of its circuit."""
+    if unit.unit in formats.accumulators:
+        return ModuleUnits([], [], {}, 0, formats.accumulators[unit.unit].dsps)
+    inside = [*clusters[unit.kind].units.values()] if unit.kind in clusters else []
+    products = [product for units in inside for product in units.products]
+    functions = [function for units in inside for function in units.functions]
+    return ModuleUnits(products, functions, {}, 0)
 
 
 def _modules(design: MemoryDesign) -> dict[str, Module]:
     """The modules inside the stream, by their names."""
     prefix, formats = f"{design.name}_", design.formats
     units = [
-        unit_module(prefix, unit, formats, design.functions.get(unit.unit))
+        unit_module(prefix, unit, formats, design.clusters.get(unit.kind))
         for unit in design.layouts
     ]
     kinds = sorted({*formats.accumulators.values()}, key=lambda m: m.name)
@@ -134,11 +131,8 @@ def _modules(design: MemoryDesign) -> dict[str, Module]:
     if any(m.stages for m in kinds):
         shared.append(accumulator.dsp(prefix))
     shared += [multiplier_cell.module(prefix, m) for m in {m.cell for m in kinds if m.cell}]
-    shared += [
-        functions.module(prefix, unit, design.tile)
-        for unit in sorted({*design.functions.values()}, key=str)
-    ]
-    return named(*units, *shared, design.netlist.module(), _top(design))
+    inside = [module for cluster in design.clusters.values() for module in cluster.modules.values()]
+    return named(*units, *shared, *inside, design.netlist.module(), _top(design))
 
 
 def _top(design: MemoryDesign) -> Module:

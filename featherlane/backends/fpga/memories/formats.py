@@ -13,10 +13,10 @@ from featherlane.backends.fpga.memories.binding import Binding
 from featherlane.backends.fpga.memories.operations import (
     INPUT,
     MULTIPLY,
+    OUTPUTS,
     UnitOperation,
     has_product,
     operands,
-    place_of,
 )
 from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.units.accumulator import Accumulator
@@ -47,8 +47,7 @@ class UnitFormats:
     """The formats of runs and units, which follow from the binding.
 
     datapath: with runs; narrow: the same in formats without bits that repeat the sign. runs: by
-    operation. outputs: the bits of both outputs of each unit, 0
-    for none. accumulators: by unit.
+    operation. outputs: the bits of the outputs of each unit, 0 for none. accumulators: by unit.
     """
 
     datapath: Datapath
@@ -77,10 +76,9 @@ def formats_of(
     on_unit = defaultdict[int, list[int]](list)
     for n, unit in enumerate(binding.unit):
         on_unit[unit].append(n)
-    outputs = [[0, 0] for _ in binding.kinds]
+    outputs = [[0] * OUTPUTS for _ in binding.kinds]
     for operation, unit in zip(operations, binding.unit, strict=True):
-        for k in operation.gives:
-            n, _ = place_of(datapath, k)
+        for k, (n, _) in operation.places(datapath).items():
             outputs[unit][n] = max(outputs[unit][n], narrow.format(k).width)
     runs = dict[int, RunFormat]()
     accumulators = dict[int, Accumulator]()
@@ -114,7 +112,7 @@ def _run_format(
     to = datapath.format(root)
     if not has_product(operation):
         finest = max(fraction, to.fraction)
-        coarsest = min((datapath.format(term.a).fraction for term in operation.terms), default=0)
+        coarsest = min((datapath.format(term.a).fraction for term in operation.run), default=0)
         most = coarsest + datapath.format(root).width - 2  # a power of two has no more bits
         fitting = [to.fraction + n for n in dropped if finest <= to.fraction + n <= most]
         higher = max(fitting, default=finest) - fraction
@@ -142,7 +140,7 @@ def _accumulator(
     """The accumulator of a unit for its runs."""
     widths = [1, 1]
     for n in runs:
-        for term, swap in zip(operations[n].terms, binding.swapped[n], strict=True):
+        for term, swap in zip(operations[n].run, binding.swapped[n], strict=True):
             for place, value in enumerate(operands(formats.datapath, term)):
                 bits = (
                     signed_width(formats.constant(n, term))
@@ -156,12 +154,16 @@ def _accumulator(
     return Accumulator(widths[0], widths[1], kept, tile)
 
 
-def unit_cycles(formats: UnitFormats, binding: Binding, function_cycles: int) -> list[int]:
+def unit_cycles(
+    formats: UnitFormats, binding: Binding, of_clusters: Mapping[str, int]
+) -> list[int]:
     """Returns the cycles of each unit, from the last term that it reads to its output: those of
     what it computes, and two registers, of operands and of the result; of a lane, one.
+
+    of_clusters: by kind.
     """
     return [
         1 if kind == INPUT
-        else 2 + (formats.accumulators[u].cycles if kind == MULTIPLY else function_cycles)
+        else 2 + (formats.accumulators[u].cycles if kind == MULTIPLY else of_clusters[kind])
         for u, kind in enumerate(binding.kinds)
     ]  # fmt: skip

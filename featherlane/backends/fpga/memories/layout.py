@@ -120,8 +120,8 @@ def _memories(
             longest[port] = max(longest[port], cycle - write.cycle)
             widths[port] = max(widths[port], formats.narrow.format(value).width)
             taps[port].add(write.tap)
-        for term in operation.terms:
-            if operands(formats.datapath, term)[1] is None and operation.kind == MULTIPLY:
+        for term in operation.run:
+            if operands(formats.datapath, term)[1] is None:
                 constants[schedule.binding.unit[n], 1].add(formats.constant(n, term))
     memories = dict[Port, OperandMemory]()
     for port in {*taps, *constants}:
@@ -196,7 +196,7 @@ def _set_memory(
         for cycle, at, value in schedule.port_values(n):
             if at == port:
                 control.set(cycle, f"back_{place}", cycle - written[value])
-        for cycle, term in zip(schedule.reads[n], schedule.operations[n].terms, strict=True):
+        for cycle, term in zip(schedule.reads[n], schedule.operations[n].run, strict=False):
             if place and operands(formats.datapath, term)[1] is None:
                 number = memory.constants.index(formats.constant(n, term))
                 control.set(cycle, f"constant_{place}", number)
@@ -206,7 +206,7 @@ def _set_memory(
 
 def _set_run(schedule: MemorySchedule, control: Microcode, n: int) -> None:
     """Sets the fields that control the accumulator."""
-    terms, reads = schedule.operations[n].terms, schedule.reads[n]
+    terms, reads = schedule.operations[n].run, schedule.reads[n]
     control.set(reads[0] + CONTROL, "start")
     control.set(reads[-1] + CONTROL, "last")
     for cycle, term in zip(reads, terms, strict=True):

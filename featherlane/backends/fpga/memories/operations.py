@@ -1,7 +1,7 @@
 """The operations of a datapath of units with operand memories, and what their units need.
 
-A run of products is an operation of several cycles; the sine and the cosine of an angle are one
-operation, and so is an input, which a lane of the input word gives to all that read it.
+A run of products is an operation of several cycles; a cluster of other operations (`clusters`) is
+one of one cycle, and so is an input, which a lane of the input word gives to all that read it.
 """
 
 from __future__ import annotations
@@ -11,25 +11,32 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from featherlane.backends.fixed.align import aligned_from, shift_of
+from featherlane.backends.fixed.clusters import MOST_RESULTS, clusters_of, datapath_of
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.formats import Format
-from featherlane.backends.fixed.runs import RunTerm, is_linear, runs_of
-from featherlane.errors import CompileError
-from featherlane.program.graph import Graph
+from featherlane.backends.fixed.runs import RunTerm, runs_of
+from featherlane.program.graph import graph_key
 
-# Kinds of units; behind that of sine and cosine stand the formats of the angle and of both
-MULTIPLY, INPUT, SINE_COSINE = "multiply", "input", "sine_cosine"
+# Kinds of units; that of a cluster is its name and a number
+MULTIPLY, INPUT = "multiply", "input"
+OUTPUTS = MOST_RESULTS  # of a unit
+PORTS = 4  # of a unit: a selection reads two numbers, and compares two
+
+
+class ClusterTerm(NamedTuple):
+    """The operands of a cluster, which its unit reads in one cycle."""
+
+    values: tuple[int, ...]
 
 
 class UnitOperation(NamedTuple):
     """An operation of a unit. gives: the nodes of its results, and behind them those of aligned
-    operands that have bits of these. terms: what it reads, a term a cycle; an angle is a term
-    alone, and an input has none. fraction, initial: of a run.
+    operands that have bits of these. terms: what it reads, a term a cycle; an input has none.
+    fraction, initial: of a run.
     """
 
     kind: str
     gives: tuple[int, ...]
-    terms: tuple[RunTerm, ...] = ()
+    terms: tuple[RunTerm | ClusterTerm, ...] = ()
     fraction: int = 0
     initial: int = 0
 
@@ -38,50 +45,62 @@ class UnitOperation(NamedTuple):
         """The cycles in which its unit takes no other operation."""
         return max(len(self.terms), 1)
 
+    @property
+    def run(self) -> tuple[RunTerm, ...]:
+        """The terms of a run, none of another operation."""
+        return tuple(term for term in self.terms if isinstance(term, RunTerm))
+
+    def places(self, datapath: Datapath) -> dict[int, Place]:
+        """The place where its unit shows each node that it gives."""
+        results = dict[int, int]()
+        places = dict[int, Place]()
+        for k in self.gives:
+            source = aligned_from(datapath.graph, k)
+            output = results.setdefault(k, len(results)) if source is None else results[source]
+            places[k] = Place(output, shift_of(datapath, k) or 0)
+        return places
+
+
+class Place(NamedTuple):
+    """The place where a unit shows a value: one of its outputs, of which the value drops so many
+    places.
+    """
+
+    output: int
+    shift: int
+
 
 def has_product(operation: UnitOperation) -> bool:
     """Whether a run has a product, and not sums alone."""
-    return any(term.b is not None for term in operation.terms)
+    return any(term.b is not None for term in operation.run)
 
 
-def operations_of(datapath: Datapath) -> list[UnitOperation]:
+def operations_of(datapath: Datapath) -> tuple[list[UnitOperation], dict[str, Datapath]]:
     """Returns the operations of a datapath with runs (`runs.accumulated`), in an order of
-    evaluation. Raises CompileError for an operation without a unit.
+    evaluation, and the datapaths of its clusters by their kinds.
     """
     graph = datapath.graph
     operations = [
         UnitOperation(MULTIPLY, (run.root,), run.terms, run.fraction, run.initial)
         for run in runs_of(datapath)
     ]
-    angles = defaultdict[tuple[int, Format], list[int]](list)
+    operations += [UnitOperation(INPUT, (k,)) for k in graph.nodes_of("input")]
+    kinds, alike = dict[str, Datapath](), dict[object, str]()
+    for cluster in clusters_of(graph):
+        of_cluster = datapath_of(datapath, cluster)
+        key = graph_key(of_cluster.graph), of_cluster.formats
+        kind = alike.setdefault(key, f"{cluster.name(graph)} {len(alike)}")
+        kinds.setdefault(kind, of_cluster)
+        operations.append(UnitOperation(kind, cluster.gives, (ClusterTerm(cluster.operands),)))
     copies = defaultdict[int, list[int]](list)
-    for k, op in enumerate(graph.op):
-        if op == "input":
-            operations.append(UnitOperation(INPUT, (k,)))
-        elif op in ("sin", "cos"):
-            angles[graph.args[k][0], datapath.format(k)].append(k)
-        elif (source := aligned_from(graph, k)) is not None:
+    for k in range(len(graph)):
+        if (source := aligned_from(graph, k)) is not None:
             copies[source].append(k)
-        elif not is_linear(graph, k) and not _is_constant(graph, k):
-            raise CompileError(
-                f"node {k} ({op}): units with operand memories compute sums, products, sines and "
-                "cosines alone; datapath='shared' has circuits for others"
-            )
-    for (angle, out), nodes in angles.items():
-        kind = f"{SINE_COSINE} {datapath.format(angle)} {out}"
-        operations.append(UnitOperation(kind, tuple(nodes), (RunTerm(False, angle),)))
     complete = (
         op._replace(gives=(*op.gives, *(copy for k in op.gives for copy in copies[k])))
         for op in operations
     )
-    return sorted(complete, key=lambda operation: operation.gives)
-
-
-def _is_constant(graph: Graph, k: int) -> bool:
-    """Whether a node is a constant, or a power of two with a constant exponent."""
-    return graph.op[k] == "constant" or (
-        graph.op[k] == "power_of_two" and graph.op[graph.args[k][0]] == "constant"
-    )
+    return sorted(complete, key=lambda operation: operation.gives), kinds
 
 
 def by_arrival(
@@ -95,7 +114,7 @@ def by_arrival(
     """
     ready, sorted_operations, depths = dict[int, int](), list[UnitOperation](), list[int]()
 
-    def arrival(term: RunTerm) -> int:
+    def arrival(term: RunTerm | ClusterTerm) -> int:
         return max((ready[k] + 1 for k in operands(datapath, term) if k is not None), default=0)
 
     for operation in operations:
@@ -108,26 +127,12 @@ def by_arrival(
     return sorted_operations, depths
 
 
-class Place(NamedTuple):
-    """The place where a unit shows a value: at an output, 1 for a cosine beside the sine, of which
-    the value drops so many places.
+def operands(datapath: Datapath, term: RunTerm | ClusterTerm) -> tuple[int | None, ...]:
+    """The values that a term reads at each port; of a run None is a constant, which only the second
+    one may be.
     """
-
-    output: int
-    shift: int
-
-
-def place_of(datapath: Datapath, k: int) -> Place:
-    """The place where its unit shows a node."""
-    source = aligned_from(datapath.graph, k)
-    shift = shift_of(datapath, k) or 0
-    return Place(int(datapath.graph.op[k if source is None else source] == "cos"), shift)
-
-
-def operands(datapath: Datapath, term: RunTerm) -> tuple[int | None, int | None]:
-    """The values that a term reads at its first port and at its second one; None is a constant,
-    which only the second one may be.
-    """
+    if isinstance(term, ClusterTerm):
+        return term.values
     is_constant = lambda k: k is None or datapath.graph.op[k] == "constant"
     if is_constant(term.a):
         assert not is_constant(term.b), "a product of constants is a constant"

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.binding import Binding, Port
-from featherlane.backends.fpga.memories.operations import UnitOperation, operands, place_of
+from featherlane.backends.fpga.memories.operations import UnitOperation, operands
 
-DEEPEST = 255  # the most cycles between a write and the last read: memories have 256 words
+DEEPEST = 511  # the most cycles between a write and the last read: blocks of RAM have 512 words
 
 
 class Tap(NamedTuple):
@@ -63,9 +64,16 @@ class MemorySchedule:
 
     def tap_of(self, k: int) -> Tap:
         """The tap that shows a value without delay."""
-        n = next(n for n, operation in enumerate(self.operations) if k in operation.gives)
-        output, shift = place_of(self.datapath, k)
-        return Tap(self.binding.unit[n], output, shift=shift)
+        return self._taps[k]
+
+    @cached_property
+    def _taps(self) -> dict[int, Tap]:
+        """The tap without delay of each value."""
+        return {
+            k: Tap(unit, output, shift=shift)
+            for unit, operation in zip(self.binding.unit, self.operations, strict=True)
+            for k, (output, shift) in operation.places(self.datapath).items()
+        }
 
     def verify(self) -> None:
         """Raises ValueError, with the node and the cycle, where a unit reads two terms in a phase,
@@ -120,8 +128,9 @@ class _Verifier:
                 raise ValueError(f"the terms of node {operation.gives[0]} have gaps: {reads}")
         for unit, operations in self.on_unit.items():
             self._check_phases(unit, operations)
+        maker = {k: n for n, op in enumerate(schedule.operations) for k in op.gives}
         for k in results_of(schedule.datapath):
-            n = next(n for n, op in enumerate(schedule.operations) if k in op.gives)
+            n = maker[k]
             if schedule.shown(n) >= schedule.latency:
                 raise ValueError(f"node {k} is shown in cycle {schedule.shown(n)}: too late")
         self._check_writes()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.binding import Binding, Port
-from featherlane.backends.fpga.memories.operations import UnitOperation, place_of
+from featherlane.backends.fpga.memories.operations import UnitOperation
 from featherlane.backends.fpga.memories.schedule import (
     DEEPEST,
     MemorySchedule,
@@ -112,7 +112,9 @@ class _Scheduler:
         self.copies = set[Tap]()
         self.ports = [[*ports_of(datapath, x, binding, n)] for n, x in enumerate(operations)]
         self.maker = {
-            k: (n, place_of(datapath, k)) for n, op in enumerate(operations) for k in op.gives
+            k: (n, place)
+            for n, op in enumerate(operations)
+            for k, place in op.places(datapath).items()
         }
         self.read_by = defaultdict[int, set[int]](set)  # operations, by the one whose result it is
         self.read_at = defaultdict[int, dict[Port, list[int]]](lambda: defaultdict(list))

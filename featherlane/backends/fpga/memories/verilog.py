@@ -17,9 +17,9 @@ from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.statements import UNREAD, Multiplexer
 from featherlane.backends.fpga.text import Signal, fitted, literal
-from featherlane.backends.fpga.units.functions import FunctionUnit
+from featherlane.backends.fpga.verilog import Design
 
-OUTPUTS = "result", "cosine"  # the ports of the outputs of a unit
+OUTPUTS = "result", "second", "third", "fourth"  # the ports of the outputs of a unit
 COUNTER = "cycle"  # counts cycles, for the rings of all memories
 
 
@@ -38,9 +38,9 @@ def unit_module(
     prefix: str,
     unit: UnitLayout,
     formats: UnitFormats,
-    function: FunctionUnit | None = None,
+    cluster: Design | None = None,
 ) -> Module:
-    """The module of a unit. function: what it computes, if it has no accumulator."""
+    """The module of a unit. cluster: the circuit of what it computes, if it has no accumulator."""
     module = Module(unit_name(prefix, unit), _about(unit), unread=UNREAD)
     module.input("clock")
     _add_control(module, unit.control)
@@ -55,8 +55,8 @@ def unit_module(
         module.input("lane", bits=widths[0], signed=True)
         shown = ["lane"]
     else:
-        assert function is not None
-        shown = _add_function(module, prefix, function)
+        assert cluster is not None
+        shown = _add_cluster(module, cluster, widths)
     for n, (source, width) in enumerate(zip(shown, widths, strict=False)):
         if width:
             module.output(OUTPUTS[n], bits=width, signed=True)
@@ -69,7 +69,8 @@ def _about(unit: UnitLayout) -> str:
     depths = " and ".join(str(memory.ring) for memory in unit.memories)
     what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
     rings = f"; memories with rings of {depths} values" if depths else ""
-    return f"{what.get(unit.kind, 'Sine and cosine')}{rings}"
+    name = unit.kind.split()[0].replace("_", " and ")
+    return f"{what.get(unit.kind, f'A unit for {name}')}{rings}"
 
 
 def _add_control(module: Module, control: Microcode) -> None:
@@ -177,12 +178,21 @@ def _add_accumulator(module: Module, prefix: str, unit: UnitLayout, formats: Uni
     return "kept"
 
 
-def _add_function(module: Module, prefix: str, function: FunctionUnit) -> list[str]:
-    """The unit of sine and cosine, and its results."""
-    module.declare("sine_of_a", "cosine_of_a", bits=function.out.width, signed=True)
-    ports = {"clock": "clock", "a": "operand_0", "sine": "sine_of_a", "cosine": "cosine_of_a"}
-    module.instance(f"{prefix}{function.name}", "function_unit", ports)
-    return ["sine_of_a", "cosine_of_a"]
+def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list[str]:
+    """The circuit of a cluster, and the bits of its results that the outputs show."""
+    given = [
+        f"{field.signal.width}'(operand_{cluster.datapath.graph.value[field.node][1]})"
+        for field in reversed(cluster.inputs)
+    ]
+    module.declare("results", bits=cluster.output_bits)
+    ports = {"clock": "clock", "phase_next": "1'b0", "given": f"{{{', '.join(given)}}}"}
+    module.instance(f"{cluster.name}_datapath", "compute", ports | {"results": "results"})
+    shown = list[str]()
+    for field, width in zip(cluster.outputs, widths, strict=False):
+        bits = min(width, field.signal.width)
+        kept = f"$signed(results[{field.offset + bits - 1}:{field.offset}])"
+        shown.append(f"{width}'({kept})" if bits < width else kept)
+    return shown
 
 
 def _add_copies(module: Module, n: int, width: int, delays: Sequence[int]) -> None:
