@@ -12,7 +12,7 @@ from test_verilog import check, needs_icarus, needs_verilator, states_of
 import featherlane as fl
 from featherlane.backends.fixed.align import shift_of
 from featherlane.backends.fixed.assign import uniform
-from featherlane.backends.fixed.evaluate import Evaluator
+from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices, pipeline_folder, words
 from featherlane.backends.fpga.memories.design import memory_design
@@ -21,18 +21,18 @@ from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units import accumulator, multiplier_cell
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.multipliers import Tile
-from featherlane.errors import CompileError
 
 DEVICE = devices.load("xcvu9p")
 OPS = ["neg", "add", "add", "sub", "mul", "mul", "mul", "times", "trig"]
+CLUSTERS = ["abs", "select", "inverse", "power"]
 SUMS = ["multiply-add"] * 9  # of a product and another number
 CASES = [(seed, interval) for seed in range(24) for interval in (2, 3, 5, 8)]
 CASES = sorted(CASES, key=lambda case: (case[0] % 4 != case[1] % 4, case))
 
 
-def designed(seed, interval, device=DEVICE, size=40):
+def designed(seed, interval, device=DEVICE, size=40, ops=(*OPS, *CLUSTERS)):
     """A design of a random datapath in Q16.16."""
-    datapath = uniform(random_datapath(seed, size, ops=OPS).graph, "q16.16")
+    datapath = uniform(random_datapath(seed, size, ops=ops).graph, "q16.16")
     return memory_design("dut", accumulated(datapath, interval), interval, device)
 
 
@@ -89,6 +89,21 @@ def test_the_accelerator_computes_its_function():
     assert made.choices["datapath"] == "memories"
 
 
+@needs_verilator
+@pytest.mark.parametrize("function", ["forward_dynamics", "forward_dynamics_derivatives"])
+def test_functions_that_divide_have_units(function):
+    arm = fl.load("double_pendulum")
+    made = fl.accelerator(arm, function, interval=8, datapath="memories")
+    kinds = {unit.kind.split()[0] for unit in made.design.layouts}
+    assert kinds >= {"multiply", "input", "reciprocal", "selection"}
+    states = made.samples(40)
+    run = made.simulate(states, stalls=64)
+    integers = Evaluator(made.datapath)(quantised(made.datapath, states)[0]).integers
+    for name, wanted in integers.items():
+        assert (run.outputs[name] == wanted).all(), name
+    assert made.facts["device_multipliers"] == made.cost.total.dsps
+
+
 # Schedules
 
 
@@ -100,7 +115,7 @@ def broken(schedule, number, **columns):
 
 
 def test_schedules_check_themselves():
-    schedule = designed(3, 5).schedule
+    schedule = designed(3, 5, ops=OPS).schedule
     schedule.verify()
     n = next(n for n, op in enumerate(schedule.operations) if len(op.terms) > 1)
     early = [
@@ -131,8 +146,6 @@ def test_datapaths_are_chosen():
     ]
     shared, memories, auto = (max(made.cost.shares) for made in both)
     assert auto == min(shared, memories)
-    divided = fl.accelerator(arm, "forward_dynamics", interval=8, datapath="auto")
-    assert divided.cost.total.memories == 0  # multipliers are shared: there are divisions
 
 
 @pytest.mark.parametrize(
@@ -142,8 +155,6 @@ def test_datapaths_are_chosen():
         ({"datapath": "memories"}, ValueError, "interval of 2 or more"),
         ({"datapath": "memories", "interval": 4, "arrays": "limbs"}, ValueError,
          "arrays share multipliers"),
-        ({"datapath": "memories", "interval": 4, "function": "forward_dynamics"}, CompileError,
-         "datapath='shared' has circuits"),
     ],
 )  # fmt: skip
 def test_choices_without_a_design_are_refused(choices, error, match):

@@ -106,9 +106,8 @@ def accelerator(
         datapath: "shared" for multipliers with multiplexers in front of them and registers behind;
             "memories" for units with a memory for each operand, which accumulate sums of products
             and are controlled by micro-code (far fewer LUTs at long intervals, for more cycles,
-            multipliers and blocks of RAM; for uniform formats and functions without divisions, at
-            intervals from 2 on; a sum of products is rounded once); or "auto" for the one that
-            needs the smaller share of the device
+            multipliers and blocks of RAM; at intervals from 2 on; a sum of products is rounded
+            once); or "auto" for the one that needs the smaller share of the device
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
