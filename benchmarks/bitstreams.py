@@ -90,7 +90,7 @@ def figures(built: Bitstream) -> Row:
         "function": function,
         "board": built.board.key,
         "interval": built.interval,
-        "aim MHz": round(built.megahertz / built.baud * built.board.baud),
+        "aim MHz": round(built.aim),
         "MHz": round(built.reached, 2),
         "million states/s": round(built.reached / built.interval, 1),
         "latency us": round(built.latency / built.reached, 2),

@@ -44,6 +44,7 @@ CELLS = {
         ),
         one_bit("CLKOP", "CLKOS", "CLKOS2", "CLKOS3", "LOCK", "INTLOCK", "REFCLK", "CLKINTFB"),
     ),
+    "LUT4": BlackBox(("INIT",), one_bit("A", "B", "C", "D"), one_bit("Z")),
     "MULT18X18D": BlackBox(
         ("REG_INPUTA_CLK", "REG_INPUTB_CLK", "REG_PIPELINE_CLK", "REG_OUTPUT_CLK", "GSR"),
         each_bit(18, "A", "B", "C", "SRIA", "SRIB") | each_bit(4, "CLK", "CE", "RST")

@@ -21,6 +21,8 @@ from featherlane.accelerators.pins import check_at_pins
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, empty_rows, pll, tools, wrapper
 from featherlane.backends.fpga.bitstream.build import NotRoutedError
+from featherlane.backends.fpga.bitstream.line_rate import with_line_rate
+from featherlane.backends.fpga.serial import rate
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import CompileError
 
@@ -158,6 +160,47 @@ def test_divisors_are_set_in_one_pll():
     }  # fmt: skip
     with pytest.raises(CompileError, match="wanted those of one PLL"):
         build.with_clock(text + text, clock)
+
+
+def placed_tables(length):
+    """A netlist and a configuration with the tables of a bit's length, and a LUT beside each."""
+    cells, tiles = {}, []
+    for n, (name, table) in enumerate(rate.tables(length).items()):
+        attributes = {"NEXTPNR_BEL": f"X{n}/Y7/SLICEB.K{n % 2}"}
+        parameters = {"INITVAL": f"{table:016b}"}
+        cells[f"design.rate.{name}"] = {"attributes": attributes, "parameters": parameters}
+        tables = (table, 0x1234) if n % 2 == 0 else (0x1234, table)
+        rows = [f"word: SLICEB.K{k}.INIT {t:016b}" for k, t in enumerate(tables)]
+        tiles += [f".tile R7C{n}:PLC2", "arc: A0 B0", *rows, ""]
+    netlist = {"modules": {"top": {"cells": cells}}}
+    return "\n".join(tiles), json.dumps(netlist, separators=(",", ":")).encode()
+
+
+@given(st.integers(64, 65520), st.integers(64, 65520))
+def test_the_length_of_a_bit_is_set_in_configuration_and_netlist(length, other):
+    """Nothing else changes."""
+    assert with_line_rate(*placed_tables(length), other) == placed_tables(other)
+
+
+def test_designs_without_tables_of_a_bit_have_no_rate():
+    configuration, netlist = placed_tables(64)
+    with pytest.raises(CompileError, match=r"tables \[\] of a bit's length: wanted line_bit_0 to"):
+        with_line_rate(configuration, b"{}", 64)
+    with pytest.raises(CompileError, match=r"has 0 tables at X0/Y7/SLICEB\.K0: wanted one"):
+        with_line_rate(configuration.replace("R7C0", "R8C0"), netlist, 64)
+    moved = netlist.replace(b"X3/Y7/SLICEB.K1", b"X3/Y7/EBR")
+    with pytest.raises(CompileError, match="is at 'X3/Y7/EBR': wanted one of a slice"):
+        with_line_rate(configuration, moved, 64)
+
+
+@pytest.mark.parametrize("key", BOARDS)
+@given(st.floats(57.1, 107.0))
+def test_a_line_has_the_rate_of_its_board_at_any_clock(key, megahertz):
+    """Within half a sixteenth of a cycle a bit: 0.17 % at 3 Mbaud."""
+    baud = BOARDS[key].baud
+    made = 16e6 * megahertz / rate.sixteenths(1e6 * megahertz, baud)
+    assert abs(made / baud - 1) < 0.0017
+    assert baud in (1_000_000, 3_000_000)
 
 
 def clock_in(bitstream):
@@ -299,8 +342,11 @@ def test_a_simulator_is_missed_before_anything_is_routed(monkeypatch, tmp_path):
 def test_a_pendulum_becomes_a_bitstream(tmp_path):
     bitstream = made().bitstream(tmp_path / "design")
     assert 20 < bitstream.megahertz <= bitstream.reached
-    assert bitstream.megahertz <= 1.5 * 60
-    assert bitstream.baud == pytest.approx(1e6 * bitstream.megahertz / 60, rel=1e-3)
+    assert (bitstream.aim, bitstream.baud) == (60.0, 1_000_000)
+    assert bitstream.bit == pytest.approx(bitstream.megahertz, abs=1 / 32)
+    bytes_ = 1 + 1 + -(-made().design.input_bits // 8) + 2
+    assert bitstream.line_states_per_second == pytest.approx(1e5 / bytes_)
+    assert "serial port: 1,000,000 baud, " in bitstream.report
     assert bitstream.cells["MULT18X18D"] == made().cost.total.dsps
     assert bitstream.states_per_second == 1e6 * bitstream.megahertz
     names = {path.name for path in bitstream.files}
@@ -326,6 +372,7 @@ def test_a_routed_netlist_gives_the_bits_of_its_function_at_the_pins(tmp_path):
     assert "simulation: 50 of 50 states right, to the bit, self-test" in bitstream.report
     assert (tmp_path / "design" / "report.md").read_text() == bitstream.report
     assert bitstreams.read(tmp_path / "design") == bitstream
+    assert bitstream.simulated().query()["sixteenths"] == 16 * bitstream.bit
     tested = bitstream.simulated().self_test(passes=3)
     assert tested.passed
     assert tested.cycles < tested.states + design.latency + 20
@@ -392,8 +439,9 @@ def test_a_network_that_is_too_large_for_its_board_is_told():
 def unrouted(monkeypatch, tmp_path):
     """A bitstream whose tools did not run."""
     names = pll.ClockDivisors(1, 1, 1, 1).parameters
-    configuration = "".join(f"word: {name} 0000000\n" for name in names)
-    design = build.RoutedDesign(70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1, configuration, b"{}")
+    configuration, netlist = placed_tables(960)
+    configuration += "".join(f"\nword: {name} 0000000" for name in names)
+    design = build.RoutedDesign(70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1, configuration, netlist)
     monkeypatch.setattr(build, "routed", lambda *arguments: design)
     monkeypatch.setattr(build, "packed", lambda configuration: configuration.encode())
     return made().bitstream(tmp_path / "design")
@@ -415,6 +463,37 @@ def test_a_bitstream_is_loaded_by_the_program_of_its_board(unrouted, monkeypatch
     assert calls == [["/cli", "-b", "colorlight-i5", "-f", str(unrouted.file)]]
     with pytest.raises(CompileError, match="failed: no board"):
         unrouted.load()
+
+
+@pytest.mark.usefixtures("unrouted")
+def test_another_rate_needs_no_routing(tmp_path):
+    """It is set in the netlist, for the driver and in the report; what no clock makes is refused
+    before anything runs.
+    """
+    faster = made().bitstream(tmp_path / "design", baud=2_000_000)
+    assert (faster.baud, round(faster.bit)) == (2_000_000, 35)
+    data = json.loads((faster.folder / f"{faster.name}_top_routed.json").read_text())
+    length = sum(
+        (cell["parameters"]["INITVAL"] == "1" * 16) << int(name.rsplit("_", 1)[1])
+        for name, cell in data["modules"]["top"]["cells"].items()
+    )
+    assert length == 16 * faster.bit
+    with pytest.raises(ValueError, match=r"baud is 20000000: wanted 14652 to 15000000, a clock"):
+        made().bitstream(tmp_path / "other", baud=20_000_000)
+    for baud in (0, "fast", 1.5):
+        with pytest.raises(ValueError, match="baud is"):
+            made().bitstream(tmp_path / "other", baud=baud)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_folder_from_before_rates_is_read(unrouted):
+    """Its rate followed the clock, from 1 Mbaud at the aim."""
+    file = unrouted.folder / "bitstream.json"
+    facts = json.loads(file.read_text())
+    del facts["aim"]
+    facts["baud"] = round(1e6 * facts["megahertz"] / 60)
+    file.write_text(json.dumps(facts))
+    assert bitstreams.read(unrouted.folder).aim == 60.0
 
 
 def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):

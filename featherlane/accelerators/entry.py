@@ -209,6 +209,7 @@ class Accelerators:
         seeds: Sequence[int] = (1,),
         limit: float = LIMIT,
         verify: int = 0,
+        baud: int | None = None,
         **choices: Any,
     ) -> Bitstream:
         """Builds the bitstream of a function for a board, or of several, and returns it with the
@@ -228,6 +229,7 @@ class Accelerators:
             seeds: seeds of placement, as in `bitstream`
             limit: the longest time of a routing, s, as in `bitstream`
             verify: states that the routed netlist computes in a simulation, as in `bitstream`
+            baud: of the serial port, as in `bitstream`
             choices: other arguments of `accelerator`, or of `multifunction`
 
         Examples:
@@ -242,7 +244,7 @@ class Accelerators:
         last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
         while True:
             try:
-                return design.bitstream(folder, seeds=seeds, limit=limit, verify=verify)
+                return design.bitstream(folder, seeds=seeds, limit=limit, verify=verify, baud=baud)
             except NotRoutedError:
                 if design.interval >= last:
                     raise

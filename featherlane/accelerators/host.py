@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
-from featherlane.backends.fpga.serial.link import ONE, pause_of
+from featherlane.backends.fpga.serial.link import pause_of
+from featherlane.backends.fpga.serial.rate import ONE
 from featherlane.backends.fpga.serial.transport import SerialPort
 
 PINS = LinePins(boards.OSCILLATOR, boards.RECEIVE, boards.TRANSMIT, None)  # of the top module

@@ -352,6 +352,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     count("--seeds", "placements that are tried until one reaches the clock (%(default)s)", 1),
     number("--minutes", "largest time of one placement and its routing (20)"),
     count("--verify", "states that the routed netlist computes in a simulation at its pins (none)"),
+    count("--baud", "rate of the serial port (what the board's is documented to do)", 1),
     free_text("--name", "name of the top module (of the robot and the function)"),
     flag("--load", "also load the bitstream into the board that is plugged in"),
 )
@@ -369,8 +370,7 @@ def build(args: argparse.Namespace) -> Answer:
         options["ranges"] = dict(args.range)
     if args.minutes is not None:
         options["limit"] = 60 * args.minutes
-    if args.verify is not None:
-        options["verify"] = args.verify
+    options |= {n: getattr(args, n) for n in ("verify", "baud") if getattr(args, n) is not None}
     seeds = range(1, args.seeds + 1)
     places = {"board": args.board, "folder": args.output, "seeds": seeds}
     built = Accelerators().build(_model(args), args.function, **places, **options)

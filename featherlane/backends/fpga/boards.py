@@ -23,8 +23,9 @@ class CircuitBoard(NamedTuple):
 
     key: the name of its table. device: the name of its device's table; family: "" of the LFE5U, or
     "um" or "um5g"; package, grade: as nextpnr names them. oscillator: MHz. baud: of the serial
-    port, if the design's clock allows it. pins: the ports of PINS, as balls of the package;
-    io_types: their standards. loader: the words before a bitstream that load it.
+    port, 3,000,000 where its part is documented to do it, else 1,000,000. pins: the ports of PINS,
+    as balls of the package; io_types: their standards. loader: the words before a bitstream that
+    load it.
     """
 
     key: str

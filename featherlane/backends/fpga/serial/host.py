@@ -79,6 +79,12 @@ class SerialFacts(NamedTuple):
         """The bytes of the payload of each kind of answer."""
         return frames.answers(self.tasks.words.bits, self.results.words.bits)
 
+    @property
+    def longest_frame(self) -> int:
+        """The bytes of the longer one of the frames of a task and of its result."""
+        sizes = frames.payloads(self.tasks.words.bits, self.results.words.bits)
+        return 1 + max(sizes[frames.TASK], sizes[frames.RESULT]) + frames.CRC_BYTES
+
 
 class SelfTest(NamedTuple):
     """The outcome of a self-test. states: how many ran; cycles: of the clock, from the first state
@@ -143,7 +149,7 @@ class SerialDriver:
             self._quiet()
         raise DeviceError(
             f"the board of {self.facts.name} does not answer: is it powered, its bitstream loaded, "
-            "and is this its port and baud rate?"
+            f"and is this its port and baud rate ({self.transport})?"
         )
 
     def _until_silence(self, kind: int) -> Iterable[frames.SerialFrame]:

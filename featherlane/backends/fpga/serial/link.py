@@ -1,5 +1,5 @@
 """The circuit between a UART and the streams of a design: frames of bytes to tasks, and results to
-frames. It knows the bits of both words, the design's hash and the clock cycles of a bit.
+frames. It knows the bits of both words and the design's hash; a port tells it the length of a bit.
 
 The line has eight bits, no parity and one stop bit. A result waits until the line is free, so a
 host that sends faster than results leave must keep few tasks on the board: `OUTSTANDING` of them,
@@ -13,17 +13,16 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.serial import frames
-from featherlane.errors import shown
+from featherlane.backends.fpga.serial.rate import BITS, ONE, PORT
 
-ONE = 16  # units of the timers in a clock cycle
-SLOWEST, FASTEST = 4095, 4  # clock cycles of a bit
 PAUSE_SECONDS = 0.01  # a line that is quiet for so long, or up to twice, ends half a frame
 MOST_OUTSTANDING = 64  # as many frames as a USB adapter may gather before it answers
 
 
 class LinkPlan(NamedTuple):
     """The numbers of a link. task_bits, result_bits: of the words; sixteenths: of a clock cycle in
-    a bit of the line; pause: the link forgets half a frame after 2^pause cycles.
+    a bit of the line, which the circuit is told by a port; pause: the link forgets half a frame
+    after 2^pause cycles.
     """
 
     task_bits: int
@@ -53,19 +52,6 @@ class LinkPlan(NamedTuple):
         return frames.answers(self.task_bits, self.result_bits)
 
 
-def sixteenths(clock: float, baud: float) -> int:
-    """Sixteenths of a clock cycle in a bit. clock, baud: in Hz. Raises ValueError for a rate that
-    the clock cannot make.
-    """
-    cycles = clock / baud
-    if not FASTEST <= cycles <= SLOWEST:
-        raise ValueError(
-            f"baud is {shown(baud)}: wanted {clock / SLOWEST:.0f} to {clock / FASTEST:.0f}, a "
-            f"clock of {clock / 1e6:g} MHz over {SLOWEST} to {FASTEST} cycles"
-        )
-    return round(ONE * cycles)
-
-
 def pause_of(clock: float) -> int:
     """The pause of a link, as a power of two of clock cycles. clock: in Hz."""
     return int(clock * PAUSE_SECONDS).bit_length()
@@ -88,6 +74,7 @@ def link(name: str, plan: LinkPlan) -> Module:
 
 def _add_ports(module: Module, plan: LinkPlan) -> None:
     module.input("clock", "reset", "rx")
+    module.input(PORT, bits=BITS, comment="of the line, in sixteenths of a clock cycle")
     module.output("tx")
     module.output("task_valid")
     module.input("task_ready")
@@ -105,22 +92,20 @@ def _add_ports(module: Module, plan: LinkPlan) -> None:
 # Bits in
 
 
-def _timer_bits(plan: LinkPlan) -> int:
-    return (plan.sixteenths + ONE).bit_length()
+TIMER = BITS + 1  # bits of a timer
 
 
 def _add_bits_in(module: Module, plan: LinkPlan) -> None:
     """Bits of the line: each is taken in its middle, which a timer finds from the start bit's
     edge.
     """
-    bits = _timer_bits(plan)
     module.remark("Bits in: place 1 is the start bit, 2 to 9 are data, 10 is the stop bit")
-    module.constant("ONE", ONE, bits=bits, comment="a clock cycle in units of the timers")
-    module.constant("BIT", plan.sixteenths, bits=bits, comment="a bit of the line")
-    module.constant("HALF", plan.sixteenths // 2 - ONE, bits=bits)
+    module.constant("ONE", ONE, bits=TIMER, comment="a clock cycle in units of the timers")
+    module.wire("next_bit_in", TIMER, f"{{1'b0, {PORT}}} - ONE")
+    module.wire("half_bit", TIMER, f"{{2'b00, {PORT}[{BITS - 1}:1]}} - ONE")
     module.declare("line", "earlier", comment="rx behind two registers")
     module.declare("place", bits=4)
-    module.declare("timer", bits=bits)
+    module.declare("timer", bits=TIMER)
     module.declare("quiet", bits=plan.pause + 1, comment="cycles since the last bit")
     module.wire("tick", None, "timer < ONE")
     module.wire("data_bit", None, "tick && place >= 4'd2 && place <= 4'd9")
@@ -130,7 +115,7 @@ def _add_bits_in(module: Module, plan: LinkPlan) -> None:
     module.clocked("""
         earlier <= reset || rx;
         line <= reset || earlier;
-        timer <= place == 4'd0 ? HALF : tick ? timer - ONE + BIT : timer - ONE;
+        timer <= place == 4'd0 ? half_bit : tick ? timer + next_bit_in : timer - ONE;
         quiet <= reset || place != 4'd0 ? '0 : paused ? quiet : quiet + 1'b1;
         if (reset) place <= 4'd0;
         else if (place == 4'd0) place <= {3'd0, !line};
@@ -253,15 +238,14 @@ def _padded(expression: str, bits: int, room: int) -> str:
     return expression if bits == room else f"{{{room - bits}'d0, {expression}}}"
 
 
-def _constants(plan: LinkPlan) -> int:
-    """The fields of the answer to a query that never change, as one number."""
+def _facts(plan: LinkPlan) -> str:
+    """The fields of the answer to a query, the last one first."""
     known: Mapping[str, int] = {**plan._asdict(), "version": frames.VERSION}
-    value = place = 0
-    for name, size in frames.ANSWER.items():
-        if name in known:
-            value |= known[name] << place
-            place += 8 * size
-    return value
+    fields = (
+        PORT if name == "sixteenths" else f"{8 * size}'h{known[name]:x}" if name in known else name
+        for name, size in frames.ANSWER.items()
+    )
+    return ", ".join(reversed([*fields]))
 
 
 def _add_answers(module: Module, plan: LinkPlan) -> None:
@@ -271,13 +255,9 @@ def _add_answers(module: Module, plan: LinkPlan) -> None:
     result = f"result_data, numbers[oldest], 8'h{frames.RESULT:02x}"
     if missing := -plan.result_bits % 8:
         result = f"{missing}'d0, {result}"
-    changing = ("under_way", *frames.COUNTERS)
-    bits = 8 * (plan.payloads[frames.FACTS] - len(changing))
-    module.constant("KNOWN", f"{bits}'h{_constants(plan):x}", bits=bits, comment="of the answer")
-    facts = ", ".join(reversed(changing))
     parts = {
         "result": (f"{{{result}}}", frames.RESULT),
-        "facts": (f"{{{facts}, KNOWN, 8'h{frames.FACTS:02x}}}", frames.FACTS),
+        "facts": (f"{{{_facts(plan)}, 8'h{frames.FACTS:02x}}}", frames.FACTS),
         "tested": (f"{{test_signature, test_cycles, 8'h{frames.TESTED:02x}}}", frames.TESTED),
     }
     for name, (value, kind) in parts.items():
@@ -304,7 +284,7 @@ def _add_bits_out(module: Module, plan: LinkPlan) -> None:
         ("result", frames.RESULT), ("facts", frames.FACTS), ("tested", frames.TESTED)
     )}  # fmt: skip
     module.remark("Bits out: place 0 is the start bit, 1 to 8 are data, 9 is the stop bit")
-    module.declare("send_timer", bits=_timer_bits(plan))
+    module.declare("send_timer", bits=TIMER)
     module.declare("send_place", bits=4)
     module.declare("sending", bits=room)
     module.declare("send_crc", bits=16)
@@ -312,7 +292,7 @@ def _add_bits_out(module: Module, plan: LinkPlan) -> None:
     data = f"send_left > {left}'d{frames.CRC_BYTES}"
     module.wire("next_bit", None, f"{data} ? sending[0] : send_crc[0]")
     module.clocked(f"""
-        send_timer <= reset ? '0 : send_tick ? send_timer - ONE + BIT : send_timer - ONE;
+        send_timer <= reset ? '0 : send_tick ? send_timer + next_bit_in : send_timer - ONE;
         if (reset) begin
           tx <= 1'b1;
           send_left <= '0;

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from featherlane.backends.fpga.serial.harness import harness
-from featherlane.backends.fpga.serial.link import ONE
+from featherlane.backends.fpga.serial.rate import ONE
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.simulation.simulate import compiled
 
@@ -28,6 +28,9 @@ class SimulatedLine:
 
     def __del__(self) -> None:
         self.close()
+
+    def __str__(self) -> str:
+        return f"a simulation of its pins, {self.sixteenths / ONE:g} cycles a bit"
 
     @property
     def cycles(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Protocol
 
 from featherlane.backends.fpga.serial.link import PAUSE_SECONDS
@@ -28,7 +29,8 @@ class SerialTransport(Protocol):
 
 class SerialPort:
     """A serial port of this computer, by pyserial. port: as "/dev/ttyUSB0" or "COM3"; baud: of the
-    bitstream; seconds: after which no answer is expected.
+    bitstream; seconds: after which no answer is expected. Answers are asked for at once where the
+    system can: adapters of FTDI keep a few bytes for 16 ms, else for 1 ms.
 
     Raises ImportError if pyserial is missing, DeviceError if the port cannot be opened.
     """
@@ -40,6 +42,7 @@ class SerialPort:
             raise ImportError(
                 "pyserial is missing, which serial ports need: pip install 'featherlane[serial]'"
             ) from error
+        self.baud = baud
         self._errors: Any = serial.SerialException
         try:
             self._port: Any = serial.Serial(port, baud, timeout=seconds, write_timeout=10.0)
@@ -48,6 +51,11 @@ class SerialPort:
                 f"the port {port!r} does not open at {baud} baud; is the board plugged in, and "
                 f"may this user open the port? {error}"
             ) from error
+        with suppress(AttributeError, ValueError, OSError):
+            self._port.set_low_latency_mode(True)  # of Linux, and drivers that have it
+
+    def __str__(self) -> str:
+        return f"{self._port.port} at {self.baud:,} baud"
 
     def write(self, data: bytes) -> None:
         self._called(self._port.write, data)

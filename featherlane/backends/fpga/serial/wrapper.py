@@ -13,7 +13,8 @@ from featherlane.backends.fpga.board.packets import PacketLayout, layout_of
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.host import SerialFacts
-from featherlane.backends.fpga.serial.link import MOST_OUTSTANDING, ONE, LinkPlan, link
+from featherlane.backends.fpga.serial.link import MOST_OUTSTANDING, LinkPlan, link
+from featherlane.backends.fpga.serial.rate import BITS, ONE, PORT, rate
 from featherlane.backends.fpga.serial.self_test import TestPlan, self_test
 from featherlane.errors import CompileError
 
@@ -22,7 +23,7 @@ from featherlane.errors import CompileError
 class SerialCore:
     """A module between two streams behind a UART of 8N1, with a self-test.
 
-    sixteenths: of a clock cycle in a bit of the line (`link.sixteenths`); pause: the link forgets
+    sixteenths: of a clock cycle in a bit of the line (`rate.sixteenths`); pause: the link forgets
     half a frame after 2^pause cycles (`link.pause_of`). The top module has the ports clock, reset
     (synchronous), rx and tx.
     """
@@ -91,6 +92,7 @@ class SerialCore:
         plan = self.plan
         return named(
             link(f"{self.name}_link", plan),
+            rate(f"{self.name}_rate", self.sixteenths),
             self_test(f"{self.name}_test", self.test, plan.task_bits, plan.result_bits),
             _top(self.name, self.core, plan),
         )
@@ -113,10 +115,13 @@ def _top(name: str, core: StreamCore, plan: LinkPlan) -> Module:
     module.declare("test_passes", bits=5)
     module.declare("test_cycles", bits=32)
     module.declare("test_signature", bits=plan.signature_bits)
+    module.declare(PORT, bits=BITS)
+    module.instance(f"{name}_rate", "rate", same([PORT]))
     streams = ("in_valid", "in_ready", "in_data", "out_valid", "out_data")
     tests = ("start", "passes", "running", "done", "cycles", "signature")
     module.instance(f"{name}_link", "link", {
-        **same(("clock", "reset", "rx", "tx", "task_valid", "task_data")), "task_ready": "in_ready",
+        **same(("clock", "reset", "rx", PORT, "tx", "task_valid", "task_data")),
+        "task_ready": "in_ready",
         "result_valid": "out_valid && !test_running", "result_data": "out_data",
         **same(("result_ready", *(f"test_{port}" for port in tests))),
     })  # fmt: skip
