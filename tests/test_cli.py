@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from documents import ROOT
+from placed_tables import placed_tables
 from repetition import repeated
 
 import featherlane
@@ -283,9 +284,10 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         for name in ("q", "v", "a", "tau"):
             group.create_array(name, data=np.ones((4, 2)))
     if command == "build":
+        configuration, netlist = placed_tables(320)
         words = "".join(f"word: {name} 0000000\n" for name in ClockDivisors(1, 1, 1, 1).parameters)
         figures = 70.0, {"TRELLIS_FF": 900}, (1.0, 2.0), 1
-        design = routes.RoutedDesign(*figures, words, b"{}", ("yosys", "nextpnr"))
+        design = routes.RoutedDesign(*figures, f"{configuration}\n{words}", netlist, ("a", "b"))
         monkeypatch.setattr(routes, "routed", lambda *arguments: design)
         monkeypatch.setattr(routes, "packed", lambda configuration: b"bits")
     if command == "view":

@@ -229,7 +229,7 @@ class Accelerators:
             seeds: seeds of placement, as in `bitstream`
             limit: the longest time of a routing, s, as in `bitstream`
             verify: states that the routed netlist computes in a simulation, as in `bitstream`
-            baud: of the serial port, as in `bitstream`
+            baud: of the serial port. None: the rate that the board's is documented to do
             choices: other arguments of `accelerator`, or of `multifunction`
 
         Examples:
