@@ -352,7 +352,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     count("--seeds", "placements that are tried until one reaches the clock (%(default)s)", 1),
     number("--minutes", "largest time of one placement and its routing (20)"),
     count("--verify", "states that the routed netlist computes in a simulation at its pins (none)"),
-    count("--baud", "rate of the serial port (what the board's is documented to do)", 1),
+    count("--baud", "rate of the serial port (what the board's is documented to do)"),
     free_text("--name", "name of the top module (of the robot and the function)"),
     flag("--load", "also load the bitstream into the board that is plugged in"),
 )
