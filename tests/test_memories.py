@@ -16,9 +16,10 @@ from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices, pipeline_folder, words
 from featherlane.backends.fpga.memories.design import memory_design
+from featherlane.backends.fpga.memories.turning import Wait, address, cells
 from featherlane.backends.fpga.module import sources
 from featherlane.backends.fpga.simulation import simulate
-from featherlane.backends.fpga.units import accumulator, multiplier_cell
+from featherlane.backends.fpga.units import accumulator, carry_cells, multiplier_cell
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.multipliers import Tile
 
@@ -67,6 +68,51 @@ def test_operands_of_different_formats_are_aligned(tmp_path, seed, interval, dev
     design = memory_design("dut", runs, interval, devices.load(device))
     given, wanted = vectors(design, tmp_path, seed)
     check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
+
+
+@needs_icarus
+@pytest.mark.parametrize(("seed", "interval"), repeated(CASES, 6))
+def test_memories_turn_where_blocks_of_ram_are_scarce(tmp_path, seed, interval):
+    device = devices.load("ecp5_85k")._replace(blocks=0)
+    design = designed(seed, interval, device, size=90)
+    memories = [memory for unit in design.layouts for memory in unit.memories]
+    assert any(memory.cells is not None for memory in memories)
+    given, wanted = vectors(design, tmp_path, seed)
+    check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
+
+
+@needs_icarus
+@pytest.mark.parametrize("seed", [3, 5])
+def test_microcode_of_long_intervals_is_in_blocks_of_ram(tmp_path, seed):
+    design = designed(seed, 20, devices.load("ecp5_85k"))
+    assert all(unit.in_block for unit in design.layouts)
+    assert not any(unit.in_block for unit in designed(seed, 20).layouts)  # LUTs have six inputs
+    given, wanted = vectors(design, tmp_path, seed)
+    check(design, simulate.icarus(tmp_path, given, 128, seed), wanted)
+
+
+def test_cells_of_memories_that_turn():
+    """No two values are in a cell at once, and a memory is hardly larger than what it holds."""
+    draw = np.random.default_rng(5)
+    for interval in (2, 7, 39):
+        waits = dict[int, Wait]()
+        for k, written in enumerate(draw.integers(0, 9 * interval, 12)):
+            waits[k] = Wait(int(written), int(written + draw.integers(1, 4 * interval)))
+        held = sum(wait.read - wait.written for wait in waits.values())
+        count = next(n for n in range(1, 99) if cells(waits, interval, n) is not None)
+        assert -(-held // interval) <= count <= 1.25 * held / interval + 3
+        found = cells(waits, interval, count)
+        there = dict[tuple[int, int], int]()
+        for k, wait in waits.items():
+            for state in range(3 * count):
+                for cycle in range(wait.written + 1, wait.read + 1):
+                    at = cycle + state * interval
+                    turns = at // interval
+                    cell = (address(found[k], cycle, interval, count) + turns) % count
+                    assert there.setdefault((cell, at), (k, state)) == (k, state)
+            first = address(found[k], wait.written, interval, count) + wait.written // interval
+            assert (first - found[k]) % count == 0
+    assert cells({0: Wait(0, 9)}, 4, 2) is None
 
 
 def test_operands_are_aligned():
@@ -200,6 +246,30 @@ module DSP48E2 #(parameter AREG = 0, BREG = 0, ACASCREG = 0, BCASCREG = 0, MREG 
   assign PCOUT = p;
 endmodule
 """
+EARLY = "start = row[2][0];"  # in the cycle of the operands
+# The cells of the ECP5 as Yosys and FPGA-TN-02205 describe them, with what accumulators use
+ECP5 = """
+module MULT18X18D #(parameter REG_INPUTA_CLK = "NONE", REG_INPUTB_CLK = "NONE",
+  REG_PIPELINE_CLK = "NONE", REG_OUTPUT_CLK = "NONE", GSR = "ENABLED") (
+  input CLK0, CE0, RST0, SIGNEDA, SIGNEDB, SOURCEA, SOURCEB, input {operands}, output {product});
+  wire signed [17:0] a = {{{a_bits}}}, b = {{{b_bits}}};
+  reg signed [35:0] p;
+  always @(posedge CLK0) p <= a * b;
+  assign {{{p_bits}}} = p;
+endmodule
+module CCU2C #(parameter [15:0] INIT0 = 0, INIT1 = 0, parameter INJECT1_0 = "YES",
+  INJECT1_1 = "YES") (input CIN, A0, B0, C0, D0, A1, B1, C1, D1, output S0, S1, COUT);
+  wire f0 = INIT0[{{D0, C0, B0, A0}}], f1 = INIT1[{{D1, C1, B1, A1}}];
+  wire carry = f0 ? CIN : INIT0[{{2'b00, B0, A0}}];
+  assign S0 = f0 ^ CIN, S1 = f1 ^ carry, COUT = f1 ? carry : INIT1[{{2'b00, B1, A1}}];
+endmodule
+""".format(
+    operands=", ".join(f"{x}{n}" for x in "ABC" for n in range(18)),
+    product=", ".join(f"P{n}" for n in range(36)),
+    a_bits=", ".join(f"A{n}" for n in reversed(range(18))),
+    b_bits=", ".join(f"B{n}" for n in reversed(range(18))),
+    p_bits=", ".join(f"P{n}" for n in reversed(range(36))),
+)
 SHAPES = [(27, 18), (18, 18), (27, 27), (24, 20), (32, 18), (32, 27), (32, 32), (18, 32), (35, 30)]
 
 
@@ -220,13 +290,16 @@ def simulated_sums(place, m, synthesis):
     lines = (" ".join(f"{x:x}" for x in unsigned(row, m)) for row in rows)
     (place / "rows.txt").write_text("\n".join(lines) + "\n")
     modules = [accumulator.module("dut_", m), accumulator.dsp("dut_")]
-    modules += [multiplier_cell.module("dut_", m.cell)] if m.cell else []
+    if m.cell:
+        modules += [multiplier_cell.module("dut_", m.cell), carry_cells.module("dut_", m.bits)]
     files = sources({x.name: x for x in modules})
     widths = {"a": m.a - 1, "b": m.b - 1, "r": m.bits - 1, "bits": m.bits}
-    text = BENCH.format(name=m.name, rows=len(rows), late=m.cycles - 1, **widths)
+    ports = ", ".join(f".{name}({name})" for name in accumulator.controls(m))
+    texts = {"early": EARLY if m.loads_early else "", "ports": ports}
+    text = BENCH.format(name=m.name, rows=len(rows), late=m.cycles - 1, **texts, **widths)
     files["bench.sv"] = text
     if synthesis:
-        files["primitive.v"] = DSP48E2
+        files["primitive.v"] = DSP48E2 + ECP5
     for name, text in files.items():
         (place / name).write_text(text)
     define = ["-DSYNTHESIS"] if synthesis else []
@@ -252,8 +325,7 @@ module bench;
   logic clock = 0;
   logic signed [{a}:0] a; logic signed [{b}:0] b; logic signed [{r}:0] sum;
   logic start, last, minus, ends_minus;
-  dut_{name} dut (.clock(clock), .a(a), .b(b), .initial_sum({bits}'d32768), .start(start),
-    .last(last), .minus(minus), .ends_minus(ends_minus), .sum(sum));
+  dut_{name} dut (.clock(clock), .a(a), .b(b), .initial_sum({bits}'d32768), {ports}, .sum(sum));
   integer file, n, count;
   logic [63:0] row [0:5];
   logic [3:0] flags = 0;
@@ -263,6 +335,7 @@ module bench;
     for (n = 0; n < {rows} + 8; n++) begin
       for (int k = 0; k < 6; k++) if (n < {rows}) count = $fscanf(file, "%h", row[k]);
       a = row[0]; b = row[1];
+      {early}
       #1;
       if (ended[{late}]) $display("%h", sum);
       #4 clock = 1;
@@ -285,10 +358,11 @@ def test_accumulators_sum_products(tmp_path, a, b, synthesis):
 
 
 @needs_icarus
+@pytest.mark.parametrize("synthesis", [False, True])
 @pytest.mark.parametrize("registered", [False, True])
-@pytest.mark.parametrize(("a", "b"), [(18, 18), (11, 18)])
-def test_accumulators_without_post_adders_sum_products(tmp_path, registered, a, b):
-    m = Accumulator(a, b, 40, Tile(18, 18, registered=registered))
+@pytest.mark.parametrize(("a", "b", "bits"), [(18, 18, 40), (11, 18, 39), (18, 18, 33)])
+def test_accumulators_without_post_adders_sum_products(tmp_path, registered, synthesis, a, b, bits):
+    m = Accumulator(a, b, bits, Tile(18, 18, registered=registered))
     assert bool(m.cell) == registered
-    found, wanted = simulated_sums(tmp_path, m, False)
+    found, wanted = simulated_sums(tmp_path, m, synthesis)
     assert found == wanted

@@ -347,6 +347,11 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     choice(
         "--sharing", "operations that may share multipliers (whole)", ("module", "class", "whole")
     ),
+    choice(
+        "--datapath",
+        "shared multipliers or units with memories, see docs/fpga.md (shared)",
+        ("shared", "memories", "auto"),
+    ),
     free_text("--algorithm", "deferred, factor, body, scan and others, see docs/fpga.md"),
     interval("--range", "smallest and largest value of an input (its limits)"),
     count("--seeds", "placements that are tried until one reaches the clock (%(default)s)", 1),
@@ -379,7 +384,7 @@ def build(args: argparse.Namespace) -> Answer:
     return Answer({"files": [str(file) for file in built.files], **built.facts}, built.report)
 
 
-BUILD = ("interval", "format", "clock", "sharing", "algorithm", "name")
+BUILD = ("interval", "format", "clock", "sharing", "datapath", "algorithm", "name")
 
 
 @command(

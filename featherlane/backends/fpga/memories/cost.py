@@ -7,6 +7,7 @@ phase, and the multiplexer of ports that take the same values in the same phases
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,15 +17,18 @@ from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.design import MemoryDesign
-from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
+from featherlane.backends.fpga.memories.layout import (
+    OperandMemory,
+    UnitLayout,
+    initial_columns,
+)
 from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
-from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts
+from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts, tree
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.post_adder import STEP
 
-BLOCK = 18 * 1024, 36  # bits of a block of RAM, and of its words at most
 # LUTs of a bit of micro-code by the inputs of a LUT, if these take the phase; others are enables of
 # registers
 LUTS_OF_FIELD = {6: 0.6, 4: 1.0}
@@ -34,7 +38,7 @@ def cost(design: MemoryDesign, device: Device) -> DesignCost:
     """Returns what a design needs of a device."""
     parts = defaultdict[tuple[str, str], Resources](Resources)
     name = design.netlist.part.name
-    ends = of_design.cost(replace(design, units={name: design.units[name]}), device)
+    ends = of_design.cost(replace(design, units={name: design.units[name]}), _without_rings(device))
     parts |= ends.parts
     seen = set[object]()
     for unit in design.layouts:
@@ -44,12 +48,21 @@ def cost(design: MemoryDesign, device: Device) -> DesignCost:
     return DesignCost(device, dict(parts), 0, shared=True)
 
 
+def _without_rings(device: Device) -> Device:
+    """The device for what waits before and behind units: in chains of registers, which stay these
+    where synthesis finds no shift registers.
+    """
+    if not device.ring:
+        return device
+    return device._replace(ring=0.0, shift_register=(1, sys.maxsize))
+
+
 def _unit(
     design: MemoryDesign, unit: UnitLayout, device: Device, seen: set[object]
 ) -> Iterator[tuple[str, Resources]]:
     """Yields what the parts of a unit need beside what was seen in other units."""
     widths = design.formats.outputs[unit.unit]
-    yield "control", _control(unit.control, device, seen)
+    yield "control", _control(unit, device, seen)
     for place, memory in enumerate(unit.memories):
         yield "memories", _memory(memory, device)
         choice = memory.taps, unit.control.column(f"from_{place}")
@@ -59,7 +72,11 @@ def _unit(
         seen.add(choice)
     yield "multiplexers", Resources(luts=widths[0] * choice_luts(len(unit.slices), device))
     if unit.kind == MULTIPLY:
-        yield "multiply", accumulator_resources(design.formats.accumulators[unit.unit], device)
+        m = design.formats.accumulators[unit.unit]
+        yield "multiply", accumulator_resources(m, device)
+        if m.loads_early:  # a LUT of each bit of initial sums that differs
+            columns = initial_columns(unit.initials, m.bits)
+            yield "multiply", Resources(luts=sum(len({*column}) > 1 for column in columns))
     elif unit.kind in design.clusters:
         for (_, kind), needed in of_design.cost(design.clusters[unit.kind], device).parts.items():
             yield kind, needed
@@ -72,27 +89,38 @@ def _unit(
         yield "copies", Resources(luts=luts * width, ffs=ffs * width)
 
 
-def _control(control: Microcode, device: Device, seen: set[object]) -> Resources:
-    """The memory of micro-code: fields whose bits differ by phase."""
+def _control(unit: UnitLayout, device: Device, seen: set[object]) -> Resources:
+    """The memory of micro-code, fields whose bits differ by phase, and the registers of the phase
+    and of both counters.
+    """
+    control = unit.control
     words, width = control.words, sum(control.bits.values())
+    counters = max((len(words) - 1).bit_length(), 1)
+    counters += max(((ring - 1).bit_length() for ring in unit.rings), default=0)
+    if unit.turns:
+        counters += max((x.ring - 1).bit_length() for x in unit.memories if x.cells is not None)
+    if unit.in_block:
+        return Resources(ffs=counters, memories=control.blocks)
     columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
     new = {column for column in columns if len({*column}) > 1} - seen
     seen |= new
     beyond = max((len(words) - 1).bit_length() - device.inputs, 0)
-    return Resources(luts=LUTS_OF_FIELD[device.inputs] * len(new) * 2**beyond, ffs=len(new))
+    luts = LUTS_OF_FIELD[device.inputs] * len(new) * 2**beyond
+    return Resources(luts=luts, ffs=len(new) + counters)
 
 
 def _memory(memory: OperandMemory, device: Device) -> Resources:
-    """A memory with the subtraction in front of it, and the register behind it."""
+    """A memory with the subtraction in front of it, or the sums of one that turns, and the register
+    behind it.
+    """
     if not memory.taps:
         return Resources(luts=memory.width / 2, ffs=memory.width)
     bits = (memory.ring - 1).bit_length()
     address = carried(device, bits) + (bits if memory.constants else 0)
     if memory.is_block:
-        of_block, widest = BLOCK
-        wide = ceil(memory.width / widest)
-        blocks = wide * ceil(memory.words * min(memory.width, widest) / of_block)
-        return Resources(luts=address, memories=blocks)
+        return Resources(luts=address, memories=memory.blocks)
+    if memory.cells is not None:
+        address *= 2
     luts = memory_luts(memory.width, memory.words, device)
     return Resources(luts=address + luts, ffs=memory.width)
 
@@ -101,17 +129,21 @@ def choice_luts(inputs: int, device: Device) -> float:
     """The LUTs of a bit of a multiplexer with a binary selector: a LUT chooses among as many inputs
     as it has beside those of the selector, and several are joined by multiplexers of the device.
     """
+    if device.trees:
+        return tree(inputs)
     in_one = 4 if device.inputs == 6 else 2
     return ceil(inputs / in_one) if inputs > 1 else 0
 
 
 def accumulator_resources(m: Accumulator, device: Device) -> Resources:
     """An accumulator: DSPs, and the registers of control and of bits between them; or a multiplier,
-    its registers, an adder and the LUTs of both its operands.
+    registers and an adder, with LUTs of what it subtracts unless its cells invert that.
     """
+    if m.cell:
+        return Resources(m.dsps, carried(device, m.bits), m.bits)
     if not m.stages:
-        product = 0 if m.cell else min(m.a + m.b, m.bits)
-        return Resources(m.dsps, carried(device, m.bits + 1) + 2.0 * m.bits, product + m.bits)
+        product = min(m.a + m.b, m.bits)
+        return Resources(m.dsps, carried(device, m.bits + 1) + m.bits, product + m.bits)
     later = len(m.stages) - 1
     moved = sum(stage.step > 0 for stage in m.stages)
     aligned = sum((later - n + 1) for n, stage in enumerate(m.stages) if stage.step)

@@ -15,7 +15,7 @@ from featherlane.backends.fpga.memories.binding import bound
 from featherlane.backends.fpga.memories.clusters import cluster_design
 from featherlane.backends.fpga.memories.ends import StreamEnds
 from featherlane.backends.fpga.memories.formats import UnitFormats, formats_of, unit_cycles
-from featherlane.backends.fpga.memories.layout import UnitLayout, layouts
+from featherlane.backends.fpga.memories.layout import BlockChoice, UnitLayout, layouts
 from featherlane.backends.fpga.memories.operations import (
     INPUT,
     MULTIPLY,
@@ -27,16 +27,17 @@ from featherlane.backends.fpga.memories.scheduler import BoundOperations, schedu
 from featherlane.backends.fpga.memories.verilog import (
     COUNTER,
     OUTPUTS,
+    TURNS,
     tap_name,
     unit_module,
     unit_name,
 )
 from featherlane.backends.fpga.module import Module, named, same
-from featherlane.backends.fpga.units import accumulator, multiplier_cell
+from featherlane.backends.fpga.units import accumulator, carry_cells, multiplier_cell
 from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
 
-CHAIN = 2  # cycles that the widest products take more, as they are assumed before units are bound
+CHAIN = 2  # DSPs that the widest products take more, as they are assumed before units are bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ def memory_design(
     }
     cycles = {kind: cluster.latency for kind, cluster in clusters.items()}
     assumed = {kind: 2 + count for kind, count in cycles.items()}
-    assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN}
+    assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN if device.tile.post_adder else 3}
     operations, depths = by_arrival(datapath, operations, assumed)
     binding = bound(datapath, operations, interval, device.inputs)
     formats = formats_of(datapath, narrow, operations, binding, device.tile)
@@ -97,7 +98,8 @@ def memory_design(
         [field._replace(node=node[field.node]) for field in fields]
         for fields in (ends.inputs, ends.outputs)
     )
-    units = layouts(schedule, formats, max(2 * device.memories[0][0], device.memories[-1][0]))
+    shallow = max(2 * device.memories[0][0], device.memories[-1][0])
+    units = layouts(schedule, formats, shallow, BlockChoice.of(device))
     depth = stream.full_depth(ends.pipeline)
     parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
     for unit in units:
@@ -123,7 +125,7 @@ def _modules(design: MemoryDesign) -> dict[str, Module]:
     """The modules inside the stream, by their names."""
     prefix, formats = f"{design.name}_", design.formats
     units = [
-        unit_module(prefix, unit, formats, design.clusters.get(unit.kind))
+        unit_module(prefix, unit, formats, design.tile, design.clusters.get(unit.kind))
         for unit in design.layouts
     ]
     kinds = sorted({*formats.accumulators.values()}, key=lambda m: m.name)
@@ -131,6 +133,9 @@ def _modules(design: MemoryDesign) -> dict[str, Module]:
     if any(m.stages for m in kinds):
         shared.append(accumulator.dsp(prefix))
     shared += [multiplier_cell.module(prefix, m) for m in {m.cell for m in kinds if m.cell}]
+    shared += [
+        carry_cells.module(prefix, bits) for bits in sorted({m.bits for m in kinds if m.cell})
+    ]
     inside = [module for cluster in design.clusters.values() for module in cluster.modules.values()]
     return named(*units, *shared, *inside, design.netlist.module(), _top(design))
 
@@ -140,10 +145,16 @@ def _top(design: MemoryDesign) -> Module:
     ends, interval = design.netlist, design.interval
     bits = max((interval - 1).bit_length(), 1)
     module = stream.datapath(ends, bits, f"The units of {design.name} and the wires between them")
-    rings = [memory.ring for unit in design.layouts for memory in unit.memories]
-    counter_bits = (max(rings) - 1).bit_length()
-    module.declare(COUNTER, bits=counter_bits, value="'0")
-    module.clocked(f"{COUNTER} <= {COUNTER} + 1'b1;")
+    rings = [ring for unit in design.layouts for ring in unit.rings]
+    counter_bits = (max(rings) - 1).bit_length() if rings else 0
+    if rings:
+        module.declare(COUNTER, bits=counter_bits, value="'0")
+        module.clocked(f"{COUNTER} <= {COUNTER} + 1'b1;")
+    turning = [x.ring for unit in design.layouts for x in unit.memories if x.cells is not None]
+    if turning:  # a unit has the next number of turns in phase 0
+        module.declare(TURNS, bits=(max(turning) - 1).bit_length(), value="'0")
+        last = f"phase_next == {bits}'d{interval - 1}"
+        module.clocked(f"{TURNS} <= {TURNS} + 1'b1;", when=last)
     for unit in design.layouts:
         _add_unit(module, design, unit, counter_bits)
     for field in ends.inputs:
@@ -170,8 +181,10 @@ def _top(design: MemoryDesign) -> Module:
 def _add_unit(module: Module, design: MemoryDesign, unit: UnitLayout, counter_bits: int) -> None:
     """An instance of a unit, and the signals that it shows."""
     ports = {"clock": "clock", "phase_next": "phase_next"}
-    if rings := [memory.ring for memory in unit.memories if memory.taps]:
-        bits = (max(rings) - 1).bit_length()
+    if unit.turns:
+        ports[TURNS] = TURNS
+    if unit.rings:
+        bits = (max(unit.rings) - 1).bit_length()
         ports[COUNTER] = COUNTER if bits == counter_bits else f"{COUNTER}[{bits - 1}:0]"
     ports |= {name: name for memory in unit.memories for name in map(tap_name, memory.taps)}
     if unit.kind == INPUT:

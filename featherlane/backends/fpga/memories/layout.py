@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
+from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import Slice, UnitFormats
 from featherlane.backends.fpga.memories.operations import (
@@ -15,16 +17,24 @@ from featherlane.backends.fpga.memories.operations import (
     operands,
 )
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
+from featherlane.backends.fpga.memories.turning import Wait, address, cells
 from featherlane.backends.fpga.text import signed_width
+from featherlane.backends.fpga.units.accumulator import controls
 
 SHALLOW = 32  # values in the ring of a memory of LUTs; a longer one is a block of RAM
 SHORTEST = 16  # values in a ring
+BLOCK = 18 * 1024, 36  # bits of a block of RAM, and of its words at most
+FULL = 0.85  # of the blocks of a device; a board has memories beside the design
+
+
+Waits = Mapping[Port, Mapping[int, Wait]]  # of the values of ports
 
 
 class OperandMemory(NamedTuple):
     """The memory of a port: the bits of a word, the values of its ring, the constants behind the
     ring, and the taps from which values come; without taps it has constants alone, and no ring.
-    shallow: the words that a memory of LUTs has at most.
+    shallow: the words that a memory of LUTs has at most; cells: of each value, if it turns
+    (`turning`), in the place of a ring.
     """
 
     width: int
@@ -32,15 +42,27 @@ class OperandMemory(NamedTuple):
     constants: tuple[int, ...]
     taps: tuple[Tap, ...]
     shallow: int
+    cells: Mapping[int, int] | None = None
 
     @property
     def words(self) -> int:
         return 2 * self.ring if self.constants else self.ring
 
     @property
+    def blocks(self) -> int:
+        """The blocks of RAM that it takes, 0 for a memory of LUTs."""
+        if not self.taps or self.cells is not None:
+            return 0
+        if self.ring <= SHALLOW and self.words <= self.shallow:
+            return 0
+        bits, widest = BLOCK
+        wide = ceil(self.width / widest)
+        return wide * ceil(self.words * min(self.width, widest) / bits)
+
+    @property
     def is_block(self) -> bool:
         """Whether it is a block of RAM, and not of LUTs."""
-        return bool(self.taps) and (self.ring > SHALLOW or self.words > self.shallow)
+        return self.blocks > 0
 
 
 class Microcode:
@@ -60,6 +82,11 @@ class Microcode:
         if name in self.bits:
             self.rows[cycle % len(self.rows)][name] = value & (1 << self.bits[name]) - 1
 
+    @property
+    def blocks(self) -> int:
+        """The blocks of RAM that hold it."""
+        return ceil(sum(self.bits.values()) / BLOCK[1])
+
     def column(self, name: str) -> tuple[int, ...]:
         """A field by phase; zeros if there is no such field."""
         return tuple(row.get(name, 0) for row in self.rows)
@@ -77,7 +104,8 @@ class Microcode:
 
 class UnitLayout(NamedTuple):
     """A unit. memories: of its ports. slices, initials: what its results keep of sums, and what
-    sums start with. copies: the delayed copies of its outputs.
+    sums start with. copies: the delayed copies of its outputs. in_block: whether a block of RAM
+    holds the micro-code.
     """
 
     unit: int
@@ -87,37 +115,94 @@ class UnitLayout(NamedTuple):
     initials: tuple[int, ...]
     copies: tuple[Tap, ...]
     control: Microcode
+    in_block: bool = False
+
+    @property
+    def turns(self) -> bool:
+        """Whether it has memories that turn."""
+        return any(memory.cells is not None for memory in self.memories)
+
+    @property
+    def rings(self) -> list[int]:
+        """The values of its rings."""
+        return [x.ring for x in self.memories if x.taps and x.cells is None]
 
 
-def layouts(schedule: MemorySchedule, formats: UnitFormats, shallow: int) -> list[UnitLayout]:
+class BlockChoice(NamedTuple):
+    """What decides between blocks of RAM and LUTs: the blocks that a design may take, the words of
+    a memory of LUTs, and the words of micro-code from which on it takes a block.
+    """
+
+    blocks: int
+    words: int
+    microcode: int
+
+    @classmethod
+    def of(cls, device: Device) -> BlockChoice:
+        """The choice on a device."""
+        return cls(int(FULL * device.blocks), device.memories[0][0], 1 << device.inputs)
+
+    def turned(
+        self, memories: dict[Port, OperandMemory], waits: Waits, interval: int, microcode: int
+    ) -> dict[Port, OperandMemory]:
+        """Returns memories of which so many turn, in LUTs, that blocks are left for micro-code, as
+        far as one memory of LUTs has room.
+        """
+        result = dict(memories)
+        count = microcode + sum(memory.blocks for memory in memories.values())
+        for port, memory in memories.items():
+            if count <= self.blocks:
+                break
+            if memory.blocks and not memory.constants:
+                found = cells(waits[port], interval, self.words)
+                if found is not None:
+                    result[port] = memory._replace(ring=self.words, cells=found)
+                    count -= memory.blocks
+        return result
+
+
+def layouts(
+    schedule: MemorySchedule, formats: UnitFormats, shallow: int, choice: BlockChoice
+) -> list[UnitLayout]:
     """Returns the layout of each unit of a schedule. shallow: the words that a memory of LUTs has
     at most.
     """
     on_unit = defaultdict[int, list[int]](list)
     for n, unit in enumerate(schedule.binding.unit):
         on_unit[unit].append(n)
-    memories = _memories(schedule, formats, shallow)
+    memories, waits = _memories(schedule, formats, shallow)
+    in_blocks = schedule.interval > choice.microcode
+    units = len(schedule.binding.kinds) if in_blocks else 0
+    memories = choice.turned(memories, waits, schedule.interval, units)
     copies = defaultdict[int, set[Tap]](set)
     for write in schedule.writes:
         if write.tap.delay:
             copies[write.tap.unit].add(write.tap.whole)
-    return [
+    found = [
         _unit_layout(schedule, formats, u, on_unit[u], memories, tuple(sorted(copies[u])))
         for u in range(len(schedule.binding.kinds))
     ]
+    left = choice.blocks - sum(memory.blocks for memory in memories.values())
+    by_bits = sorted(found, key=lambda layout: -sum(layout.control.bits.values()))
+    for layout in by_bits if in_blocks else ():
+        if layout.control.blocks <= left:
+            left -= layout.control.blocks
+            found[layout.unit] = layout._replace(in_block=True)
+    return found
 
 
 def _memories(
     schedule: MemorySchedule, formats: UnitFormats, shallow: int
-) -> dict[Port, OperandMemory]:
-    """The memories of all ports."""
+) -> tuple[dict[Port, OperandMemory], Waits]:
+    """The memories of all ports as rings, and how long their values wait."""
     written = {(write.port, write.value): write for write in schedule.writes}
-    longest, widths = defaultdict[Port, int](int), defaultdict[Port, int](int)
+    widths, waits = defaultdict[Port, int](int), defaultdict[Port, dict[int, Wait]](dict)
     taps, constants = defaultdict[Port, set[Tap]](set), defaultdict[Port, set[int]](set)
     for n, operation in enumerate(schedule.operations):
         for cycle, port, value in schedule.port_values(n):
             write = written[port, value]
-            longest[port] = max(longest[port], cycle - write.cycle)
+            known = waits[port].get(value, Wait(write.cycle, cycle))
+            waits[port][value] = known._replace(read=max(known.read, cycle))
             widths[port] = max(widths[port], formats.narrow.format(value).width)
             taps[port].add(write.tap)
         for term in operation.run:
@@ -127,9 +212,10 @@ def _memories(
     for port in {*taps, *constants}:
         fixed = tuple(sorted(constants[port]))
         width = max([widths[port], *map(signed_width, fixed)])
-        ring = 1 << max(longest[port], len(fixed) - 1, SHORTEST - 1).bit_length()
+        longest = max((wait.read - wait.written for wait in waits[port].values()), default=0)
+        ring = 1 << max(longest, len(fixed) - 1, SHORTEST - 1).bit_length()
         memories[port] = OperandMemory(width, ring, fixed, tuple(sorted(taps[port])), shallow)
-    return memories
+    return memories, waits
 
 
 def _unit_layout(
@@ -150,18 +236,34 @@ def _unit_layout(
     for n in operations:
         control.set(schedule.shown(n) - 1, "take")
     if kind == MULTIPLY:
+        m = formats.accumulators[unit]
+        varying = initial_bits(initials, m.bits)
         control.field("slice", len(slices))
-        control.field("initial_value", len(initials))
-        for name in ("start", "last", "minus", "ends_minus"):
+        control.field("initial_value", 1 << len(varying))
+        for name in controls(m):
             control.field(name, 2)
         for n in operations:
-            _set_run(schedule, control, n)
-            run, first = formats.runs[n], schedule.reads[n][0]
+            run, first = formats.runs[n], schedule.reads[n][0] + CONTROL - m.loads_early
             control.set(schedule.shown(n) - 1, "slice", slices.index(run.slice))
-            control.set(first + CONTROL, "initial_value", initials.index(run.initial))
+            row = initials.index(run.initial)
+            value = sum(column[row] << at for at, column in enumerate(varying))
+            control.set(first, "initial_value", value)
+            control.set(first, "start")
+            _set_run(schedule, control, n)
     return UnitLayout(
         unit, kind, tuple(ports.values()), tuple(slices), tuple(initials), copies, control
     )
+
+
+def initial_columns(initials: Sequence[int], bits: int) -> list[tuple[int, ...]]:
+    """Each of so many bits of what sums start with, for all values of this."""
+    return [tuple(x >> bit & 1 for x in initials) for bit in range(bits)]
+
+
+def initial_bits(initials: Sequence[int], bits: int) -> list[tuple[int, ...]]:
+    """The columns that differ among values, each once: micro-code has a bit for each."""
+    columns = initial_columns(initials, bits)
+    return [*dict.fromkeys(column for column in columns if len({*column}) > 1)]
 
 
 CONTROL = 2  # cycles from the read of a term to the sum, in which the control of the sum is read
@@ -176,7 +278,7 @@ def _set_memory(
     operations: Sequence[int],
 ) -> None:
     """Sets the fields of a memory: whether and from which tap it takes a value, and how many cycles
-    ago what is read was taken, or which constant it is.
+    ago what is read was taken, or which constant it is; of one that turns, in which cells they are.
     """
     _, place = port
     if not memory.taps:
@@ -185,17 +287,25 @@ def _set_memory(
         control.field(f"write_{place}", 2)
         control.field(f"from_{place}", len(memory.taps))
         control.field(f"fixed_{place}", 1 + bool(memory.constants))
-        control.field(f"back_{place}", memory.ring)
-    written = dict[int, int]()
+        control.field(f"back_{place}", memory.ring if memory.cells is None else 0)
+        for name in ("to", "at"):
+            control.field(f"{name}_{place}", 0 if memory.cells is None else memory.ring)
+    written, interval, of_value = dict[int, int](), schedule.interval, memory.cells
     for write in schedule.writes:
         if write.port == port:
             written[write.value] = write.cycle
             control.set(write.cycle, f"write_{place}")
             control.set(write.cycle, f"from_{place}", memory.taps.index(write.tap))
+            if of_value is not None:
+                to = address(of_value[write.value], write.cycle, interval, memory.ring)
+                control.set(write.cycle, f"to_{place}", to)
     for n in operations:
         for cycle, at, value in schedule.port_values(n):
             if at == port:
                 control.set(cycle, f"back_{place}", cycle - written[value])
+                if of_value is not None:
+                    there = address(of_value[value], cycle, interval, memory.ring)
+                    control.set(cycle, f"at_{place}", there)
         for cycle, term in zip(schedule.reads[n], schedule.operations[n].run, strict=False):
             if place and operands(formats.datapath, term)[1] is None:
                 number = memory.constants.index(formats.constant(n, term))
@@ -205,9 +315,8 @@ def _set_memory(
 
 
 def _set_run(schedule: MemorySchedule, control: Microcode, n: int) -> None:
-    """Sets the fields that control the accumulator."""
+    """Sets the fields that control the accumulator while it adds."""
     terms, reads = schedule.operations[n].run, schedule.reads[n]
-    control.set(reads[0] + CONTROL, "start")
     control.set(reads[-1] + CONTROL, "last")
     for cycle, term in zip(reads, terms, strict=True):
         control.set(cycle + CONTROL, "minus", term.negative)

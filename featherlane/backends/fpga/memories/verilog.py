@@ -11,16 +11,28 @@ from collections.abc import Sequence
 
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.memories.formats import UnitFormats
-from featherlane.backends.fpga.memories.layout import Microcode, OperandMemory, UnitLayout
+from featherlane.backends.fpga.memories.layout import (
+    Microcode,
+    OperandMemory,
+    UnitLayout,
+    initial_bits,
+    initial_columns,
+)
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import UNREAD, Multiplexer
+from featherlane.backends.fpga.statements import UNREAD, ChoiceTree, Multiplexer, Statement
 from featherlane.backends.fpga.text import Signal, fitted, literal
+from featherlane.backends.fpga.units import accumulator
+from featherlane.backends.fpga.units.multipliers import Tile
 from featherlane.backends.fpga.verilog import Design
 
 OUTPUTS = "result", "second", "third", "fourth"  # the ports of the outputs of a unit
 COUNTER = "cycle"  # counts cycles, for the rings of all memories
+TURNS = "turn"  # counts intervals, for memories that turn
+# Of what all units read, each has registers of its own, which synthesis must not merge: one for all
+# would drive wires across the chip
+COUNTER_HERE, TURNS_HERE = "now", "turned"
 
 
 def tap_name(tap: Tap) -> str:
@@ -38,19 +50,25 @@ def unit_module(
     prefix: str,
     unit: UnitLayout,
     formats: UnitFormats,
+    tile: Tile,
     cluster: Design | None = None,
 ) -> Module:
-    """The module of a unit. cluster: the circuit of what it computes, if it has no accumulator."""
+    """The module of a unit. tile: of the device; cluster: the circuit of what it computes, if it
+    has no accumulator.
+    """
     module = Module(unit_name(prefix, unit), _about(unit), unread=UNREAD)
     module.input("clock")
-    _add_control(module, unit.control)
-    if rings := [memory.ring for memory in unit.memories if memory.taps]:
-        module.input(COUNTER, bits=(max(rings) - 1).bit_length())
+    _add_control(module, unit.control, unit.in_block)
+    if unit.rings:
+        _add_copy(module, COUNTER, COUNTER_HERE, (max(unit.rings) - 1).bit_length())
+    if unit.turns:
+        turning = next(memory.ring for memory in unit.memories if memory.cells is not None)
+        _add_copy(module, TURNS, TURNS_HERE, (turning - 1).bit_length())
     for place, memory in enumerate(unit.memories):
-        _add_memory(module, place, memory, formats)
+        _add_memory(module, place, memory, formats, tile)
     widths = formats.outputs[unit.unit]
     if unit.kind == MULTIPLY:
-        shown = [_add_accumulator(module, prefix, unit, formats)]
+        shown = [_add_accumulator(module, prefix, unit, formats, tile)]
     elif unit.kind == INPUT:
         module.input("lane", bits=widths[0], signed=True)
         shown = ["lane"]
@@ -68,32 +86,48 @@ def unit_module(
 def _about(unit: UnitLayout) -> str:
     depths = " and ".join(str(memory.ring) for memory in unit.memories)
     what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
-    rings = f"; memories with rings of {depths} values" if depths else ""
+    kinds = "memories that turn, or rings," if unit.turns else "memories with rings"
+    rings = f"; {kinds} of {depths} values" if depths else ""
     name = unit.kind.split()[0].replace("_", " and ")
     return f"{what.get(unit.kind, f'A unit for {name}')}{rings}"
 
 
-def _add_control(module: Module, control: Microcode) -> None:
-    """The fields of micro-code and the memory that gives them, phase by phase."""
+def _add_copy(module: Module, name: str, here: str, bits: int) -> None:
+    """A register of what all units read."""
+    module.input(name, bits=bits)
+    module.declare(here, bits=bits, attribute="keep")
+    module.clocked(f"{here} <= {name};")
+
+
+def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
+    """The fields of micro-code and the memory that gives them, phase by phase: a block of RAM, or
+    LUTs.
+    """
     count, width = len(control.rows), sum(control.bits.values())
-    module.input("phase_next", bits=max((count - 1).bit_length(), 1))
+    bits = max((count - 1).bit_length(), 1)
+    _add_copy(module, "phase_next", "phase", bits)
     for name, bits in control.bits.items():
         module.declare(name, bits=bits)
     module.declare("control", bits=width)
     module.remark("Micro-code")
     module.assign(f"{{{', '.join(control.bits)}}}", "control")
     labels = [*range(count - 1), "default"]
+    first, *words = control.words
     rows = [
         f"  {label}: control <= {width}'h{word:x};"
-        for label, word in zip(labels, control.words, strict=True)
+        for label, word in zip(labels, [*words, first], strict=True)
     ]
-    module.clocked("\n".join(["case (phase_next)", *rows, "endcase"]))
+    style = f'(* rom_style = "{"block" if in_block else "logic"}" *)'
+    module.clocked("\n".join([f"{style} case (phase)", *rows, "endcase"]))
 
 
-def _add_memory(module: Module, place: int, memory: OperandMemory, formats: UnitFormats) -> None:
+def _add_memory(
+    module: Module, place: int, memory: OperandMemory, formats: UnitFormats, tile: Tile
+) -> None:
     """The memory of a port: a ring of values, each where the counter stood when it was taken, and
-    constants behind it. `operand` is what was read in the cycle before. What is written is read
-    later, so that blocks of RAM need no logic for reads of what is written meanwhile.
+    constants behind it; or a memory that turns. `operand` is what was read in the cycle before.
+    What is written is read later, so that blocks of RAM need no logic for reads of what is written
+    meanwhile.
     """
     bits, width = (memory.ring - 1).bit_length(), memory.width
     memory_name, operand = f"memory_{place}", f"operand_{place}"
@@ -103,15 +137,19 @@ def _add_memory(module: Module, place: int, memory: OperandMemory, formats: Unit
         return
     style = 'ram_style = "block", no_rw_check' if memory.is_block else 'ram_style = "distributed"'
     module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=style)
-    module.declare(f"ring_{place}", bits=bits)
-    counter = target = f"{COUNTER}[{bits - 1}:0]"
-    address = f"ring_{place}"
-    if memory.constants:
-        counter = f"({counter} & {{{bits}{{~fixed_{place}}}}})"
-        address, target = f"{{fixed_{place}, ring_{place}}}", f"{{1'b0, {target}}}"
-    module.assign(f"ring_{place}", f"{counter} - back_{place}")
+    if memory.cells is None:
+        module.declare(f"ring_{place}", bits=bits)
+        counter = target = f"{COUNTER_HERE}[{bits - 1}:0]"
+        address = f"ring_{place}"
+        if memory.constants:
+            counter = f"({counter} & {{{bits}{{~fixed_{place}}}}})"
+            address, target = f"{{fixed_{place}, ring_{place}}}", f"{{1'b0, {target}}}"
+        module.assign(f"ring_{place}", f"{counter} - back_{place}")
+    else:
+        address = f"at_{place} + {TURNS_HERE}"
+        target = module.wire(f"target_{place}", bits, f"to_{place} + {TURNS_HERE}")
     module.wire(f"address_{place}", bits + bool(memory.constants), address)
-    taken = _add_choice(module, place, memory, formats)
+    taken = _add_choice(module, place, memory, formats, tile)
     module.clocked(
         f"if (write_{place}) {memory_name}[{target}] <= {taken};",
         f"{operand} <= {memory_name}[address_{place}];",
@@ -134,7 +172,16 @@ def _add_constants(module: Module, place: int, memory: OperandMemory) -> None:
     module.clocked(f"operand_{place} <= chosen_{place};")
 
 
-def _add_choice(module: Module, place: int, memory: OperandMemory, formats: UnitFormats) -> str:
+def _multiplexer(tile: Tile, target: str, selector: str, names: Sequence[str]) -> Statement:
+    """A multiplexer with the number of a signal, in the form that synthesis knows best."""
+    if tile.trees:
+        return ChoiceTree(target, selector, tuple(names))
+    return Multiplexer(target, selector, tuple(enumerate(names)))
+
+
+def _add_choice(
+    module: Module, place: int, memory: OperandMemory, formats: UnitFormats, tile: Tile
+) -> str:
     """The multiplexer of taps in front of a memory, and its result."""
     names = list[str]()
     for tap in memory.taps:
@@ -144,7 +191,7 @@ def _add_choice(module: Module, place: int, memory: OperandMemory, formats: Unit
     if len(names) == 1:
         return names[0]
     taken = module.declare(f"taken_{place}", bits=memory.width, signed=True)
-    module.body.append(Multiplexer(taken, f"from_{place}", tuple(enumerate(names))))
+    module.body.append(_multiplexer(tile, taken, f"from_{place}", names))
     return taken
 
 
@@ -157,24 +204,22 @@ def _fitted(of: Signal, shift: int, to: int) -> str:
     return f"$signed({fitted(of, shift, Format(to, 0))})"
 
 
-def _add_accumulator(module: Module, prefix: str, unit: UnitLayout, formats: UnitFormats) -> str:
+def _add_accumulator(
+    module: Module, prefix: str, unit: UnitLayout, formats: UnitFormats, tile: Tile
+) -> str:
     """The accumulator of a unit, and the bits of the sum that a result keeps."""
     m = formats.accumulators[unit.unit]
     module.declare("sum", "initial_sum", bits=m.bits, signed=True)
-    initials = [literal(x, m.bits) for x in unit.initials]
-    if len(initials) == 1:
-        module.assign("initial_sum", initials[0])
-    else:
-        module.body.append(Multiplexer("initial_sum", "initial_value", tuple(enumerate(initials))))
+    module.assign("initial_sum", _initial_sum(unit.initials, m.bits))
     ports = {"clock": "clock", "a": "operand_0", "b": "operand_1", "initial_sum": "initial_sum"}
-    ports |= {name: name for name in ("start", "last", "minus", "ends_minus", "sum")}
+    ports |= {name: name for name in (*accumulator.controls(m), "sum")}
     module.instance(f"{prefix}{m.name}", "accumulate", ports)
     width = formats.outputs[unit.unit][0]
     kept = [f"$signed(sum[{x.shift + min(x.width, width) - 1}:{x.shift}])" for x in unit.slices]
     if len(kept) == 1:
         return kept[0]
     module.declare("kept", bits=width, signed=True)
-    module.body.append(Multiplexer("kept", "slice", tuple(enumerate(kept))))
+    module.body.append(_multiplexer(tile, "kept", "slice", kept))
     return "kept"
 
 
@@ -193,6 +238,24 @@ def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list
         kept = f"$signed(results[{field.offset + bits - 1}:{field.offset}])"
         shown.append(f"{width}'({kept})" if bits < width else kept)
     return shown
+
+
+def _initial_sum(initials: Sequence[int], bits: int) -> str:
+    """What sums start with: bits that are alike in all runs of the unit are constants, for which
+    registers have a reset; micro-code gives others, as `layout.initial_bits` numbers them.
+    """
+    if len(initials) == 1:
+        return literal(initials[0], bits)
+    columns = initial_columns(initials, bits)
+    varying = initial_bits(initials, bits)
+    parts = list[str]()
+    for column in reversed(columns):
+        if len({*column}) == 1:
+            parts.append(f"1'b{column[0]}")
+        else:
+            number = varying.index(column)
+            parts.append(f"initial_value[{number}]" if len(varying) > 1 else "initial_value")
+    return f"$signed({{{', '.join(parts)}}})"
 
 
 def _add_copies(module: Module, n: int, width: int, delays: Sequence[int]) -> None:

@@ -3,8 +3,12 @@
 On a device with post-adders, each piece of the product has a DSP48E2 that accumulates it, P = P +-
 A B. With the last product of a sum, a DSP also adds the sum of the DSP before it, shifted by 17
 bits where its place is 17 bits further, so that the whole sum is in the last one. Each DSP works a
-cycle later than the one before it. Elsewhere, an adder of logic stands behind the multiplier, which
-has the register of its product inside where it is an instance.
+cycle later than the one before it.
+
+Elsewhere, an adder of logic stands behind the multiplier, which has the register of its product
+inside where it is an instance. The register of the sum takes the initial sum in the cycle before
+the first product is added, so that no multiplexer stands in the chain of carries: what reads a sum
+takes it from this chain, in the cycle of its last product.
 
 What is used of the DSP48E2 (UG579) besides `post_adder`: Z is P, and W is P where Z is PCIN.
 """
@@ -15,7 +19,7 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.text import zeros
-from featherlane.backends.fpga.units import dsp48e2, multiplier_cell
+from featherlane.backends.fpga.units import carry_cells, dsp48e2, multiplier_cell
 from featherlane.backends.fpga.units.dsp48e2 import BITS, DspMode
 from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
 from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
@@ -62,9 +66,14 @@ class Accumulator(NamedTuple):
         return PRODUCT_REGISTER if self.tile.registered and fits and self.dsps else None
 
     @property
+    def loads_early(self) -> bool:
+        """Whether the initial sum is taken in the cycle before that of the first product."""
+        return not self.stages
+
+    @property
     def cycles(self) -> int:
         """The cycles from the last operands to the sum."""
-        return 2 + max(len(self.stages) - 1, 0)
+        return 1 + len(self.stages)
 
     @property
     def dsps(self) -> int:
@@ -101,7 +110,8 @@ def _high(operand: str, bits: int) -> str:
 def module(prefix: str, m: Accumulator) -> Module:
     """The module of an accumulator. Its control belongs to the operands of the cycle before:
     `start` begins a sum at `initial_sum`, `last` ends it, `minus` subtracts the product, and
-    `ends_minus` tells that the last product of the sum is subtracted.
+    `ends_minus` tells that the last product of the sum is subtracted. Without post-adders, `start`
+    and `initial_sum` belong to the operands of the same cycle.
     """
     comment = f"initial_sum + a b + ..., {m.bits} bits, {m.cycles} cycles behind the last operands"
     circuit = Module(prefix + m.name, comment)
@@ -109,38 +119,44 @@ def module(prefix: str, m: Accumulator) -> Module:
     circuit.input("a", bits=m.a, signed=True)
     circuit.input("b", bits=m.b, signed=True)
     circuit.input("initial_sum", bits=m.bits, signed=True)
-    circuit.input("start", "last", "minus", "ends_minus")
+    circuit.input(*controls(m))
     circuit.output("sum", bits=m.bits, signed=True)
     if m.stages:
         _add_chain(circuit, prefix, m)
     else:
-        _add_expression(circuit, prefix, m)
+        _add_logic(circuit, prefix, m)
     circuit.waive_widths()
     return circuit
 
 
-def _add_expression(circuit: Module, prefix: str, m: Accumulator) -> None:
-    """A multiplier and an adder of logic, one chain of carries: what is subtracted is inverted, and
-    the carry into the sum comes from a bit below both operands.
+def controls(m: Accumulator) -> tuple[str, ...]:
+    """The ports of control."""
+    return ("start", "minus") if m.loads_early else ("start", "last", "minus", "ends_minus")
+
+
+def _add_logic(circuit: Module, prefix: str, m: Accumulator) -> None:
+    """A multiplier and an adder of logic, one chain of carries: the device's cells invert what is
+    subtracted. Without cells, the carry into the sum comes from a bit below both operands.
     """
     bits = multiplier_cell.PRODUCT if m.cell else m.a + m.b
     circuit.declare("product", bits=bits, signed=True)
-    circuit.declare("total", "previous", "added", bits=m.bits, signed=True)
-    circuit.declare("chain", bits=m.bits + 1)
-    circuit.assign("previous", "start ? initial_sum : total")
+    circuit.declare("total", "added", bits=m.bits, signed=True)
     circuit.assign("added", f"product[{m.bits - 1}:0]" if m.bits < bits else "product")
-    inverted = f"added ^ {{{m.bits}{{minus}}}}"
-    circuit.assign("chain", f"{{previous, 1'b1}} + {{{inverted}, minus}}")
     if m.cell:
         circuit.declare("wide_a", "wide_b", bits=multiplier_cell.OPERAND, signed=True)
         circuit.assign("wide_a", "a")
         circuit.assign("wide_b", "b")
         ports = {"clock": "clock", "a": "wide_a", "b": "wide_b", "p": "product"}
         circuit.instance(prefix + m.cell.module, "multiplier", ports)
+        ports = {"a": "total", "b": "added", "minus": "minus", "s": "sum"}
+        circuit.instance(prefix + carry_cells.name(m.bits), "adder", ports)
     else:
+        circuit.declare("chain", bits=m.bits + 1)
+        inverted = f"added ^ {{{m.bits}{{minus}}}}"
+        circuit.assign("chain", f"{{total, 1'b1}} + {{{inverted}, minus}}")
         circuit.clocked("product <= a * b;")
-    circuit.clocked(f"total <= chain[{m.bits}:1];")
-    circuit.assign("sum", "total")
+        circuit.assign("sum", f"chain[{m.bits}:1]")
+    circuit.clocked("total <= start ? initial_sum : sum;")
 
 
 def _add_chain(circuit: Module, prefix: str, m: Accumulator) -> None:
