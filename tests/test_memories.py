@@ -70,13 +70,20 @@ def test_operands_of_different_formats_are_aligned(tmp_path, seed, interval, dev
     check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
 
 
+WITHOUT_BLOCKS = devices.load("ecp5_85k")._replace(blocks=0)
+
+
+def test_memories_turn_in_many_designs():
+    designs = [designed(seed, 5, WITHOUT_BLOCKS, size=90) for seed in range(6)]
+    assert sum(any(unit.turns for unit in design.layouts) for design in designs) > 3
+    usual = designed(0, 5, devices.load("ecp5_85k"), size=90)
+    assert not any(unit.turns for unit in usual.layouts)
+
+
 @needs_icarus
 @pytest.mark.parametrize(("seed", "interval"), repeated(CASES, 6))
 def test_memories_turn_where_blocks_of_ram_are_scarce(tmp_path, seed, interval):
-    device = devices.load("ecp5_85k")._replace(blocks=0)
-    design = designed(seed, interval, device, size=90)
-    memories = [memory for unit in design.layouts for memory in unit.memories]
-    assert any(memory.cells is not None for memory in memories)
+    design = designed(seed, interval, WITHOUT_BLOCKS, size=90)
     given, wanted = vectors(design, tmp_path, seed)
     check(design, simulate.icarus(tmp_path, given, 128 * (seed % 2), seed), wanted)
 
