@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = Any
-VERSION = 1  # of these frames
+VERSION = 2  # of these frames
 
 # CRC-16/KERMIT: x^16 + x^12 + x^5 + 1, each byte from its lowest bit on, as a UART sends it; it
 # begins at 0, and a frame with its CRC behind it leaves 0. The CRC of "123456789" is 0x2189.
@@ -28,7 +28,7 @@ RESULT, FACTS, TESTED = 0x5A, 0x96, 0x69
 
 HEAD = 2  # bytes of a task or a result before its word: kind and number
 TEST_BYTES = 1  # the payload of a test: the states run 2^this times
-CYCLE_BYTES = 4  # of the answer to a test, before the signature
+CYCLE_BYTES, SIGNATURE_BYTES = 4, 4  # of the answer to a test
 COUNTERS = ("damaged", "cut", "unknown", "refused")  # modulo 256
 ANSWER = {
     "version": 1,
@@ -57,11 +57,6 @@ MEANING = {
 }
 
 
-def signature_bits(result_bits: int) -> int:
-    """Bits of the signature of a self-test: 32 for each 32 bits of a result."""
-    return -(-result_bits // 32) * 32
-
-
 def payloads(task_bits: int, result_bits: int) -> dict[int, int]:
     """The bytes of the payload of each kind. task_bits, result_bits: of the words."""
     return {
@@ -70,7 +65,7 @@ def payloads(task_bits: int, result_bits: int) -> dict[int, int]:
         TEST: TEST_BYTES,
         RESULT: 1 + -(-result_bits // 8),
         FACTS: sum(ANSWER.values()),
-        TESTED: CYCLE_BYTES + signature_bits(result_bits) // 8,
+        TESTED: CYCLE_BYTES + SIGNATURE_BYTES,
     }
 
 

@@ -38,10 +38,6 @@ class LinkPlan(NamedTuple):
         return -(-self.task_bits // 8)
 
     @property
-    def signature_bits(self) -> int:
-        return frames.signature_bits(self.result_bits)
-
-    @property
     def payloads(self) -> dict[int, int]:
         """The bytes of the payload of each kind of frame."""
         return frames.payloads(self.task_bits, self.result_bits)
@@ -86,7 +82,7 @@ def _add_ports(module: Module, plan: LinkPlan) -> None:
     module.output("test_passes", bits=5, comment="runs all of its states 2^this times")
     module.input("test_running", "test_done")
     module.input("test_cycles", bits=32)
-    module.input("test_signature", bits=plan.signature_bits)
+    module.input("test_signature", bits=8 * frames.SIGNATURE_BYTES)
 
 
 # Bits in

@@ -1,9 +1,9 @@
 """A self-test in the circuit: states from a memory at the pipeline's full rate, a signature of all
 results, and the cycles that they took, so that a slow line can prove a fast chip.
 
-The signature has 32 bits for each 32 bits of a result: a register with several inputs that shifts
-by the polynomial of CRC-32 in each result and takes 32 of its bits in. A result with one wrong bit
-always changes it.
+The signature is a register of 32 bits that shifts by the polynomial of CRC-32 in each result and
+takes it in, all its words of 32 bits added modulo 2. A result whose wrong bits are no more than 32
+places apart always changes it, any other one misses it once in 2^32 times.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from featherlane.backends.fpga.module import Module
 
 Array = Any
 POLYNOMIAL = 0x04C11DB7  # of CRC-32, without x^32
+SIGNATURE = 32  # bits
 MOST_PASSES = 20  # as a power of two: a count of states has 32 bits
 
 
@@ -73,12 +74,11 @@ def self_test(name: str, plan: TestPlan, task_bits: int, result_bits: int) -> Mo
         "States from a memory at full rate, a signature of their results and the cycles from the "
         "first state in to the last result out. Without a test the link's tasks pass."
     ))  # fmt: skip
-    signature_bits = -(-result_bits // 32) * 32
     module.input("clock", "reset", "start")
     module.input("passes", bits=5, comment="all states run 2^this times")
     module.output("running", "done")
     module.output("cycles", bits=32)
-    module.output("signature", bits=signature_bits)
+    module.output("signature", bits=SIGNATURE)
     module.input("task_valid")
     module.input("task_data", bits=task_bits)
     module.output("in_valid", comment="of the core")
@@ -88,7 +88,7 @@ def self_test(name: str, plan: TestPlan, task_bits: int, result_bits: int) -> Mo
     module.input("out_data", bits=result_bits)
     _add_memory(module, plan, task_bits)
     _add_counts(module, plan)
-    _add_signature(module, plan, result_bits, signature_bits)
+    _add_signature(module, plan, result_bits)
     return module
 
 
@@ -136,36 +136,36 @@ def _add_counts(module: Module, plan: TestPlan) -> None:
     """)
 
 
-def _add_signature(module: Module, plan: TestPlan, bits: int, room: int) -> None:
-    """The signature, 32 bits of it at a time."""
+def _add_signature(module: Module, plan: TestPlan, bits: int) -> None:
+    """The signature, a cycle behind the result that it takes in."""
+    room = -(-bits // SIGNATURE) * SIGNATURE
     mask = f"out_data & {bits}'h{plan.mask:x}" if plan.mask != (1 << bits) - 1 else "out_data"
     module.wire("result", room, mask if room == bits else f"{{{room - bits}'d0, {mask}}}")
     module.constant("POLYNOMIAL", f"32'h{POLYNOMIAL:08x}", bits=32)
-    rows = []
-    for first in range(0, room, 32):
-        lane = f"signature[{first + 30}:{first}], 1'b0"
-        feedback = f"(signature[{first + 31}] ? POLYNOMIAL : '0)"
-        rows.append(
-            f"signature[{first + 31}:{first}] <= {{{lane}}} ^ {feedback} "
-            f"^ result[{first + 31}:{first}];"
-        )
-    body = "\n".join(f"  {row}" for row in rows)
-    module.clocked(
-        f"if (start) signature <= '0;\nelse if (running && out_valid) begin\n{body}\nend"
-    )
+    module.declare("folded", bits=SIGNATURE, comment="the words of a result, added modulo 2")
+    module.declare("fresh")
+    words = [f"result[{first + 31}:{first}]" for first in range(0, room, SIGNATURE)]
+    lines = [" ^ ".join(words[n : n + 3]) for n in range(0, len(words), 3)]
+    module.clocked(f"folded <= {' ^'.join(f'{chr(10)}  {line}' for line in lines)};")
+    module.clocked("""
+        fresh <= running && out_valid;
+        if (start) signature <= '0;
+        else if (fresh)
+          signature <= {signature[30:0], 1'b0} ^ (signature[31] ? POLYNOMIAL : '0) ^ folded;
+    """)
 
 
 # The expected signature
 
 
 def signature_of(results: Array, passes: int) -> Array:
-    """The signature of results (states, words) of 32 bits, uint32 (words), after 2^passes rounds.
+    """The signature of results (states, words) of 32 bits, uint32 (1,), after 2^passes rounds.
 
     One round is an affine map of 32 bits over GF(2), s -> A s + b; it is doubled `passes` times.
     """
-    state = np.zeros(results.shape[1], np.uint32)
+    state = np.zeros(1, np.uint32)
     columns = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    for row in np.asarray(results, np.uint32):
+    for row in np.bitwise_xor.reduce(np.asarray(results, np.uint32), axis=1):
         state, columns = _shifted(state) ^ row, _shifted(columns)
     for _ in range(passes):
         state = _product(columns, state) ^ state

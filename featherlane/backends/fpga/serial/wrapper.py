@@ -114,7 +114,7 @@ def _top(name: str, core: StreamCore, plan: LinkPlan) -> Module:
     module.declare("test_start", "test_running", "test_done")
     module.declare("test_passes", bits=5)
     module.declare("test_cycles", bits=32)
-    module.declare("test_signature", bits=plan.signature_bits)
+    module.declare("test_signature", bits=8 * frames.SIGNATURE_BYTES)
     module.declare(PORT, bits=BITS)
     module.instance(f"{name}_rate", "rate", same([PORT]))
     streams = ("in_valid", "in_ready", "in_data", "out_valid", "out_data")
