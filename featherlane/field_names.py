@@ -144,6 +144,7 @@ ATTRIBUTES: dict[str, str] = {
     "actuators": "actuator_names actuator_gear",
     "geometry": "geometry_model collision_model geoms ngeom collisions",
     "configurations": "keyframes keyframe key group_states reference_configurations",
+    "with_payload": "payload add_payload set_payload",
     "frame_names": "frames_names get_frame_id exist_frame",
     "position_limits": (
         "lower_position_limit upper_position_limit q_min q_max jnt_range joint_limits qlim"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ground_robots import quadruped
 
 import featherlane as fl
 from featherlane.robot.loaders.robots import text as robot_text
@@ -190,6 +191,24 @@ def test_go2_stands_on_the_ground(opened, docs_page):
     assert [float(text.split()[0]) for text in page.evaluate(TORQUES)] == [0] * 12
 
 
+def test_a_robot_stands_on_its_generated_page(opened, docs_page, tmp_path):
+    """A quadruped of one's own stands on the ground, after a push too, and as a dropped module."""
+    files = fl.generate(quadruped(), tmp_path, ["mass_matrix"], target="wasm", name="mine")
+    for path in (files[-1], docs_page):
+        page = opened(path)
+        if path == docs_page:
+            page.evaluate(DROP, ["mine.wasm", base64.b64encode(files[0].read_bytes()).decode()])
+            page.wait_for_function(
+                "document.querySelector('#status').textContent.startsWith('mine')"
+            )
+        assert "Its step has the ground: 4 contact points" in page.inner_text("#status")
+        page.wait_for_timeout(500)
+        page.get_by_text("Push").click()
+        page.wait_for_timeout(2000)
+        shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
+        assert sum(np.abs(shown)) > 1  # legs that bear the robot
+
+
 def test_plain_javascript_where_there_are_no_vectors(opened, docs_page):
     page = opened(docs_page, before="WebAssembly.validate = () => false")
     assert "plain JavaScript runs" in page.inner_text("#status")
@@ -215,8 +234,9 @@ def test_nothing_is_wider_than_the_screen(width, scheme, opened, docs_page):
 def test_a_robot_that_falls_without_a_ground_stays_in_the_picture(opened, tmp_path):
     """Faces fill the middle of the picture, where the grid alone would have thin lines."""
     robot = fl.load("go2", root="free")
-    page = opened(fl.generate(robot, tmp_path, ["mass_matrix"], target="wasm", name="go2")[-1])
-    assert "has no ground" in page.inner_text("#status")
+    options = {"target": "wasm", "name": "go2", "ground": None}
+    page = opened(fl.generate(robot, tmp_path, ["mass_matrix"], **options)[-1])
+    assert "has no ground (generate was called with ground=None)" in page.inner_text("#status")
     page.get_by_label("let go").check()
     page.wait_for_timeout(3000)
     opaque = page.evaluate("""() => {

@@ -40,6 +40,7 @@ FIRST = {  # names, most of other libraries, and our name that the search has to
     "ddp": "tasks/#featherlane.ilqr",
     "ilqr": "tasks/#featherlane.ilqr",
     "com": "kinematics/#featherlane.Model.center_of_mass",
+    "payload": "robots/#featherlane.Model.with_payload",
 }
 
 

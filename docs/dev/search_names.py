@@ -26,6 +26,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 # A word of a title weighs 1,000, of the text 1
 WEIGHTS = {"first_names": 30_000.0, "tags": 300.0, "longer_names": 30.0}
 OURS = re.compile(r"^reference/\S*#featherlane\.(\w+)$")
+WANTED = {"payload"}  # who types these wants the function, and not the section of that title
 SHORTEST = 2  # letters: M, h and g stand for too much
 
 
@@ -72,7 +73,7 @@ def on_post_build(config: Any) -> None:
     separator = re.compile(index["config"]["separator"])
     words = {word.strip(".'?") for title in titles for word in separator.split(title)}
     named = {name for title in titles for name in re.findall(r"\bfl\.(\w+)", title)}
-    after, before = longer(all_names), hidden(all_names, words) | named
+    after, before = longer(all_names), hidden(all_names, words) | named | WANTED
     index["config"]["fields"] |= {field: {"boost": weight} for field, weight in WEIGHTS.items()}
     for entry in index["docs"]:
         of_entry = all_names.get(entry["location"].partition("#")[2], set())

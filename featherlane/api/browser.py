@@ -10,6 +10,7 @@ import numpy as np
 
 from featherlane.api.card import portable_card
 from featherlane.api.model import Model
+from featherlane.api.page_ground import PageGround, StepOnGround, step_on_page
 from featherlane.functions.figure import figure
 from featherlane.program.graph import Graph
 from featherlane.robot.collision_shapes import CollisionShape
@@ -21,18 +22,26 @@ FREE = ("vx", "vy", "vz", "ωx", "ωy", "ωz")  # the entries of v of a free joi
 UNLIMITED = {"rad": math.pi, "m": 1.0}  # the ends of a slider without limits
 
 
-def with_page(named: Mapping[str, str | Graph], model: Model) -> dict[str, str | Graph]:
-    """Functions with those that a page needs and that are not among them."""
-    more = {name: name for name in ON_PAGE if name not in named}
-    return {**named, **more, **({} if "figure" in named else {"figure": figure(model).graph})}
+def with_page(
+    named: Mapping[str, str | Graph], model: Model, ground: PageGround, limit: int | None
+) -> tuple[dict[str, str | Graph], StepOnGround]:
+    """Returns functions with those that a page needs and that are not among them, and its step with
+    the ground; see `step_on_page`.
+    """
+    step = step_on_page(model, named.get("step"), ground, limit)
+    more = {name: step.step if name == "step" else name for name in ON_PAGE if name not in named}
+    if "figure" not in named:
+        more["figure"] = figure(model).graph
+    return {**named, **more}, step
 
 
-def facts(model: Model | None, name: str) -> dict[str, Any]:
+def facts(model: Model | None, name: str, step: StepOnGround | None = None) -> dict[str, Any]:
     """The description of a module in JSON: the robot's card, its coordinates, its figure."""
     entries: dict[str, Any] = {"name": name, "featherlane": __version__}
     if model is None:
         return entries
     neutral = np.asarray(model.neutral()).tolist()
+    entries |= step.facts(model) if step else {}
     return entries | {
         "card": portable_card(model),
         "nq": model.nq,

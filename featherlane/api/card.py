@@ -91,7 +91,8 @@ def _time(steps: StableSteps) -> str:
     if not parts:
         joint, inertia = steps.light
         bound = f"{inertia:.2g} kg m^2 or kg at {_clean(joint, NAME)}"
-        parts.append(f"nothing is stiff; fast motions want |v| dt below 0.1, least inertia {bound}")
+        wanted = "fast motions want dt in which no joint turns more than 0.1 rad"
+        parts.append(f"nothing is stiff; {wanted}; least inertia {bound}")
     return "; ".join(parts)
 
 

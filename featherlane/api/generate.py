@@ -13,6 +13,7 @@ import numpy as np
 from featherlane.api.card import portable_card
 from featherlane.api.model import Model
 from featherlane.api.named_variants import variant_named
+from featherlane.api.page_ground import AUTO, PageGround
 from featherlane.errors import one_of
 from featherlane.functions.discrete import discrete, entries, groups
 from featherlane.functions.functions_of import usual_functions
@@ -48,6 +49,7 @@ def generate(
     code_limit: int | None = None,
     states: int = 5,
     signature: str = "plain",
+    ground: PageGround = AUTO,
 ) -> list[Path]:
     """Writes a library of C99 functions and returns its files: NAME.h, NAME.c, CMakeLists.txt, and
     NAME_check.c, whose `main` compares every function with values from Python.
@@ -86,6 +88,9 @@ def generate(
             Jacobian, NAME_fun and NAME_fun_jac of x, u and p (see `functions.discrete.Groups`), and
             NAME_acados.h and .c with functions that acados can call; it takes "step", and graphs
             whose outputs are the next state
+        ground: of the page's step with target "wasm". "auto": the plane z = 0 for robots with a
+            free root, where their shapes touch it at no more than 16 points; None: no ground, for a
+            smaller page. A step among `functions` stays as it is
 
     Examples:
         >>> import tempfile
@@ -100,8 +105,14 @@ def generate(
     if target == "wasm":
         if batch_struct or signature != "plain":
             raise ValueError("target is 'wasm': batch_struct and signature are for C")
-        contents = _for_browser(model, functions, named, name, checked_dtype(dtype), code_limit)
+        dtype = checked_dtype(dtype)
+        contents = _for_browser(model, functions, named, name, dtype, code_limit, ground)
         return _write(Path(folder), contents)
+    if ground != AUTO:
+        raise ValueError(
+            f"ground is for target 'wasm', and target is {target!r}: wanted, among functions, "
+            'a graph such as model.graph("step", ground=...)'
+        )
     if target != "c":
         if batch_struct or code_limit is not None or signature != "plain":
             c_only = "batch_struct, code_limit and signature are for C"
@@ -171,19 +182,22 @@ def _for_browser(
     name: str | None,
     dtype: np.dtype,
     limit: int | None,
+    ground: PageGround,
 ) -> dict[str, str | bytes]:
     """A module for browsers and what goes with it, by the names of the files."""
     from featherlane.api.browser import facts, with_page
     from featherlane.backends.c.names import check_start
     from featherlane.backends.wasm.files import WasmFunction, library
 
-    prefix, sources = _prefix(model, name), list[WasmFunction]()
+    prefix, sources, step = _prefix(model, name), list[WasmFunction](), None
     wanted = {_in_code(functions, x): what for x, what in named.items()}
-    for label, what in (wanted if model is None else with_page(wanted, model)).items():
+    if model is not None:
+        wanted, step = with_page(wanted, model, ground, limit)
+    for label, what in wanted.items():
         check_start(label, "the function")
         program, described, meanings = _described(model, label, what, dtype, limit, "wasm")
         sources.append(WasmFunction(label, program, described, meanings))
-    return library(prefix, sources, facts(model, prefix), dtype)
+    return library(prefix, sources, facts(model, prefix, step), dtype)
 
 
 def _for_gpu(

@@ -212,6 +212,12 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     free_text("--name", "prefix of all names in the code (the robot's name)"),
     count("--code-limit", "largest number of operations as straight-line code (as in Python)"),
     choice("--signature", "acados: also discrete dynamics (plain)", SIGNATURES, default="plain"),
+    choice(
+        "--ground",
+        "wasm: none: the page's step has no ground, for a smaller page (auto)",
+        ("auto", "none"),
+        default="auto",
+    ),
     count("--interval", "Verilog: clock cycles from one state to the next (1)"),
     free_text("--format", "Verilog: number format, such as q16.16, proved or fitted (q16.16)"),
     free_text("--device", "Verilog: the FPGA (xcvu9p)"),
@@ -278,6 +284,7 @@ def generate(args: argparse.Namespace) -> Answer:
         batch_struct=args.batch_struct,
         code_limit=args.code_limit,
         signature=args.signature,
+        ground=None if args.ground == "none" else args.ground,
     )
     return Answer({"files": [str(file) for file in files]}, "\n".join(map(str, files)))
 
@@ -297,6 +304,8 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
 
     if args.batch_struct or args.code_limit is not None or args.signature != "plain":
         raise ValueError("--batch-struct, --code-limit and --signature are for --target c")
+    if args.ground != "auto":
+        raise ValueError("--ground is for --target wasm")
     if args.dtype != "float64":
         raise ValueError("--dtype is not for --target verilog: --format says what numbers are")
     if "range" in options:

@@ -19,7 +19,7 @@ const PITCH = 0.3  // rad, of the eye above the horizon
 const view = {
   yaw: 0.7,
   pitch: PITCH,
-  shift: [0, 0, 0],  // how far a robot that falls has gone
+  shift: [0, 0, 0],  // how far a robot with a free root has gone
   low: [0, 0, 0],
   high: [1, 1, 1],
   floor: 0,
@@ -49,7 +49,7 @@ const view = {
         this.high[n % 3] = Math.max(this.high[n % 3], x)
       })
     }
-    if (robot.stance) this.floor = 0
+    if (robot.stance) this.floor = robot.about.ground?.height ?? 0
   },
 
   /** Where a point of the world is on a canvas, and how far away. What is in the box fits, however
@@ -92,12 +92,13 @@ function line(context, from, to) {
 function ground(context, project) {
   const size = Math.max(...view.low.map((x, i) => view.high[i] - x)) || 1
   const cell = 10 ** Math.floor(Math.log10(size / 3)), n = Math.ceil(size / 3 / cell)
-  const z = view.floor
+  const z = view.floor, [x, y] = view.shift.map(far => robot.stance ? Math.round(far / cell) : 0)
   context.strokeStyle = colour('--ground')
   context.lineWidth = 1
+  const at = (i, j) => project((x + i) * cell, (y + j) * cell, z)
   for (let k = -n; k <= n; k++) {
-    line(context, project(k * cell, -n * cell, z), project(k * cell, n * cell, z))
-    line(context, project(-n * cell, k * cell, z), project(n * cell, k * cell, z))
+    line(context, at(k, -n), at(k, n))
+    line(context, at(-n, k), at(n, k))
   }
 }
 
@@ -249,7 +250,7 @@ function drawAll(context, parts) {
 
 function drawFigure() {
   const { context, w, h } = surface(at('figure'))
-  view.shift = robot.floats ? [...robot.q.subarray(0, 3)] : [0, 0, 0]
+  view.shift = robot.gone()
   const project = view.project(w, h)
   ground(context, project)
   const { lines, shapes = [] } = robot.about, thin = lines.length > 15 || robot.faces.length

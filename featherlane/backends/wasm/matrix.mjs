@@ -1,14 +1,14 @@
 // The mass matrix as a heat map with the names of joints, whose entries are read by touching them.
 
-const CELL = 11  // pixels: smaller rows have no names but the one that is touched
+const CELL = 11  // pixels: smaller rows have no names beside the map, which then has all the room
 let touched = null  // the row and column of an entry
 
-/** The place of the map on its canvas: the width of the names, and the size of a cell. */
+/** The place of the map on its canvas: the width of the names, 0 without, and the size of a cell. */
 function mapPlace(context, w) {
   const names = robot.about.velocities ?? robot.about.coordinates.map(c => c.name)
   context.font = '11px system-ui, sans-serif'
   const widest = Math.max(...names.map(name => context.measureText(name).width)) + 8
-  const margin = Math.min(widest, 0.28 * w)
+  const beside = Math.min(widest, 0.28 * w), margin = w - beside < CELL * names.length ? 0 : beside
   return { names, margin, cell: (w - margin) / names.length }
 }
 
@@ -16,7 +16,7 @@ function drawMatrix() {
   const { context, w } = surface(at('matrix')), { names, margin, cell } = mapPlace(context, w)
   const M = robot.mass_matrix.outputs.M, n = names.length, most = Math.max(...M.map(Math.abs)) || 1
   for (let i = 0; i < n; i++) {
-    drawNames(context, names[i], i, margin, cell)
+    if (margin) drawNames(context, names[i], i, margin, cell)
     for (let j = 0; j < n; j++) {
       const x = M[i * n + j], share = Math.sqrt(Math.abs(x) / most)
       context.fillStyle = `rgb(${colour(x < 0 ? '--negative' : '--positive')} / ${share})`
@@ -29,13 +29,12 @@ function drawMatrix() {
   at('entry').textContent = entryText(M, names, most)
 }
 
-/** The name of a row and a column; of small ones that of the touched entry alone. */
+/** The name of a row and a column. */
 function drawNames(context, name, i, margin, cell) {
-  const [row, column] = touched ?? [-1, -1], fits = cell >= CELL
+  const [row, column] = touched ?? [-1, -1]
   context.textBaseline = 'middle'
   context.textAlign = 'right'
   const write = (isTouched, turn) => {
-    if (!fits && !isTouched) return
     context.save()
     context.fillStyle = colour(isTouched ? '--ink' : '--soft')
     if (turn) {
