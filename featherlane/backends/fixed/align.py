@@ -10,8 +10,9 @@ is left is done by *aligned* operands: products with a power of two that is a co
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -189,16 +190,19 @@ class _Alignment:
                     continue
                 for place, k in places:
                     choices[k, surplus].append((term.node, place))
-        left = Counter({choice: len(operands) for choice, operands in choices.items()})
-        while left:
-            (k, surplus), _ = max(left.items(), key=lambda item: (item[1], item[0]))
+        left = {choice: len(operands) for choice, operands in choices.items()}
+        queue = [(-count, -k, -surplus) for (k, surplus), count in left.items()]
+        heapify(queue)
+        while queue:  # counts become smaller alone
+            count, k, surplus = (-x for x in heappop(queue))
+            if (now := left[k, surplus]) < count:
+                if now:
+                    heappush(queue, (-now, -k, -surplus))
+                continue
             for node, place in choices[k, surplus]:
-                other = self.graph.args[node][1 - place], surplus
                 if (node, 1 - place) not in changed:
                     changed[node, place] = self.fraction[k] - surplus
-                    left[other] -= 1
-            del left[k, surplus]
-            left = +left
+                    left[self.graph.args[node][1 - place], surplus] -= 1
         return changed
 
 

@@ -72,13 +72,14 @@ def clusters_of(graph: Graph) -> list[Cluster]:
     """Returns the clusters of a graph, each after those whose results it reads. A node belongs to
     the cluster of one of its operands if it depends on the operands of that alone.
     """
-    linear, constants = linear_nodes(graph), {*graph.nodes_of("constant")}
+    constants = {*graph.nodes_of("constant")}
     left_out = {k for k in graph.nodes_of("power_of_two") if constants.issuperset(graph.args[k])}
+    left_out |= linear_nodes(graph)
     others = [
         k
         for k, op in enumerate(graph.op)
         if op not in ("input", "constant", *CONDITIONS)
-        and k not in linear | left_out
+        and k not in left_out
         and aligned_from(graph, k) is None
     ]
     home = dict[int, int]()  # the first node of the cluster of each node
