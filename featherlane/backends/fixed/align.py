@@ -162,7 +162,7 @@ class _Alignment:
         narrow = _with_fraction(form, self.fraction[k])
         if k not in self.of_run:
             return narrow
-        room = 2 * form.width + GUARD - (self.of_run[k] - narrow.fraction)
+        room = min(2 * form.width + GUARD, SUM) - (self.of_run[k] - narrow.fraction)
         return narrow._replace(width=max(narrow.width, min(form.width, room)))
 
     def _fractions_of_operands(self) -> dict[tuple[int, int], int]:

@@ -114,6 +114,7 @@ def _run_format(
         finest = max(fraction, to.fraction)
         coarsest = min((datapath.format(term.a).fraction for term in operation.run), default=0)
         most = coarsest + datapath.format(root).width - 2  # a power of two has no more bits
+        most = min(most, to.fraction + BITS - to.width)
         fitting = [to.fraction + n for n in dropped if finest <= to.fraction + n <= most]
         higher = max(fitting, default=finest) - fraction
         is_exact = fraction <= to.fraction
