@@ -12,7 +12,8 @@ from typing import Any
 from featherlane.accelerators.choices import LONGEST, MEMORIES, SHARED, SHARING, DesignSpec
 from featherlane.accelerators.computation import Whole
 from featherlane.accelerators.organise.array_stations import StationArrays
-from featherlane.accelerators.organise.network import array_network, network
+from featherlane.accelerators.organise.network import array_network, memory_network, network
+from featherlane.accelerators.organise.pass_graph import parts_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.runs import accumulated
@@ -128,9 +129,15 @@ class Designer:
 
     def _best_memories(self, whole: Datapath, interval: int) -> Candidate:
         """The design of units with operand memories."""
-        runs = accumulated(whole, interval)
-        design = memory_design(self.name, runs, interval, self.spec.target, self.labels)
-        return design, cost(design, self.spec.target), runs
+        device = self.spec.target
+        design: Design | Network
+        if self.spec.is_network:
+            runs = accumulated(whole, interval, parts_of(whole.graph))
+            design = memory_network(self.name, runs, self.spec, interval, self.labels)
+        else:
+            runs = accumulated(whole, interval)
+            design = memory_design(self.name, runs, interval, device, self.labels)
+        return design, cost(design, device), runs
 
     def _best_shared(self, whole: Whole, interval: int) -> Candidate:
         """The design of shared multipliers: with sums in post-adders if that makes it no slower, or

@@ -164,6 +164,7 @@ def multifunction(
     name: str | None = None,
     arrays: str | None = None,
     board: str | None = None,
+    datapath: str = SHARED,
 ) -> NetworkAccelerator:
     """Returns several functions of a robot in one design, which takes a task of any of them every
     `interval` clock cycles; the derivatives of forward dynamics pass it twice.
@@ -202,6 +203,7 @@ def multifunction(
             coordinates. None: two flat pipelines
         board: as in `accelerator`; all functions are behind one serial port, whose driver takes the
             name of one: `device.run(states, "mass_matrix")`. None: no board
+        datapath: as in `accelerator`, of both pipelines
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)
@@ -223,10 +225,11 @@ def multifunction(
         raise ValueError(f"f_ext is {shown(f_ext)}: arrays take no wrenches")
     if arrays and spare:
         raise ValueError(f"spare is {spare:g}: arrays have their spare units")
+    check_datapath(datapath, interval, arrays)
     spec = DesignSpec(
         chosen,
         is_network=True,
-        interval=1 if is_auto else int(interval),
+        interval=1 + (datapath == MEMORIES) if is_auto else int(interval),
         format=target.format,
         device=target.device,
         delays=delays,
@@ -234,6 +237,7 @@ def multifunction(
         sharing="whole" if arrays else target.sharing,
         algorithm=algorithm,
         arrays=arrays,
+        datapath=datapath,
         f_ext=f_ext,
         frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
         spare=float(spare),

@@ -26,9 +26,12 @@ from featherlane.accelerators.organise.pass_graph import (
 )
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga.arrays.station import array_station
 from featherlane.backends.fpga.devices import operators
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
+from featherlane.backends.fpga.memories.design import Formatted, units_without_stream
+from featherlane.backends.fpga.memories.scheduler import Times
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import (
     DECODE,
@@ -111,6 +114,27 @@ def array_network(
 
     parts = {part: station.datapath for part, station in stations.items()}
     return _network(name, parts, spec, interval, station_of, labels)
+
+
+def memory_network(
+    name: str,
+    datapath: Datapath,
+    spec: DesignSpec,
+    interval: int,
+    labels: Labels = NO_LABELS,
+) -> Network:
+    """Returns the network of the functions of a spec whose stations are units with operand
+    memories. datapath: of a pass of all of them, with runs (`runs.accumulated`).
+    """
+    parts = parts_of(datapath.graph)
+    wide, narrow = cut(datapath, parts), cut(narrowed(datapath), parts)
+
+    def station(design: str, part: str, ports: Any, arrival: Mapping[str, int]) -> Design:
+        both = Formatted(wide[part], narrow[part])
+        options = interval, spec.target, Times(ports, arrival), LATE
+        return units_without_stream(design, both, *options, labels=crossing(labels))
+
+    return _network(name, narrow, spec, interval, station, labels)
 
 
 def crossing(labels: Labels) -> Labels:

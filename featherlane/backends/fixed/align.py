@@ -35,13 +35,17 @@ class Operands(NamedTuple):
     places: tuple[int, ...]
 
 
-def aligned(datapath: Datapath, runs: Mapping[int, Sequence[Operands]]) -> Datapath:
+def aligned(
+    datapath: Datapath,
+    runs: Mapping[int, Sequence[Operands]],
+    parts: Sequence[str] | None = None,
+) -> Datapath:
     """Returns a datapath in which the products of each run have one fraction, and its other terms
-    this one or a smaller one. runs: the terms of each root.
+    this one or a smaller one. runs: the terms of each root; parts: of nodes, if there are several.
     """
     alignment = _Alignment(datapath, runs)
     alignment.lower()
-    return alignment.rebuilt()
+    return alignment.rebuilt(parts or [""] * len(datapath.graph))
 
 
 def shift_of(datapath: Datapath, k: int) -> int | None:
@@ -144,7 +148,7 @@ class _Alignment:
 
     # The datapath
 
-    def rebuilt(self) -> Datapath:
+    def rebuilt(self, parts: Sequence[str]) -> Datapath:
         """The datapath with these fractions and with aligned operands."""
         operands = self._fractions_of_operands()
         if not operands and all(
@@ -153,7 +157,7 @@ class _Alignment:
         ):
             return self.datapath
         formats = [form and self._format(k, form) for k, form in enumerate(self.datapath.formats)]
-        return _Rebuilt(self.datapath, formats, operands).datapath()
+        return _Rebuilt(self.datapath, formats, operands, parts).datapath()
 
     def _format(self, k: int, form: Format) -> Format:
         """The format of a node. The result of a run keeps its bits, so that results drop as many
@@ -216,13 +220,17 @@ class _Rebuilt:
         datapath: Datapath,
         formats: Sequence[Format | None],
         operands: Mapping[tuple[int, int], int],
+        parts: Sequence[str],
     ) -> None:
-        """formats: of the nodes; operands: the fractions of aligned ones, by node and position."""
+        """formats, parts: of the nodes; operands: the fractions of aligned ones, by node and
+        position.
+        """
         self.source, self.changed, self.operands = datapath, formats, operands
+        self.parts = parts
         self.graph, self.formats, self.place = Graph(), list[Format | None](), list[int]()
         self.graph.inputs = dict(datapath.graph.inputs)
-        self.known = dict[tuple[int, int], int]()  # by value and fraction
-        self.one = -1  # a power of two
+        self.known = dict[tuple[int, int, str], int]()  # by value, fraction and part
+        self.ones = dict[str, int]()  # powers of two, by part
 
     def datapath(self) -> Datapath:
         """Enters all nodes."""
@@ -252,11 +260,12 @@ class _Rebuilt:
         fraction = self.operands.get((k, n))
         if fraction is None:
             return self.place[a]
-        if (a, fraction) not in self.known:
-            self.known[a, fraction] = self._aligned(a, fraction)
-        return self.known[a, fraction]
+        key = a, fraction, self.parts[k]
+        if key not in self.known:
+            self.known[key] = self._aligned(*key)
+        return self.known[key]
 
-    def _aligned(self, a: int, fraction: int) -> int:
+    def _aligned(self, a: int, fraction: int, part: str) -> int:
         """A value, or a constant, with another fraction."""
         graph, of = self.source.graph, self.formats[self.place[a]]
         assert of is not None
@@ -266,10 +275,10 @@ class _Rebuilt:
             while not form.least <= round(x / form.step) <= form.most:
                 form = Format(form.width + 1, fraction)
             return self._enter("constant", (), x, graph.tag[a], form)
-        if self.one < 0:
+        if part not in self.ones:
             zero = self._enter("constant", (), 0.0, None, EXPONENT)
-            self.one = self._enter("power_of_two", (zero,), None, None, EXPONENT)
-        return self._enter("mul", (self.place[a], self.one), None, graph.tag[a], form)
+            self.ones[part] = self._enter("power_of_two", (zero,), None, None, EXPONENT)
+        return self._enter("mul", (self.place[a], self.ones[part]), None, graph.tag[a], form)
 
 
 def _with_fraction(form: Format, fraction: int) -> Format:

@@ -8,7 +8,7 @@ order of the terms, if it keeps all bits from the last one of the products to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,17 +40,18 @@ class ProductRun(NamedTuple):
     initial: int
 
 
-def accumulated(datapath: Datapath, most: int) -> Datapath:
+def accumulated(datapath: Datapath, most: int, parts: Sequence[str] | None = None) -> Datapath:
     """Returns a datapath whose sums of products are runs of `most` terms or fewer, two at least.
 
     Where a sum would have more terms, its longer operand is a separate run, with a rounded result.
-    Operands whose formats differ are aligned (`align`).
+    Operands whose formats differ are aligned (`align`), in each part that reads them. parts: of
+    nodes, where the datapath will be cut.
     """
     linear = linear_nodes(datapath.graph)
     fused = _inner_nodes(datapath.graph, linear, most)
     whole = replace(datapath, fused=datapath.fused | fused)
     roots = sorted(linear - whole.fused)
-    whole = aligned(whole, {k: [*_operands(whole, k)] for k in roots})
+    whole = aligned(whole, {k: [*_operands(whole, k)] for k in roots}, parts)
     formats = list(whole.formats)
     for k in sorted(whole.fused):
         fractions = [(formats[a] or EXPONENT).fraction for a in whole.graph.args[k]]

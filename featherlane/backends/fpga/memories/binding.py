@@ -25,7 +25,8 @@ from featherlane.backends.fpga.memories.operations import (
 )
 
 FILL = 0.88  # the share of the cycles of units that operations take; more leave moves no room
-SWEEPS = 200  # rounds over all operations
+SWEEPS = 50, 200  # rounds over all operations, at least and at most
+MOVES = 500_000  # that are tried, if these rounds allow it
 CANDIDATES = 12  # units that are tried for an operation in a round
 WARM, COLD = 1.0, 0.05  # temperatures of the first round and of the last one
 # The cost of a multiplexer by its inputs, in LUTs a bit, and of a further input: a LUT of six
@@ -57,8 +58,10 @@ def bound(
     """
     binder = _Binder(datapath, operations, interval, inputs)
     binder.place_all()
-    for sweep in range(SWEEPS):
-        binder.sweep(WARM * (COLD / WARM) ** (sweep / SWEEPS))
+    least, most = SWEEPS
+    sweeps = max(least, min(most, MOVES // max(len(binder.movable), 1)))
+    for sweep in range(sweeps):
+        binder.sweep(WARM * (COLD / WARM) ** (sweep / sweeps))
     number = {u: n for n, u in enumerate(sorted({*binder.unit}))}  # without units that do nothing
     kinds = tuple(binder.kinds[u] for u in number)
     return Binding(kinds, tuple(number[u] for u in binder.unit), tuple(binder.swapped))

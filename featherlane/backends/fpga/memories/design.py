@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
@@ -23,7 +24,7 @@ from featherlane.backends.fpga.memories.operations import (
     operations_of,
 )
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
-from featherlane.backends.fpga.memories.scheduler import BoundOperations, scheduled
+from featherlane.backends.fpga.memories.scheduler import NO_TIMES, BoundOperations, Times, scheduled
 from featherlane.backends.fpga.memories.verilog import (
     COUNTER,
     OUTPUTS,
@@ -73,11 +74,36 @@ def memory_design(
     """Returns the design of a datapath with runs (`runs.accumulated`), of up to `interval` terms.
     labels: for names and comments.
 
-    Raises CompileError for an operation without a unit and for sums of too many bits, ValueError
+    Raises CompileError for an operation without a circuit and for sums of too many bits, ValueError
     for what is no name.
     """
     check_name(name)
-    narrow = narrowed(datapath)
+    both = Formatted(datapath, narrowed(datapath))
+    bare = units_without_stream(name, both, interval, device, labels=labels)
+    depth = stream.full_depth(bare.pipeline)
+    return replace(bare, modules=bare.modules | stream.modules(bare.ends, depth), depth=depth)
+
+
+class Formatted(NamedTuple):
+    """A datapath with runs, and the same in formats without bits that repeat the sign."""
+
+    datapath: Datapath
+    narrow: Datapath
+
+
+def units_without_stream(
+    name: str,
+    both: Formatted,
+    interval: int,
+    device: Device,
+    times: Times = NO_TIMES,
+    late: Collection[str] = (),
+    labels: Labels = NO_LABELS,
+) -> MemoryDesign:
+    """Returns the design of a datapath without a stream. times: of outputs and inputs; late: the
+    inputs that come as late as they are taken, by whole intervals. Errors as of `memory_design`.
+    """
+    datapath, narrow = both
     operations, of_clusters = operations_of(datapath)
     clusters = {
         kind: cluster_design(f"{name}_{kind.replace(' ', '_')}", inside, device)
@@ -90,9 +116,11 @@ def memory_design(
     binding = bound(datapath, operations, interval, device.inputs)
     formats = formats_of(datapath, narrow, operations, binding, device.tile)
     every = unit_cycles(formats, binding, cycles)
-    schedule = scheduled(BoundOperations(datapath, operations, binding, interval, every, depths))
+    schedule = scheduled(
+        BoundOperations(datapath, operations, binding, interval, every, depths, times)
+    )
     schedule.verify()
-    ends = StreamEnds(name, narrow, schedule, device.clock, labels)
+    ends = StreamEnds(name, narrow, schedule, device.clock, labels, late)
     node = {here: k for k, here in ends.place.items()}
     inputs, outputs = (
         [field._replace(node=node[field.node]) for field in fields]
@@ -100,15 +128,14 @@ def memory_design(
     )
     shallow = max(2 * device.memories[0][0], device.memories[-1][0])
     units = layouts(schedule, formats, shallow, BlockChoice.of(device))
-    depth = stream.full_depth(ends.pipeline)
     parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
     for unit in units:
         parts[unit_name(f"{name}_", unit)] = _units(formats, clusters, unit)
     design = MemoryDesign(
-        name, {}, narrow, ends.pipeline, inputs, outputs, depth, device.tile, parts,
+        name, {}, narrow, ends.pipeline, inputs, outputs, 0, device.tile, parts,
         schedule=schedule, formats=formats, layouts=units, clusters=clusters, ends=ends,
     )  # fmt: skip
-    return replace(design, modules=_modules(design) | stream.modules(ends, depth))
+    return replace(design, modules=_modules(design))
 
 
 def _units(formats: UnitFormats, clusters: Mapping[str, Design], unit: UnitLayout) -> ModuleUnits:

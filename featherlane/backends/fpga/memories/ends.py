@@ -5,11 +5,12 @@ them, and results that wait until all are there.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.operations import INPUT
-from featherlane.backends.fpga.memories.schedule import MemorySchedule
+from featherlane.backends.fpga.memories.schedule import MemorySchedule, results_of
 from featherlane.backends.fpga.text import Signal
 from featherlane.backends.fpga.waiting import WaitingValues
 
@@ -29,8 +30,11 @@ class StreamEnds(WaitingValues):
         schedule: MemorySchedule,
         clock: float,
         labels: Labels = NO_LABELS,
+        late: Collection[str] = (),
     ) -> None:
-        """narrow: the datapath in the formats of the circuit; clock: nanoseconds a cycle."""
+        """narrow: the datapath in the formats of the circuit; clock: nanoseconds a cycle. late: the
+        inputs that come as late as lanes take them, by whole intervals.
+        """
         self.whole, self.schedule = narrow, schedule
         results = {k for out in narrow.graph.outputs.values() for k in out.nodes}
         shown = {
@@ -39,14 +43,33 @@ class StreamEnds(WaitingValues):
             if operation.kind != INPUT
             for k in operation.gives
         }
+        starts = self._starts(late)
         arrivals = {
-            k: shown.get(k, 0)
+            k: shown.get(k, starts.get(k, 0))
             for k, args in enumerate(narrow.graph.args)
             if not args or k in results
         }
         timing = clock, schedule.interval, schedule.latency
-        super().__init__(name, "ends", narrow, arrivals, timing, labels=labels)
+        super().__init__(name, "ends", narrow, arrivals, timing, schedule.taken, labels)
         self._write()
+
+    def _starts(self, late: Collection[str]) -> dict[int, int]:
+        """The cycle, a multiple of the interval, in which each late input comes."""
+        schedule, first = self.schedule, dict[str, int]()
+        entries = [
+            (op.gives[0], self.whole.graph.value[op.gives[0]][0], schedule.reads[n][0])
+            for n, op in enumerate(schedule.operations)
+            if op.kind == INPUT
+        ]
+        for _, name, cycle in entries:
+            first[name] = min(first.get(name, cycle), cycle)
+        for name in first:
+            for result, k in results_of(self.whole):  # an input may be a result
+                if self.whole.graph.op[k] == "input" and self.whole.graph.value[k][0] == name:
+                    read = schedule.taken.get(result, schedule.latency)
+                    first[name] = min(first[name], read)
+        interval = schedule.interval
+        return {k: first[name] // interval * interval for k, name, _ in entries if name in late}
 
     def lane(self, unit: int) -> Signal:
         """The signal that a lane takes."""

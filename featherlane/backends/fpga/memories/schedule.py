@@ -5,8 +5,8 @@ which each operand is written into the memory of its port, and the rules for bot
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class MemorySchedule:
 
     cycles: of each unit, from the last term that it reads to its output. reads: the cycle of each
     term of an operation, for inputs that in which a lane takes it. latency: the cycle in which all
-    results are read.
+    results are read, but for outputs that are read earlier, in the cycles `taken` by name.
     """
 
     datapath: Datapath
@@ -57,6 +57,7 @@ class MemorySchedule:
     reads: Sequence[tuple[int, ...]]
     writes: Sequence[Write]
     latency: int
+    taken: Mapping[str, int] = field(default_factory=dict)
 
     def shown(self, n: int) -> int:
         """The cycle from which the output of its unit shows the result of an operation."""
@@ -99,11 +100,12 @@ def ports_of(
                 yield m, (binding.unit[n], place ^ swap), value
 
 
-def results_of(datapath: Datapath) -> set[int]:
-    """The nodes that are results, but for constants."""
-    graph = datapath.graph
-    every = {k for out in graph.outputs.values() for k in out.nodes}
-    return {k for k in every if graph.op[k] != "constant"}
+def results_of(datapath: Datapath) -> Iterator[tuple[str, int]]:
+    """Yields the name of the output and the node of each result, but for constants."""
+    for name, out in datapath.graph.outputs.items():
+        for k in out.nodes:
+            if datapath.graph.op[k] != "constant":
+                yield name, k
 
 
 class _Verifier:
@@ -129,9 +131,9 @@ class _Verifier:
         for unit, operations in self.on_unit.items():
             self._check_phases(unit, operations)
         maker = {k: n for n, op in enumerate(schedule.operations) for k in op.gives}
-        for k in results_of(schedule.datapath):
+        for name, k in results_of(schedule.datapath):
             n = maker[k]
-            if schedule.shown(n) >= schedule.latency:
+            if schedule.shown(n) >= schedule.taken.get(name, schedule.latency):
                 raise ValueError(f"node {k} is shown in cycle {schedule.shown(n)}: too late")
         self._check_writes()
         self._check_operands()

@@ -9,13 +9,14 @@ else. Where there is no such phase, the memory takes it from a delayed copy of t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.binding import Binding, Port
-from featherlane.backends.fpga.memories.operations import UnitOperation
+from featherlane.backends.fpga.memories.operations import INPUT, UnitOperation
 from featherlane.backends.fpga.memories.schedule import (
     DEEPEST,
     MemorySchedule,
@@ -32,6 +33,18 @@ DELAYED_COPY = 4.0  # cycles that a path may be longer to save a delayed copy
 WAIT = 0.05  # cycles that a path may be longer to let an operand wait a cycle less
 
 
+class Times(NamedTuple):
+    """What a schedule must keep. ports: names of outputs that are read together, all in the last
+    cycle if there are none; arrival: the cycles before which inputs are not there, by name.
+    """
+
+    ports: Sequence[Collection[str]] = ()
+    arrival: Mapping[str, int] = MappingProxyType({})
+
+
+NO_TIMES = Times()
+
+
 class BoundOperations(NamedTuple):
     """The operations of a datapath on their units. cycles: as in `MemorySchedule`; depths: of the
     result of each operation, as `operations.by_arrival` returns them.
@@ -43,6 +56,20 @@ class BoundOperations(NamedTuple):
     interval: int
     cycles: Sequence[int]
     depths: Sequence[int]
+    times: Times = NO_TIMES
+
+    @property
+    def early(self) -> dict[str, int]:
+        """The cycles by which outputs are read before the last one: as with unlimited units."""
+        depth = {k: self.depths[n] for n, op in enumerate(self.operations) for k in op.gives}
+        ready = dict[str, int]()
+        for name, k in results_of(self.datapath):
+            ready[name] = max(ready.get(name, 0), depth[k])
+        last = max(ready.values(), default=0)
+        early = dict[str, int]()
+        for port in self.times.ports:
+            early |= dict.fromkeys(port, last - max(ready.get(name, 0) for name in port))
+        return early
 
 
 def scheduled(bound: BoundOperations) -> MemorySchedule:
@@ -52,7 +79,7 @@ def scheduled(bound: BoundOperations) -> MemorySchedule:
     those of this unit an interval earlier, so that their results can be taken in more cycles.
     Raises CompileError if there is no schedule after several attempts.
     """
-    datapath, operations, binding, interval, cycles, _ = bound
+    datapath, operations, binding, interval, cycles, *_ = bound
     slack, n = Counter[int](), 0
     for _ in range(ATTEMPTS):
         scheduler = _Scheduler(bound, slack)
@@ -65,9 +92,23 @@ def scheduled(bound: BoundOperations) -> MemorySchedule:
         node, unit = operations[n].gives[0], binding.unit[n]
         raise CompileError(f"unit {unit} has no cycle for node {node} at interval {interval}")
     first = min(cycle for reads in scheduler.reads.values() for cycle in reads)
+    first -= _wait(bound, scheduler.reads, first)
     reads = [tuple(cycle - first for cycle in scheduler.reads[n]) for n in range(len(operations))]
     writes = [write._replace(cycle=write.cycle - first) for write in scheduler.writes.values()]
-    return MemorySchedule(datapath, operations, binding, interval, cycles, reads, writes, 1 - first)
+    taken = {name: 1 - first - early for name, early in bound.early.items()}
+    return MemorySchedule(
+        datapath, operations, binding, interval, cycles, reads, writes, 1 - first, taken
+    )
+
+
+def _wait(bound: BoundOperations, reads: Mapping[int, Sequence[int]], first: int) -> int:
+    """The cycles, whole intervals, by which all must be later, so that inputs are there."""
+    late = 0
+    for n, operation in enumerate(bound.operations):
+        if operation.kind == INPUT:
+            name, _ = bound.datapath.graph.value[operation.gives[0]]
+            late = max(late, bound.times.arrival.get(name, 0) - (reads[n][0] - first))
+    return -(-late // bound.interval) * bound.interval
 
 
 class _Need(NamedTuple):
@@ -100,7 +141,7 @@ class _Scheduler:
 
     def __init__(self, bound: BoundOperations, slack: Mapping[int, int]) -> None:
         """slack: cycles by which the operations of a unit are earlier than they must be."""
-        datapath, operations, binding, self.interval, self.cycles, self.depth = bound
+        datapath, operations, binding, self.interval, self.cycles, self.depth, _ = bound
         self.operations, self.binding, self.slack = operations, binding, slack
         self.reads = dict[int, tuple[int, ...]]()
         self.shown = dict[int, int]()
@@ -121,7 +162,10 @@ class _Scheduler:
         for n, ports in enumerate(self.ports):
             for _, _, value in ports:
                 self.read_by[self.maker[value][0]].add(n)
-        self.ends = {self.maker[k][0] for k in results_of(datapath)}
+        early, self.ends = bound.early, dict[int, int]()  # the last cycles of results
+        for name, k in results_of(datapath):
+            n = self.maker[k][0]
+            self.ends[n] = min(self.ends.get(n, 0), -early.get(name, 0))
         self.waiting = defaultdict[int, list[int]](list)  # lengths of a unit's other operations
         for n, operation in enumerate(operations):
             self.waiting[binding.unit[n]].append(operation.cycles)
@@ -153,7 +197,8 @@ class _Scheduler:
             for value in operation.gives
             for port in self.read_at[value]
         ]
-        last = min([need.first - 1 for need in needs] + [0] * (n in self.ends))
+        last = min(need.first - 1 for need in needs) if needs else 0
+        last = min(last, self.ends.get(n, 0))
         last -= self.slack[unit]
         slots = (
             self._slot(n, shown, last, needs)
