@@ -13,15 +13,22 @@ import featherlane as fl
 from featherlane.backends.fixed.align import shift_of
 from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
+from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices, pipeline_folder, words
-from featherlane.backends.fpga.memories.design import memory_design
+from featherlane.backends.fpga.memories.design import (
+    Formatted,
+    memory_design,
+    units_without_stream,
+)
+from featherlane.backends.fpga.memories.scheduler import Times
 from featherlane.backends.fpga.memories.turning import Wait, address, cells
 from featherlane.backends.fpga.module import sources
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units import accumulator, carry_cells, multiplier_cell
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.multipliers import Tile
+from featherlane.program.graph import Output
 
 DEVICE = devices.load("xcvu9p")
 OPS = ["neg", "add", "add", "sub", "mul", "mul", "mul", "times", "trig"]
@@ -155,6 +162,37 @@ def test_functions_that_divide_have_units(function):
     for name, wanted in integers.items():
         assert (run.outputs[name] == wanted).all(), name
     assert made.facts["device_multipliers"] == made.cost.total.dsps
+
+
+@needs_verilator
+@pytest.mark.parametrize("chosen", ["q16.16", "fitted"])
+def test_several_functions_are_stations_of_such_units(chosen):
+    arm = fl.load("double_pendulum")
+    made = fl.multifunction(arm, interval=6, format=chosen, datapath="memories")
+    assert {station.design.layouts[0].kind for station in made.network.stations.values()}
+    tasks = made.tasks(60)
+    run = made.simulate(tasks, stalls=64)
+    for found, wanted in zip(run.outputs, made.expected(tasks), strict=True):
+        assert found.keys() == wanted.keys()
+        assert all((found[name] == wanted[name]).all() for name in wanted)
+    taken = made.network.first.design.pipeline.taken
+    assert taken["M"] < taken["tau"] < taken["da_dq"]  # ports leave as early as they can
+
+
+def test_ports_and_late_inputs_of_a_schedule():
+    datapath = accumulated(uniform(random_datapath(3, 40, ops=OPS).graph, "q16.16"), 5)
+    nodes = datapath.graph.outputs["y"].nodes
+    outputs = {"early": Output((1,), nodes[:1]), "y": datapath.graph.outputs["y"]}
+    datapath = replace(datapath, graph=datapath.graph.replaced(outputs=outputs))
+    both = Formatted(datapath, narrowed(datapath))
+    times = Times((("early",), ("y",)), {"x": 10})
+    made = units_without_stream("dut", both, 5, DEVICE, times, ("x",))
+    assert made.pipeline.taken["early"] < made.pipeline.taken["y"] == made.latency
+    starts = {made.pipeline.start[k] for k in made.pipeline.graph.nodes_of("input")[:4]}
+    assert min(starts) >= 10
+    broken = replace(made.schedule, taken={"early": 0})
+    with pytest.raises(ValueError, match="too late"):
+        broken.verify()
 
 
 # Schedules

@@ -23,6 +23,7 @@ from featherlane.program.rewrite import placed
 GUARD = 2  # places of an addend below the last place of the sum's result, at least
 LEAST = 2  # bits of a format
 SUM = 48  # bits of a sum up to the last one of its result, as accumulators have
+WHOLE = 2  # places that one operand of a product drops alone; of more, each drops half
 EXPONENT = Format(8, 0)
 
 
@@ -74,6 +75,7 @@ class _Alignment:
         divisors = {k for n in self.graph.nodes_of("div") for k in (n, self.graph.args[n][1])}
         self.normalised = divisors - {*self.graph.nodes_of("constant")}
         self.of_run = {root: self._fraction_of(root) for root in sorted(runs)}
+        self.first = dict(self.fraction)  # before values drop places
 
     def _values(self, term: Operands) -> list[int]:
         """The nodes that a term reads."""
@@ -142,9 +144,19 @@ class _Alignment:
         if len(values) > 1:
             if k not in self.normalised and self.normalised & {*values}:
                 return 0
-            return sum(self.fraction[x] for x in values) - run
+            surplus = sum(self.fraction[x] for x in values) - run
+            return min(surplus, self.fraction[k] - self._least(k, root, values))
         needed = max(run - self.most, self.fraction[root] + GUARD)
         return self.fraction[k] - needed
+
+    def _least(self, k: int, root: int, values: Sequence[int]) -> int:
+        """The smallest fraction to which a product lowers an operand: where many places are too
+        many, each operand drops a half of them, since the bits left of one alone would be few.
+        """
+        surplus = sum(self.first[x] for x in values) - self.of_run[root]
+        if surplus <= WHOLE or self.normalised & {*values}:
+            return self.first[k] - surplus
+        return self.first[k] - (surplus + (k == values[0])) // 2
 
     # The datapath
 
@@ -191,6 +203,14 @@ class _Alignment:
                     place = (first or term.places)[0]
                     k = self.graph.args[term.node][place]
                     changed[term.node, place] = self.fraction[k] - surplus
+                    continue
+                least = [self._least(k, root, values) for k in values]
+                if sum(least) >= self.of_run[root]:  # half of each
+                    wanted = min(least[0], self.fraction[values[0]])
+                    fractions = wanted, self.of_run[root] - wanted
+                    for (place, k), fraction in zip(places, fractions, strict=True):
+                        if fraction < self.fraction[k]:
+                            changed[term.node, place] = fraction
                     continue
                 for place, k in places:
                     choices[k, surplus].append((term.node, place))
