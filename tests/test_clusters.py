@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from random_datapaths import random_datapath
 from test_runs import integers
@@ -22,6 +22,7 @@ from featherlane.backends.fixed.clusters import (
 )
 from featherlane.backends.fixed.evaluate import Evaluator
 from featherlane.backends.fixed.runs import accumulated
+from featherlane.errors import CompileError
 from featherlane.program.op import CONDITIONS
 
 
@@ -42,7 +43,10 @@ def test_clusters_compute_what_the_whole_computes(seed, is_uniform):
     if is_uniform:
         datapath = accumulated(uniform(datapath.graph, "q16.16"), 5)
     graph = datapath.graph
-    values = known_values(datapath, integers(datapath))
+    try:
+        values = known_values(datapath, integers(datapath))
+    except CompileError:  # random formats whose products the golden model refuses
+        reject()
     done = linear_nodes(graph) | {*graph.nodes_of("input"), *graph.nodes_of("constant")}
     done |= {k for k in range(len(graph)) if graph.op[k] in CONDITIONS}
     done |= {k for k in range(len(graph)) if aligned_from(graph, k) is not None}
