@@ -24,7 +24,6 @@ from featherlane.backends.fpga.memories.operations import (
     operands,
 )
 
-FILL = 0.88  # the share of the cycles of units that operations take; more leave moves no room
 SWEEPS = 50, 200  # rounds over all operations, at least and at most
 MOVES = 500_000  # that are tried, if these rounds allow it
 CANDIDATES = 12  # units that are tried for an operation in a round
@@ -51,12 +50,16 @@ class Binding(NamedTuple):
 
 
 def bound(
-    datapath: Datapath, operations: Sequence[UnitOperation], interval: int, inputs: int = 6
+    datapath: Datapath,
+    operations: Sequence[UnitOperation],
+    interval: int,
+    inputs: int = 6,
+    fill: float = 0.88,
 ) -> Binding:
     """Returns the binding of operations at an interval, for which runs are not longer. inputs: of a
-    LUT.
+    LUT; fill: the share of the cycles of units that operations take; more leave moves no room.
     """
-    binder = _Binder(datapath, operations, interval, inputs)
+    binder = _Binder(datapath, operations, interval, (inputs, fill))
     binder.place_all()
     least, most = SWEEPS
     sweeps = max(least, min(most, MOVES // max(len(binder.movable), 1)))
@@ -67,12 +70,12 @@ def bound(
     return Binding(kinds, tuple(number[u] for u in binder.unit), tuple(binder.swapped))
 
 
-def _units(operations: Sequence[UnitOperation], interval: int) -> list[str]:
+def _units(operations: Sequence[UnitOperation], interval: int, fill: float) -> list[str]:
     """The kinds of the units: as few as have room for the operations at this share."""
     cycles = Counter[str]()
     for operation in operations:
         cycles[operation.kind] += operation.cycles
-    return [kind for kind, n in sorted(cycles.items()) for _ in range(ceil(n / interval / FILL))]
+    return [kind for kind, n in sorted(cycles.items()) for _ in range(ceil(n / interval / fill))]
 
 
 class _Placement(NamedTuple):
@@ -98,10 +101,12 @@ class _Binder:
         datapath: Datapath,
         operations: Sequence[UnitOperation],
         interval: int,
-        inputs: int,
+        options: tuple[int, float],
     ) -> None:
+        """options: inputs and fill, as of `bound`."""
         self.datapath, self.operations, self.interval = datapath, operations, interval
-        self.kinds = kinds = _units(operations, interval)
+        inputs, fill = options
+        self.kinds = kinds = _units(operations, interval, fill)
         self.costs = COSTS[inputs]
         self.unit = [-1] * len(operations)
         self.swapped: list[tuple[bool, ...]] = [()] * len(operations)

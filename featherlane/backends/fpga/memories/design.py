@@ -37,7 +37,9 @@ from featherlane.backends.fpga.module import Module, named, same
 from featherlane.backends.fpga.units import accumulator, carry_cells, multiplier_cell
 from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
+from featherlane.errors import CompileError
 
+FILLS = 0.88, 0.8  # shares of the cycles of units that are tried, until there is a schedule
 CHAIN = 2  # DSPs that the widest products take more, as they are assumed before units are bound
 
 
@@ -113,12 +115,17 @@ def units_without_stream(
     assumed = {kind: 2 + count for kind, count in cycles.items()}
     assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN if device.tile.post_adder else 3}
     operations, depths = by_arrival(datapath, operations, assumed)
-    binding = bound(datapath, operations, interval, device.inputs)
-    formats = formats_of(datapath, narrow, operations, binding, device.tile)
-    every = unit_cycles(formats, binding, cycles)
-    schedule = scheduled(
-        BoundOperations(datapath, operations, binding, interval, every, depths, times)
-    )
+    for fill in FILLS:
+        binding = bound(datapath, operations, interval, device.inputs, fill)
+        try:
+            formats = formats_of(datapath, narrow, operations, binding, device.tile)
+            every = unit_cycles(formats, binding, cycles)
+            work = BoundOperations(datapath, operations, binding, interval, every, depths, times)
+            schedule = scheduled(work)
+            break
+        except CompileError:
+            if fill == FILLS[-1]:
+                raise
     schedule.verify()
     ends = StreamEnds(name, narrow, schedule, device.clock, labels, late)
     node = {here: k for k, here in ends.place.items()}

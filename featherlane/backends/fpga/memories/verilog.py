@@ -229,9 +229,10 @@ def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list
         f"{field.signal.width}'(operand_{cluster.datapath.graph.value[field.node][1]})"
         for field in reversed(cluster.inputs)
     ]
+    module.wire("given", cluster.input_bits, f"{{{', '.join(given)}}}")
     module.declare("results", bits=cluster.output_bits)
-    ports = {"clock": "clock", "phase_next": "1'b0", "given": f"{{{', '.join(given)}}}"}
-    module.instance(f"{cluster.name}_datapath", "compute", ports | {"results": "results"})
+    ports = {"clock": "clock", "phase_next": "1'b0", "given": "given", "results": "results"}
+    module.instance(f"{cluster.name}_datapath", "compute", ports)
     shown = list[str]()
     for field, width in zip(cluster.outputs, widths, strict=False):
         bits = min(width, field.signal.width)
