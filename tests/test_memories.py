@@ -291,7 +291,6 @@ module DSP48E2 #(parameter AREG = 0, BREG = 0, ACASCREG = 0, BCASCREG = 0, MREG 
   assign PCOUT = p;
 endmodule
 """
-EARLY = "start = row[2][0];"  # in the cycle of the operands
 # The cells of the ECP5 as Yosys and FPGA-TN-02205 describe them, with what accumulators use
 ECP5 = """
 module MULT18X18D #(parameter REG_INPUTA_CLK = "NONE", REG_INPUTB_CLK = "NONE",
@@ -299,7 +298,11 @@ module MULT18X18D #(parameter REG_INPUTA_CLK = "NONE", REG_INPUTB_CLK = "NONE",
   input CLK0, CE0, RST0, SIGNEDA, SIGNEDB, SOURCEA, SOURCEB, input {operands}, output {product});
   wire signed [17:0] a = {{{a_bits}}}, b = {{{b_bits}}};
   reg signed [35:0] p;
-  always @(posedge CLK0) p <= a * b;
+  reg signed [17:0] a_1, b_1;
+  always @(posedge CLK0) begin
+    a_1 <= a; b_1 <= b;
+    p <= (REG_INPUTA_CLK == "NONE" ? a : a_1) * (REG_INPUTB_CLK == "NONE" ? b : b_1);
+  end
   assign {{{p_bits}}} = p;
 endmodule
 module CCU2C #(parameter [15:0] INIT0 = 0, INIT1 = 0, parameter INJECT1_0 = "YES",
@@ -340,7 +343,7 @@ def simulated_sums(place, m, synthesis):
     files = sources({x.name: x for x in modules})
     widths = {"a": m.a - 1, "b": m.b - 1, "r": m.bits - 1, "bits": m.bits}
     ports = ", ".join(f".{name}({name})" for name in accumulator.controls(m))
-    texts = {"early": EARLY if m.loads_early else "", "ports": ports}
+    texts = {"start": m.control - m.loads_early, "control": m.control, "ports": ports}
     text = BENCH.format(name=m.name, rows=len(rows), late=m.cycles - 1, **texts, **widths)
     files["bench.sv"] = text
     if synthesis:
@@ -373,18 +376,22 @@ module bench;
   dut_{name} dut (.clock(clock), .a(a), .b(b), .initial_sum({bits}'d32768), {ports}, .sum(sum));
   integer file, n, count;
   logic [63:0] row [0:5];
-  logic [3:0] flags = 0;
+  logic [3:0] flags [0:2];  // of these operands and those before
   logic [{late}:0] ended = 0;
   initial begin
     file = $fopen("rows.txt", "r");
     for (n = 0; n < {rows} + 8; n++) begin
       for (int k = 0; k < 6; k++) if (n < {rows}) count = $fscanf(file, "%h", row[k]);
       a = row[0]; b = row[1];
-      {early}
+      flags[2] = flags[1]; flags[1] = flags[0];
+      flags[0] = {{row[2][0], row[3][0], row[4][0], row[5][0]}};
+      if ({start} == 0) start = flags[0][3];
       #1;
       if (ended[{late}]) $display("%h", sum);
       #4 clock = 1;
-      #1 {{start, last, minus, ends_minus}} = {{row[2][0], row[3][0], row[4][0], row[5][0]}};
+      #1;
+      if ({start} != 0) start = flags[{start} == 0 ? 0 : {start} - 1][3];
+      {{last, minus, ends_minus}} = flags[{control} - 1][2:0];
       ended = ended << 1; ended[0] = n < {rows} && row[3][0];
       #4 clock = 0;
     end

@@ -26,6 +26,7 @@ class WaitingValues(Netlist):
 
     computed = ""  # the input that stands for what units compute
     comment = ""  # above the module, behind the name of the design
+    coded = False  # whether multiplexers have registers of the number of what they choose
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class WaitingValues(Netlist):
         for cycle, k in reads.items():
             self._wait(k, cycle)
             choices[cycle % self.pipeline.interval] = self.part.read(k, cycle)
-        self.part.choose(operand, choices)
+        self.part.choose(operand, choices, coded=self.coded)
         self._operands.add(operand.name)
 
     def _write_registers(self) -> None:

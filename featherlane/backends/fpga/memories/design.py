@@ -113,7 +113,7 @@ def units_without_stream(
     }
     cycles = {kind: cluster.latency for kind, cluster in clusters.items()}
     assumed = {kind: 2 + count for kind, count in cycles.items()}
-    assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN if device.tile.post_adder else 3}
+    assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN if device.tile.post_adder else 4}
     operations, depths = by_arrival(datapath, operations, assumed)
     for fill in FILLS:
         binding = bound(datapath, operations, interval, device.inputs, fill)
@@ -127,7 +127,7 @@ def units_without_stream(
             if fill == FILLS[-1]:
                 raise
     schedule.verify()
-    ends = StreamEnds(name, narrow, schedule, device.clock, labels, late)
+    ends = StreamEnds(name, narrow, schedule, device, labels, late)
     node = {here: k for k, here in ends.place.items()}
     inputs, outputs = (
         [field._replace(node=node[field.node]) for field in fields]

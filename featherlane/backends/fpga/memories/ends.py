@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.operations import INPUT
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, results_of
@@ -28,14 +29,12 @@ class StreamEnds(WaitingValues):
         name: str,
         narrow: Datapath,
         schedule: MemorySchedule,
-        clock: float,
+        device: Device,
         labels: Labels = NO_LABELS,
         late: Collection[str] = (),
     ) -> None:
-        """narrow: the datapath in the formats of the circuit; clock: nanoseconds a cycle. late: the
-        inputs that come as late as lanes take them, by whole intervals.
-        """
-        self.whole, self.schedule = narrow, schedule
+        """narrow: the datapath in the formats of the circuit. late: the inputs that come as late as lanes take them, by whole intervals."""
+        self.whole, self.schedule, self.coded = narrow, schedule, device.trees
         results = {k for out in narrow.graph.outputs.values() for k in out.nodes}
         shown = {
             k: schedule.shown(n)
@@ -49,7 +48,7 @@ class StreamEnds(WaitingValues):
             for k, args in enumerate(narrow.graph.args)
             if not args or k in results
         }
-        timing = clock, schedule.interval, schedule.latency
+        timing = device.clock, schedule.interval, schedule.latency
         super().__init__(name, "ends", narrow, arrivals, timing, schedule.taken, labels)
         self._write()
 

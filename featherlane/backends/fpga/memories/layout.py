@@ -243,13 +243,13 @@ def _unit_layout(
         for name in controls(m):
             control.field(name, 2)
         for n in operations:
-            run, first = formats.runs[n], schedule.reads[n][0] + CONTROL - m.loads_early
+            run, first = formats.runs[n], schedule.reads[n][0] + 1 + m.control - m.loads_early
             control.set(schedule.shown(n) - 1, "slice", slices.index(run.slice))
             row = initials.index(run.initial)
             value = sum(column[row] << at for at, column in enumerate(varying))
             control.set(first, "initial_value", value)
             control.set(first, "start")
-            _set_run(schedule, control, n)
+            _set_run(schedule, control, n, 1 + m.control)
     return UnitLayout(
         unit, kind, tuple(ports.values()), tuple(slices), tuple(initials), copies, control
     )
@@ -264,9 +264,6 @@ def initial_bits(initials: Sequence[int], bits: int) -> list[tuple[int, ...]]:
     """The columns that differ among values, each once: micro-code has a bit for each."""
     columns = initial_columns(initials, bits)
     return [*dict.fromkeys(column for column in columns if len({*column}) > 1)]
-
-
-CONTROL = 2  # cycles from the read of a term to the sum, in which the control of the sum is read
 
 
 def _set_memory(
@@ -314,10 +311,12 @@ def _set_memory(
                 control.set(cycle, f"back_{place}", -number)
 
 
-def _set_run(schedule: MemorySchedule, control: Microcode, n: int) -> None:
-    """Sets the fields that control the accumulator while it adds."""
+def _set_run(schedule: MemorySchedule, control: Microcode, n: int, later: int) -> None:
+    """Sets the fields that control the accumulator while it adds, so many cycles behind the reads
+    of terms.
+    """
     terms, reads = schedule.operations[n].run, schedule.reads[n]
-    control.set(reads[-1] + CONTROL, "last")
+    control.set(reads[-1] + later, "last")
     for cycle, term in zip(reads, terms, strict=True):
-        control.set(cycle + CONTROL, "minus", term.negative)
-        control.set(cycle + CONTROL, "ends_minus", terms[-1].negative)
+        control.set(cycle + later, "minus", term.negative)
+        control.set(cycle + later, "ends_minus", terms[-1].negative)

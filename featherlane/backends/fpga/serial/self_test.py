@@ -20,6 +20,7 @@ from featherlane.backends.fpga.module import Module
 Array = Any
 POLYNOMIAL = 0x04C11DB7  # of CRC-32, without x^32
 SIGNATURE = 32  # bits
+ADDED = 12  # words of a result that are added in a cycle
 MOST_PASSES = 20  # as a power of two: a count of states has 32 bits
 
 
@@ -112,10 +113,12 @@ def _add_counts(module: Module, plan: TestPlan) -> None:
     """Counts of states, results and cycles."""
     place = plan.place_bits
     module.declare("total", "results", bits=32)
+    module.declare("ended", comment="the last result came; the signature takes a cycle more")
     module.declare("counting", comment="the first state has gone in")
     module.wire("last_result", None, "running && out_valid && results == total - 1'b1")
     module.clocked(f"""
-        done <= last_result && !reset;
+        ended <= last_result && !reset;
+        done <= ended && !reset;
         if (reset) running <= 1'b0;
         else if (start) running <= 1'b1;
         else if (last_result) running <= 1'b0;
@@ -137,18 +140,26 @@ def _add_counts(module: Module, plan: TestPlan) -> None:
 
 
 def _add_signature(module: Module, plan: TestPlan, bits: int) -> None:
-    """The signature, a cycle behind the result that it takes in."""
+    """The signature, two cycles behind the result that it takes in: the words of a result are added
+    in two steps, since they come from a memory of LUTs across the chip.
+    """
     room = -(-bits // SIGNATURE) * SIGNATURE
     mask = f"out_data & {bits}'h{plan.mask:x}" if plan.mask != (1 << bits) - 1 else "out_data"
     module.wire("result", room, mask if room == bits else f"{{{room - bits}'d0, {mask}}}")
     module.constant("POLYNOMIAL", f"32'h{POLYNOMIAL:08x}", bits=32)
-    module.declare("folded", bits=SIGNATURE, comment="the words of a result, added modulo 2")
-    module.declare("fresh")
     words = [f"result[{first + 31}:{first}]" for first in range(0, room, SIGNATURE)]
-    lines = [" ^ ".join(words[n : n + 3]) for n in range(0, len(words), 3)]
-    module.clocked(f"folded <= {' ^'.join(f'{chr(10)}  {line}' for line in lines)};")
+    sums = list[str]()
+    for n in range(0, len(words), ADDED):
+        name = module.declare(f"sum_{n // ADDED}", bits=SIGNATURE)
+        lines = [" ^ ".join(words[k : k + 3]) for k in range(n, min(n + ADDED, len(words)), 3)]
+        module.clocked(f"{name} <= {' ^'.join(f'{chr(10)}  {line}' for line in lines)};")
+        sums.append(name)
+    module.declare("folded", bits=SIGNATURE, comment="the words of a result, added modulo 2")
+    module.declare("fresh", "fresh_sums")
+    module.clocked(f"folded <= {' ^ '.join(sums)};")
     module.clocked("""
-        fresh <= running && out_valid;
+        fresh_sums <= running && out_valid;
+        fresh <= fresh_sums;
         if (start) signature <= '0;
         else if (fresh)
           signature <= {signature[30:0], 1'b0} ^ (signature[31] ? POLYNOMIAL : '0) ^ folded;

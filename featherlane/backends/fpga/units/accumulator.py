@@ -25,7 +25,7 @@ from featherlane.backends.fpga.units.multiplier_cell import CellRegisters
 from featherlane.backends.fpga.units.multipliers import Multiplier, Tile, tiles
 from featherlane.backends.fpga.units.post_adder import STEP
 
-PRODUCT_REGISTER = CellRegisters(operands=0, partial=0, product=1)
+INSIDE = CellRegisters(operands=1, partial=0, product=1)  # a block of RAM is slow in front of it
 NAME = "accumulating_dsp"  # the file and the module of one DSP, behind the name of the design
 
 
@@ -63,7 +63,7 @@ class Accumulator(NamedTuple):
     def cell(self) -> CellRegisters | None:
         """The registers inside an instance of the device's multiplier; None without an instance."""
         fits = max(self.a, self.b) <= multiplier_cell.OPERAND
-        return PRODUCT_REGISTER if self.tile.registered and fits and self.dsps else None
+        return INSIDE if self.tile.registered and fits and self.dsps else None
 
     @property
     def loads_early(self) -> bool:
@@ -71,9 +71,14 @@ class Accumulator(NamedTuple):
         return not self.stages
 
     @property
+    def control(self) -> int:
+        """The cycles from operands to their control."""
+        return self.cell.operands + 1 if self.cell else 1
+
+    @property
     def cycles(self) -> int:
         """The cycles from the last operands to the sum."""
-        return 1 + len(self.stages)
+        return self.control + len(self.stages)
 
     @property
     def dsps(self) -> int:
@@ -108,10 +113,10 @@ def _high(operand: str, bits: int) -> str:
 
 
 def module(prefix: str, m: Accumulator) -> Module:
-    """The module of an accumulator. Its control belongs to the operands of the cycle before:
+    """The module of an accumulator. Its control comes `control` cycles behind the operands:
     `start` begins a sum at `initial_sum`, `last` ends it, `minus` subtracts the product, and
     `ends_minus` tells that the last product of the sum is subtracted. Without post-adders, `start`
-    and `initial_sum` belong to the operands of the same cycle.
+    and `initial_sum` come a cycle earlier.
     """
     comment = f"initial_sum + a b + ..., {m.bits} bits, {m.cycles} cycles behind the last operands"
     circuit = Module(prefix + m.name, comment)
