@@ -33,7 +33,9 @@ class StreamEnds(WaitingValues):
         labels: Labels = NO_LABELS,
         late: Collection[str] = (),
     ) -> None:
-        """narrow: the datapath in the formats of the circuit. late: the inputs that come as late as lanes take them, by whole intervals."""
+        """narrow: the datapath in the formats of the circuit. late: the inputs that come as late as
+        lanes take them, by whole intervals.
+        """
         self.whole, self.schedule, self.coded = narrow, schedule, device.trees
         results = {k for out in narrow.graph.outputs.values() for k in out.nodes}
         shown = {
