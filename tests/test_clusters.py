@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 from random_datapaths import random_datapath
 from test_runs import integers
@@ -22,6 +22,7 @@ from featherlane.backends.fixed.clusters import (
 )
 from featherlane.backends.fixed.evaluate import Evaluator
 from featherlane.backends.fixed.runs import accumulated
+from featherlane.backends.fixed.unify import alike
 from featherlane.errors import CompileError
 from featherlane.program.op import CONDITIONS
 
@@ -77,3 +78,36 @@ def test_reciprocals_of_a_robot_are_alike(robot):
     assert all(len(c.operands) == 1 for c in reciprocals)
     ops = {tuple(datapath_of(datapath, c).graph.op) for c in reciprocals}
     assert len(ops) <= 2  # the last one's power is read by nothing else
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6))
+def test_clusters_of_other_formats_become_alike(seed):
+    ops = ["abs", "select", "inverse", "power", "inverse", "power", "mul", "add"]
+    datapath = random_datapath(seed, 40, ops=ops)
+    try:
+        wanted = Evaluator(datapath)(integers(datapath)).integers
+    except CompileError:
+        reject()
+    unified = alike(datapath)
+    found = Evaluator(unified)(integers(datapath)).integers
+    for name in wanted:
+        assert (found[name] == wanted[name]).all()
+    kinds = [
+        {str(datapath_of(d, c).formats) + c.name(d.graph) for c in clusters_of(d.graph)}
+        for d in (datapath, unified)
+    ]
+    before, after = map(len, kinds)
+    event("fewer kinds" if after < before else "as many kinds")
+
+
+def test_shifts_of_fitted_formats_have_one_circuit():
+    arm = fl.load("iiwa14")
+    datapath = arm.function("forward_dynamics", backend="fixed", format="fitted18").datapath
+    counts = []
+    for d in (datapath, accumulated(datapath, 16)):
+        names = {(c.name(d.graph), datapath_of(d, c).formats) for c in clusters_of(d.graph)}
+        counts.append(Counter(name for name, _ in names))
+    assert counts[0]["shift"] > 4
+    assert counts[0]["reciprocal"] == counts[0]["selection"] == 5
+    assert counts[1] == {"sine_cosine": 1, "reciprocal": 1, "shift": 1, "selection": 1}

@@ -51,9 +51,11 @@ def aligned(
 
 def shift_of(datapath: Datapath, k: int) -> int | None:
     """The places that an aligned operand drops; None for any other node."""
-    if (a := aligned_from(datapath.graph, k)) is None:
+    graph = datapath.graph
+    if (a := aligned_from(graph, k)) is None:
         return None
-    return datapath.format(a).fraction - datapath.format(k).fraction
+    exponent = round(graph.value[graph.args[graph.args[k][1]][0]])
+    return datapath.format(a).fraction - exponent - datapath.format(k).fraction
 
 
 def aligned_from(graph: Graph, k: int) -> int | None:

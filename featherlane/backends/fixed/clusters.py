@@ -31,7 +31,7 @@ NAMES = {
 
 class Cluster(NamedTuple):
     """The nodes of a cluster but for constants, in order; the nodes that it reads; those that
-    others read, or outputs.
+    others read, or outputs, and the divisor of a reciprocal, so that all of these are alike.
     """
 
     nodes: tuple[int, ...]
@@ -70,7 +70,8 @@ def linear_nodes(graph: Graph) -> set[int]:
 
 def clusters_of(graph: Graph) -> list[Cluster]:
     """Returns the clusters of a graph, each after those whose results it reads. A node belongs to
-    the cluster of one of its operands if it depends on the operands of that alone.
+    the cluster of one of its operands if it depends on the operands of that alone. A shift has the
+    sum that makes its exponent, of which a constant is an operand, since it is another in others.
     """
     constants = {*graph.nodes_of("constant")}
     left_out = {k for k in graph.nodes_of("power_of_two") if constants.issuperset(graph.args[k])}
@@ -82,6 +83,8 @@ def clusters_of(graph: Graph) -> list[Cluster]:
         and k not in left_out
         and aligned_from(graph, k) is None
     ]
+    exponents = {k for k in others if graph.op[k] in SUMS or graph.op[k] == "power_of_two"}
+    uses, results = graph.uses(), {k for out in graph.outputs.values() for k in out.nodes}
     home = dict[int, int]()  # the first node of the cluster of each node
     operands = dict[int, dict[int, None]]()  # of each cluster, by its first node
     of_angle = dict[tuple[int, ...], int]()
@@ -101,14 +104,22 @@ def clusters_of(graph: Graph) -> list[Cluster]:
         home[k] = alike[0] if alike else k
         if not alike:
             operands[k] = dict.fromkeys(read)
+            for c in {home[n] for n in read if n in home and n in exponents}:
+                inside = {n for n in home if home[n] == c}
+                alone = all(inside | {k} >= {*uses[n]} and n not in results for n in inside)
+                if inside <= exponents and alone:
+                    home |= dict.fromkeys(inside, k)
+                    operands[k] = operands[c] | operands[k]
+                    for n in inside:
+                        operands[k].pop(n, None)
     members = defaultdict[int, list[int]](list)
     for k, first in home.items():
         members[first].append(k)
-    uses, results = graph.uses(), {k for out in graph.outputs.values() for k in out.nodes}
 
     def cluster(nodes: Sequence[int], read: Iterable[int]) -> Cluster:
         inside = {*nodes}
-        gives = [k for k in nodes if k in results or not inside.issuperset(uses[k])]
+        shown = {graph.args[k][1] for k in nodes if graph.op[k] == "div"} | results
+        gives = [k for k in nodes if k in shown or not inside.issuperset(uses[k])]
         every = inside.union(*(_conditions(graph, k) for k in nodes))
         return Cluster(tuple(sorted(every)), tuple(read), tuple(gives))
 
@@ -123,12 +134,14 @@ def clusters_of(graph: Graph) -> list[Cluster]:
 
 
 def _read(graph: Graph, k: int) -> list[int]:
-    """The numbers that a node reads, through conditions, but for constants."""
+    """The numbers that a node reads, through conditions, but for constants that are not added to
+    exponents.
+    """
     read = dict[int, None]()
     for a in graph.args[k]:
         if graph.op[a] in CONDITIONS:
             read |= dict.fromkeys(_read(graph, a))
-        elif graph.op[a] != "constant":
+        elif graph.op[a] != "constant" or graph.op[k] in SUMS:
             read[a] = None
     return [*read]
 

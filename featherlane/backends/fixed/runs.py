@@ -16,6 +16,7 @@ from featherlane.backends.fixed.align import EXPONENT, Operands, aligned
 from featherlane.backends.fixed.clusters import SUMS, linear_nodes
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fixed.unify import alike
 from featherlane.program.graph import Graph
 
 ACCUMULATOR = 64  # bits that the golden model keeps of an inner sum; circuits need fewer
@@ -44,8 +45,8 @@ def accumulated(datapath: Datapath, most: int, parts: Sequence[str] | None = Non
     """Returns a datapath whose sums of products are runs of `most` terms or fewer, two at least.
 
     Where a sum would have more terms, its longer operand is a separate run, with a rounded result.
-    Operands whose formats differ are aligned (`align`), in each part that reads them. parts: of
-    nodes, where the datapath will be cut.
+    Operands whose formats differ are aligned (`align`), in each part that reads them, and clusters
+    get common formats (`unify`). parts: of nodes, where the datapath will be cut.
     """
     linear = linear_nodes(datapath.graph)
     fused = _inner_nodes(datapath.graph, linear, most)
@@ -57,7 +58,7 @@ def accumulated(datapath: Datapath, most: int, parts: Sequence[str] | None = Non
         fractions = [(formats[a] or EXPONENT).fraction for a in whole.graph.args[k]]
         exact = sum(fractions) if whole.graph.op[k] == "mul" else max(fractions)
         formats[k] = Format(ACCUMULATOR, exact)
-    return replace(whole, formats=tuple(formats))
+    return alike(replace(whole, formats=tuple(formats)))
 
 
 def _inner_nodes(graph: Graph, linear: set[int], most: int) -> set[int]:

@@ -14,6 +14,7 @@ from featherlane.backends.fpga.memories.operations import (
     INPUT,
     MULTIPLY,
     OUTPUTS,
+    ClusterTerm,
     UnitOperation,
     has_product,
     operands,
@@ -56,13 +57,22 @@ class UnitFormats:
     outputs: Sequence[Sequence[int]]
     accumulators: Mapping[int, Accumulator]
 
-    def constant(self, n: int, term: RunTerm) -> int:
-        """The integer of the constant at the second port of a term of operation n."""
-        graph = self.datapath.graph
+    def constants(self, n: int, term: RunTerm | ClusterTerm) -> dict[int, int]:
+        """The integers of the constants of a term of operation n, by their ports."""
+        if isinstance(term, ClusterTerm):
+            found = {place: k for place, k in enumerate(term.values) if self._is_constant(k)}
+            return {place: self._integer(k) for place, k in found.items()}
         if term.b is None:
-            return 1 << self.runs[n].fraction - self.datapath.format(term.a).fraction
-        k = term.a if graph.op[term.a] == "constant" else term.b
-        return round(graph.value[k] / self.datapath.format(k).step)
+            one = self.runs[n].fraction - self.datapath.format(term.a).fraction
+            return {1: 1 << one}
+        constant = next((k for k in (term.a, term.b) if self._is_constant(k)), None)
+        return {} if constant is None else {1: self._integer(constant)}
+
+    def _is_constant(self, k: int) -> bool:
+        return self.datapath.graph.op[k] == "constant"
+
+    def _integer(self, k: int) -> int:
+        return round(self.datapath.graph.value[k] / self.datapath.format(k).step)
 
 
 def formats_of(
@@ -144,7 +154,7 @@ def _accumulator(
         for term, swap in zip(operations[n].run, binding.swapped[n], strict=True):
             for place, value in enumerate(operands(formats.datapath, term)):
                 bits = (
-                    signed_width(formats.constant(n, term))
+                    signed_width(formats.constants(n, term)[1])
                     if value is None
                     else formats.narrow.format(value).width
                 )

@@ -14,7 +14,6 @@ from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import Slice, UnitFormats
 from featherlane.backends.fpga.memories.operations import (
     MULTIPLY,
-    operands,
 )
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
 from featherlane.backends.fpga.memories.turning import Wait, address, cells
@@ -205,9 +204,9 @@ def _memories(
             waits[port][value] = known._replace(read=max(known.read, cycle))
             widths[port] = max(widths[port], formats.narrow.format(value).width)
             taps[port].add(write.tap)
-        for term in operation.run:
-            if operands(formats.datapath, term)[1] is None:
-                constants[schedule.binding.unit[n], 1].add(formats.constant(n, term))
+        for term in operation.terms:
+            for place, constant in formats.constants(n, term).items():
+                constants[schedule.binding.unit[n], place].add(constant)
     memories = dict[Port, OperandMemory]()
     for port in {*taps, *constants}:
         fixed = tuple(sorted(constants[port]))
@@ -303,9 +302,10 @@ def _set_memory(
                 if of_value is not None:
                     there = address(of_value[value], cycle, interval, memory.ring)
                     control.set(cycle, f"at_{place}", there)
-        for cycle, term in zip(schedule.reads[n], schedule.operations[n].run, strict=False):
-            if place and operands(formats.datapath, term)[1] is None:
-                number = memory.constants.index(formats.constant(n, term))
+        for cycle, term in zip(schedule.reads[n], schedule.operations[n].terms, strict=False):
+            constant = formats.constants(n, term).get(place)
+            if constant is not None:
+                number = memory.constants.index(constant)
                 control.set(cycle, f"constant_{place}", number)
                 control.set(cycle, f"fixed_{place}")
                 control.set(cycle, f"back_{place}", -number)

@@ -128,12 +128,12 @@ def by_arrival(
 
 
 def operands(datapath: Datapath, term: RunTerm | ClusterTerm) -> tuple[int | None, ...]:
-    """The values that a term reads at each port; of a run None is a constant, which only the second
+    """The values that a term reads at each port; None is a constant, which of a run only the second
     one may be.
     """
-    if isinstance(term, ClusterTerm):
-        return term.values
     is_constant = lambda k: k is None or datapath.graph.op[k] == "constant"
+    if isinstance(term, ClusterTerm):
+        return tuple(None if is_constant(k) else k for k in term.values)
     if is_constant(term.a):
         assert not is_constant(term.b), "a product of constants is a constant"
         return term.b, None
