@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
@@ -17,6 +18,12 @@ from featherlane.backends.fpga.statements import (
 )
 from featherlane.backends.fpga.text import Signal, indented
 from featherlane.errors import CompileError
+
+
+# Registers, in bits, that one register of the phase enables: one for 1,100 of the inputs of HyQ would
+# drive wires across the chip
+MOST_ENABLED = 144
+OWN = "own_phase"  # the copy of the phase that a module has beside those of its units
 
 
 class OperandChoice(NamedTuple):
@@ -39,18 +46,29 @@ class OperandChoice(NamedTuple):
         """The bits of the number of a signal."""
         return (len(self.names) - 1).bit_length() if self.coded else 0
 
-    @property
-    def codes(self) -> str:
-        """The statement that sets the register of a number for the next phase."""
+    def codes(self, selector: str, shown: Callable[[int], int]) -> str:
+        """The statement that sets the register of a number for the next phase. selector: a signal
+        that says which that is; shown: its value for each phase.
+        """
         names, phases = self.names, defaultdict[str, list[str]](list)
         for phase, source in self.sources:
-            phases[source.name].append(str(phase))
+            phases[source.name].append(str(shown(phase)))
         rows = [
             f"{', '.join(phases[name])}: {self.phase} <= {self.code_bits}'d{n};"
             for n, name in enumerate(names[:-1])
         ]
         rows.append(f"default: {self.phase} <= {self.code_bits}'d{len(names) - 1};")
-        return "\n".join(["case (phase_next)", *indented(rows), "endcase"])
+        return "\n".join([f"case ({selector})", *indented(rows), "endcase"])
+
+
+@dataclass
+class CapturedRegisters:
+    """Registers that take values in the same phase, as one register of the phase says: their
+    statements and bits.
+    """
+
+    rows: list[str] = field(default_factory=list)
+    bits: int = 0
 
 
 class RingMemory(NamedTuple):
@@ -67,10 +85,15 @@ class RingMemory(NamedTuple):
 
 
 class Part:
-    """A module: its statements, the signals that it drives and those that it reads."""
+    """A module: its statements, the signals that it drives and those that it reads.
 
-    def __init__(self, name: str, netlist: Netlist) -> None:
-        self.name, self.netlist = name, netlist
+    Its port `phase_next` says the phase of the next cycle. With copies, `phase` says that of this
+    cycle instead: the module and each unit have a register of it, and all that depends on the phase
+    is made of these, so that no logic stands beside the long wires from one register to so many.
+    """
+
+    def __init__(self, name: str, netlist: Netlist, copies: bool = False) -> None:
+        self.name, self.netlist, self.copies = name, netlist, copies
         self.interval = netlist.pipeline.interval
         self.drives: dict[str, Signal] = {}
         self.reads: dict[str, Signal] = {}
@@ -78,9 +101,10 @@ class Part:
         self._comments: dict[str, str] = {}
         self._statements: list[Statement] = []
         self._each_cycle: list[str] = []
-        self._captured = defaultdict[int, list[str]](list)  # by phase
+        self._captured = defaultdict[int, list[CapturedRegisters]](list)  # by phase
         self._phases: dict[str, None] = {}  # registers of the phase, in their order
         self._rings: dict[str, list[RingMemory]] = {}  # by the name of the place
+        self._coded: dict[str, str] = {}  # the copies of the phase of coded choices
         self.choices: dict[str, OperandChoice] = {}
 
     # What is computed
@@ -117,8 +141,16 @@ class Part:
     def capture(self, signal: Signal, source: str, cycle: int) -> Signal:
         """A register that takes a signal at the end of a cycle of each state."""
         self.declare(signal)
-        self._captured[cycle % self.interval].append(f"{signal.name} <= {source};")
+        self._capture_rows(cycle, signal.width, f"{signal.name} <= {source};")
         return signal
+
+    def _capture_rows(self, cycle: int, bits: int, *rows: str) -> None:
+        """Adds statements for registers of so many bits that take values at the end of a cycle."""
+        groups = self._captured[cycle % self.interval]
+        if not groups or (self.interval > 1 and groups[-1].bits + bits > MOST_ENABLED):
+            groups.append(CapturedRegisters())
+        groups[-1].rows.extend(rows)
+        groups[-1].bits += bits
 
     def ring(self, signal: Signal, source: str, registers: int, cycle: int) -> Signal:
         """A register that takes what a signal was so many captures before, by a memory whose place
@@ -129,11 +161,13 @@ class Part:
         ring = RingMemory(f"{signal.name}_ring", signal, places)
         if place not in self._rings:
             last = f"{ring.place_bits}'d{places - 1}"
-            self._captured[phase].append(f"{place} <= {place} == {last} ? '0 : {place} + 1'b1;")
+            step = f"{place} <= {place} == {last} ? '0 : {place} + 1'b1;"
+            self._capture_rows(phase, ring.place_bits, step)
         self._rings.setdefault(place, []).append(ring)
         self.declare(signal)
         memory = f"{ring.name}[{place}]"
-        self._captured[phase] += [f"{signal.name} <= {memory};", f"{memory} <= {source};"]
+        rows = f"{signal.name} <= {memory};", f"{memory} <= {source};"
+        self._capture_rows(phase, signal.width, *rows)
         return signal
 
     def choose(
@@ -146,17 +180,20 @@ class Part:
         if len({source.name for source in sources.values()}) == 1:
             return self.assign(signal, next(iter(sources.values())).name)
         self.declare(signal)
+        phase = f"{unit}_phase" if unit else "phase"
         if coded and any(source.value is None for source in sources.values()):
             choice = OperandChoice(
                 signal.width, tuple(sources.items()), f"{signal.name}_select", coded
             )
             self.choices[signal.name] = choice
+            self._coded[signal.name] = phase
+            if self.copies:
+                self._phases[phase] = None
             self._statements.append(ChoiceTree(signal.name, choice.phase, choice.names))
             return signal
-        phase = f"{unit}_phase" if unit else "phase"
         self._phases[phase] = None
         self.choices[signal.name] = OperandChoice(signal.width, tuple(sources.items()), phase)
-        rows = tuple((n, source.name) for n, source in sources.items())
+        rows = tuple((self._before(n, 1), source.name) for n, source in sources.items())
         self._statements.append(Multiplexer(signal.name, phase, rows))
         return signal
 
@@ -181,15 +218,26 @@ class Part:
         return self.interval > 1 and bool(self._captured or self._phases or self._coded)
 
     @property
-    def _coded(self) -> list[OperandChoice]:
-        return [choice for choice in self.choices.values() if choice.coded]
+    def phase_port(self) -> str:
+        """The name of the port that says the phase."""
+        return "phase" if self.copies else "phase_next"
+
+    def _before(self, phase: int, cycles: int) -> int:
+        """The phase so many cycles before another one, if there are copies, which are late."""
+        return (phase - cycles) % self.interval if self.copies else phase
+
+    def _soon(self, copy: str) -> str:
+        """The signal that registers for the next phase are made of: a copy, which shows the phase
+        two cycles before, or the port.
+        """
+        return copy if self.copies else self.phase_port
 
     def module(self, gives: list[Signal], comment: str) -> Module:
         """The module. gives: the signals that others read."""
         module = Module(self.name, comment)
         module.input("clock")
         if self.has_phases:
-            module.input("phase_next", bits=self.phase_bits)
+            module.input(self.phase_port, bits=self.phase_bits)
         for signal in self.needs:
             label = self._origins.get(signal.name, signal.label)
             module.declare_signal(signal._replace(label=label), "input logic")
@@ -220,26 +268,38 @@ class Part:
         """The registers of the phase, of numbers of signals and of places in rings."""
         if not self.has_phases:
             return self.places
-        codes = sum(choice.code_bits for choice in self._coded)
-        return self.places + self.phase_bits * len(self._phases) + codes + len(self._captured)
+        codes = sum(self.choices[name].code_bits for name in self._coded)
+        flags = sum(map(len, self._captured.values()))
+        copies = len(self._phases) + (self.copies and flags > 0)
+        return self.places + self.phase_bits * copies + codes + flags
 
     def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control, which synthesis must not merge."""
         steps = list[str]()
-        for name in self._phases:
+        own = [OWN] if self.copies and self._captured else []
+        for name in [*self._phases, *own]:
             module.declare(name, bits=self.phase_bits, attribute="keep")
-            steps.append(f"{name} <= phase_next;")
-        for choice in self._coded:
+            steps.append(f"{name} <= {self.phase_port};")
+        for signal, copy in self._coded.items():
+            choice = self.choices[signal]
             module.declare(choice.phase, bits=choice.code_bits, attribute="keep")
-            module.clocked(choice.codes)
-        for phase in sorted(self._captured):
-            flag = module.declare(f"in_phase_{phase}", attribute="keep")
-            steps.append(f"{flag} <= phase_next == {self.phase_bits}'d{phase};")
+            module.clocked(choice.codes(self._soon(copy), lambda n: self._before(n, 2)))
+        for phase, groups in sorted(self._captured.items()):
+            shown = f"{self.phase_bits}'d{self._before(phase, 2)}"
+            for n in range(len(groups)):
+                flag = module.declare(_flag(phase, n), attribute="keep")
+                steps.append(f"{flag} <= {self._soon(OWN)} == {shown};")
         if steps:
             module.clocked(*steps)
 
     def _add_registers(self, module: Module) -> None:
         if self._each_cycle:
             module.clocked(*self._each_cycle)
-        for phase, rows in sorted(self._captured.items()):
-            module.clocked(*rows, when=f"in_phase_{phase}" if self.interval > 1 else "")
+        for phase, groups in sorted(self._captured.items()):
+            for n, group in enumerate(groups):
+                module.clocked(*group.rows, when=_flag(phase, n) if self.interval > 1 else "")
+
+
+def _flag(phase: int, n: int) -> str:
+    """The name of the register that tells a group of registers which phase it is."""
+    return f"in_phase_{phase}_{n + 1}" if n else f"in_phase_{phase}"

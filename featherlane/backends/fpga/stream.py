@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from featherlane.backends.fpga.module import Bits, Module, named, same
 from featherlane.backends.fpga.netlist import Field, Netlist
+from featherlane.backends.fpga.part import MOST_ENABLED
 from featherlane.backends.fpga.statements import UNREAD
 from featherlane.program.analysis.pipeline import Pipeline
 
@@ -133,7 +134,7 @@ def _top(netlist: Netlist, depth: int) -> Module:
     module.declare("phase_next", bits=phase_bits)
     module.declare("given", bits=bits(netlist.inputs))
     module.declare("results", bits=width)
-    module.clocked("given <= in_data;", when="in_valid && in_ready")
+    _add_input_register(module, pipeline.interval, bits(netlist.inputs))
     module.instance(f"{netlist.name}_datapath", "datapath", same(DATAPATH))
     parameters = {
         "INTERVAL": pipeline.interval, "LATENCY": pipeline.latency, "DEPTH": depth,
@@ -142,3 +143,19 @@ def _top(netlist: Netlist, depth: int) -> Module:
     ports = same((*STREAM, "phase_next", "results"))
     module.instance(f"{netlist.name}_stream", "stream", ports, parameters)
     return module
+
+
+def _add_input_register(module: Module, interval: int, width: int) -> None:
+    """The register of inputs, which takes a word in each phase in which there may be one: whether
+    there is, `travelling` knows. Registers of the phase enable parts of it: wires from one for all
+    would be long, and those from the logic of the stream longer.
+    """
+    if interval == 1:
+        module.clocked("given <= in_data;")
+        return
+    phase_bits = (interval - 1).bit_length()
+    for n, first in enumerate(range(0, width, MOST_ENABLED)):
+        bits_of_part = f"[{min(first + MOST_ENABLED, width) - 1}:{first}]"
+        flag = module.declare(f"takes_{n}", attribute="keep")
+        module.clocked(f"{flag} <= phase_next == {phase_bits}'d{interval - 1};")
+        module.clocked(f"given{bits_of_part} <= in_data{bits_of_part};", when=flag)

@@ -99,10 +99,10 @@ def fitted(of: Signal, fraction: int, to: Format) -> str:
     shift = fraction - to.fraction
     if shift < 0:
         return _padded(of, -shift, to.width)
-    return _bits(of, shift, to.width)
+    return bits_of(of, shift, to.width)
 
 
-def _bits(of: Signal, first: int, count: int) -> str:
+def bits_of(of: Signal, first: int, count: int) -> str:
     """`count` bits from bit `first` upwards; beyond the highest one stands the sign."""
     sign = f"{of.name}[{of.width - 1}]"
     if first >= of.width:
@@ -118,7 +118,7 @@ def _padded(of: Signal, places: int, width: int) -> str:
     """The last bits of a signal that is shifted to the left."""
     if places >= width:
         return zeros(width)
-    return f"{{{_bits(of, 0, width - places)}, {zeros(places)}}}"
+    return f"{{{bits_of(of, 0, width - places)}, {zeros(places)}}}"
 
 
 def moved(of: Signal, places: int, half: int) -> str:

@@ -195,6 +195,8 @@ class _Writer:
 
     def __init__(self, netlist: Netlist, tile: Tile) -> None:
         self.netlist, self.tile = netlist, tile
+        # The first state comes late enough: copies of the phase are right two cycles after a reset
+        self.copies = tile.trees and not netlist.timely
         self.parts: dict[str, Part] = {}
         self.units: dict[str, Units] = {}
         self._pairs: dict[object, list[int]] = self._find_pairs()
@@ -208,7 +210,7 @@ class _Writer:
 
     def _part(self, name: str) -> Part:
         if name not in self.parts:
-            self.parts[name] = Part(name, self.netlist)
+            self.parts[name] = Part(name, self.netlist, self.copies)
             self.units[name] = Units(self.netlist, self.tile)
         return self.parts[name]
 
@@ -356,6 +358,9 @@ class _Writer:
         netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
         comment = f"The modules of {netlist.name} and the wires between them"
         module = stream.datapath(netlist, bits, comment)
+        if self.copies and any(part.has_phases for part in self.parts.values()):
+            module.declare("phase", bits=bits, attribute="keep")
+            module.clocked("phase <= phase_next;")
         for field in netlist.inputs:
             signal = field.signal
             if netlist.late(field.node):
@@ -368,7 +373,7 @@ class _Writer:
         for field in netlist.outputs:
             module.assign(field.of("results"), field.signal.name, field.signal.label)
         for name, part in self.parts.items():
-            ports = ["clock", *(["phase_next"] if part.has_phases else [])]
+            ports = ["clock", *([part.phase_port] if part.has_phases else [])]
             ports += [signal.name for signal in (*part.needs, *gives[name])]
             module.instance(name, self.netlist.instance(name), same(ports))
         return module
