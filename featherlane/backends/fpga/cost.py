@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.devices import Device, width
 from featherlane.backends.fpga.netlist import WIRE, Netlist, constant_integer
 from featherlane.backends.fpga.part import OperandChoice
@@ -25,6 +26,7 @@ from featherlane.backends.fpga.piece_costs import (
     waiting,
 )
 from featherlane.backends.fpga.resources import NOTHING, Resources
+from featherlane.backends.fpga.shifts import power_operand, shift_range, stage_bits
 from featherlane.backends.fpga.unit_costs import function_resources, product_resources
 from featherlane.backends.fpga.verilog import Design
 
@@ -120,6 +122,9 @@ def cost(design: Design, device: Device) -> DesignCost:
         for function in module.functions:
             kind = "reciprocal" if function.op == "div" else "sine_cosine"
             parts[name, kind] += function_resources(function, device)
+        for shifter in module.shifters:
+            luts = device.bits["shift"] * sum(shifter.stages) + carried(device, shifter.counted)
+            parts[name, "shift"] += Resources(luts=luts, ffs=shifter.registers)
         luts = sum(_choice(choice, design.interval, device) for choice in first)
         parts[name, "multiplexers"] += Resources(luts=luts)
         codes = sum(_code(choice, design.interval, device) for choice in module.choices.values())
@@ -173,6 +178,8 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
     op, args, out = datapath.graph.op[k], datapath.graph.args[k], datapath.formats[k]
     if op == "exponent":
         return device.bits[kind] * datapath.format(args[0]).width
+    if kind == "shift":
+        return device.bits[kind] * sum(_stages(datapath, k))
     if op not in ("add", "sub") or out is None:
         return device.bits.get(kind, 0.0) * width(datapath, k)
     if args[0] == args[1]:
@@ -188,6 +195,15 @@ def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
         lowest = -b.fraction  # what is subtracted from zeros carries, too
     top = max(a.width - a.fraction, b.width - b.fraction) + 1
     return device.bits["add"] * carried(device, min(top, out.width - out.fraction) - lowest)
+
+
+def _stages(datapath: Datapath, k: int) -> list[int]:
+    """The bits of the stages of a product with a power of two."""
+    power = power_operand(datapath, k)
+    assert power is not None, f"node {k} is no shift"
+    shifts, number = shift_range(datapath, k, power), datapath.graph.args[k][1 - power]
+    whole = datapath.format(number).width + shifts.most
+    return stage_bits(shifts.places.bit_length(), whole, datapath.format(k).width)
 
 
 # The stream and multiplexers

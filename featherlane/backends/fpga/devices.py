@@ -214,10 +214,12 @@ def operators(
 ) -> tuple[Operator | None, ...]:
     """Returns the operator of each node of a datapath on a device, at its clock.
 
-    Multipliers, and units for sine and cosine and for reciprocals, are shared; all others are not,
-    since a multiplexer costs more than an adder. A sign is an adder. A product with a constant
-    power of two is wires, or an adder if it rounds or has a sign, and one with `power_of_two`,
-    which is wires itself, a shifter. A sum of a fused product follows that one in its multiplier.
+    Multipliers, and units for sine and cosine and for reciprocals, are shared, and where the whole
+    design shares them (`apart`) shifters of devices that have the row `shared_shift`; all others
+    are not, since a multiplexer costs more than an adder. A sign is an adder. A product with a
+    constant power of two is wires, or an adder if it rounds or has a sign, and one with
+    `power_of_two`, which is wires itself, a shifter. A sum of a fused product follows that one in
+    its multiplier.
     If the model has delays of links, each call is a region, and operands from others come later.
     apart: whether units that are shared lie in none of these, as those of several calls do, with a
     longer way to and from them.
@@ -225,6 +227,9 @@ def operators(
     Raises CompileError for an operator that does not fit a cycle.
     """
     units = tuple(operator(datapath, device, k) for k in range(len(datapath.graph)))
+    if apart and "shared_shift" in device.delays:
+        shared = _operator(device, "shared_shift", "shift", 0)._replace(shared=True)
+        units = tuple(shared if unit and unit.kind == "shift" else unit for unit in units)
     register = device.register
     for unit in set(units):
         if unit and (longest := register + max(unit.before, unit.after)) > device.clock * (

@@ -10,9 +10,15 @@ from typing import NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.shifts import (
+    places_to_shift,
+    power_operand,
+    shift_range,
+    shifted_right,
+)
 from featherlane.backends.fpga.text import (
     Signal,
-    bits_of,
+    constant,
     fitted,
     literal,
     shifted_left,
@@ -163,106 +169,26 @@ def _product(p: NodeOperands) -> Wiring:
     return _moved(p) if power is None else _shifted(p, power)
 
 
-def power_operand(datapath: Datapath, k: int) -> int | None:
-    """The operand of a product that is a power of two that depends on data, by its position; None
-    if there is none. Raises CompileError if both are.
-    """
-    ops = [datapath.graph.op[a] for a in datapath.graph.args[k]]
-    if ops.count("power_of_two") == 2:
-        raise CompileError(
-            f"node {k} is a product of two powers of two: there is no circuit for it"
-        )
-    return ops.index("power_of_two") if "power_of_two" in ops else None
-
-
-class Exponents(NamedTuple):
-    """The least and the largest value that an exponent can have."""
-
-    least: int
-    most: int
-
-
-def exponents(datapath: Datapath, k: int) -> Exponents:
-    """The exponents of a power of two: where they are those of a number, or of its reciprocal, the
-    ones that its format can have; else all that their own format holds.
-    """
-    form, (a,) = datapath.format(k), datapath.graph.args[k]
-    formats = [form, datapath.format(a)]
-    negative = datapath.graph.op[a] == "neg"
-    if negative:
-        (a,) = datapath.graph.args[a]
-        formats.append(datapath.format(a))
-    if datapath.graph.op[a] == "exponent":
-        of = datapath.format(datapath.graph.args[a][0])
-        least, most = -of.fraction - 1, of.width - 1 - of.fraction
-        if negative:
-            least, most = -most, -least
-        if all(f.least <= min(least, -most) and max(most, -least) <= f.most for f in formats):
-            return Exponents(least, most)
-    return Exponents(form.least, form.most)
-
-
-class ShiftRange(NamedTuple):
-    """How a number is multiplied by 2^k: `most` zeros are put behind it, and it is shifted to the
-    right by start - k, at most by `places`, or not at all where that is negative, if it can be.
-    """
-
-    most: int
-    places: int
-    start: int
-    clamped: bool
-
-
-def shift_range(datapath: Datapath, k: int, power: int) -> ShiftRange:
-    """The shifts of a product with a power of two. power: the position of that operand."""
-    args, out = datapath.graph.args[k], datapath.format(k)
-    exponent = exponents(datapath, args[power])
-    offset = out.fraction - datapath.format(args[1 - power]).fraction
-    left = max(exponent.most + offset, 0)
-    most = min(out.width, left)  # no bit stays of what is shifted further
-    places = max(most - (exponent.least + offset), 0)
-    return ShiftRange(most, places, most - offset, left > most)
-
-
 def _shifted(p: NodeOperands, power: int) -> Wiring:
     """A 2^k, from its last bits with zeros behind them, shifted to the right."""
     a, of, k = p.operands[1 - power], p.formats[1 - power], p.operands[power]
-    most, places, start, clamped = shift_range(p.datapath, p.k, power)
-    whole = p.wire("whole", of.width + most)
-    if places == 0:  # all shifts to the left are so large that nothing stays
-        wires = [(whole, shifted_left(a.name, most))]
+    shifts = shift_range(p.datapath, p.k, power)
+    whole = p.wire("whole", of.width + shifts.most)
+    if shifts.places == 0:  # all shifts to the left are so large that nothing stays
+        wires = [(whole, shifted_left(a.name, shifts.most))]
         return Wiring(wires, fitted(whole, 0, p.out._replace(fraction=0)))
     operand = p.wire("operand", of.width) if p.halved else a
-    wires = [(whole, shifted_left(operand.name, most))]
-    width = max(signed_width(start), p.formats[power].width) + 1
-    by = p.wire("by", max(width, places.bit_length() + 1))
-    wires.append((by, f"{literal(start, signed_width(start))} - {k.name}"))
-    count = p.wire("count", places.bit_length())
-    last = f"{by.name}[{count.width - 1}:0]"
-    wires.append((count, f"{by.name} < 0 ? '0 : {last}" if clamped else last))
+    wires = [(whole, shifted_left(operand.name, shifts.most))]
+    start = constant(shifts.start, signed_width(shifts.start))
+    counting, count = places_to_shift(p.name, shifts, start, k)
+    wires += counting
     registers = frozenset[str]()
     if p.halved:
         held = count._replace(name=f"{count.name}_held")
         wires += [(operand, a.name), (held, count.name)]
         count, registers = held, frozenset([operand.name, held.name])
-    stages, right = _shifted_right(p, whole, count)
+    stages, right = shifted_right(p.name, whole, count, p.out.width)
     return Wiring(wires + stages, fitted(right, 0, p.out._replace(fraction=0)), registers)
-
-
-def _shifted_right(
-    p: NodeOperands, whole: Signal, count: Signal
-) -> tuple[list[tuple[Signal, str]], Signal]:
-    """The stages of a shifter, and its result. The longest shift is the first one: each stage has
-    only the bits that those behind it can bring to the result.
-    """
-    stages = list[tuple[Signal, str]]()
-    for n in reversed(range(count.width)):
-        bits = min(p.out.width + (1 << n) - 1, whole.width)
-        stage = p.wire(f"right_{n}", bits)
-        moved, stays = (bits_of(whole, first, bits) for first in (1 << n, 0))
-        stages.append((stage, f"{count.name}[{n}] ? {moved} : {stays}"))
-        whole = stage
-    return stages, whole
 
 
 class OddFactor(NamedTuple):
@@ -290,10 +216,10 @@ def half(shift: int) -> int:
 
 def _moved(p: NodeOperands) -> Wiring:
     """A product by 0, or by a power of two with either sign: shifted wires, no multiplier."""
-    constant = factor(p.datapath, p.k)
-    if constant is None or constant[1].odd not in (-1, 0, 1):
+    by = factor(p.datapath, p.k)
+    if by is None or by[1].odd not in (-1, 0, 1):
         raise CompileError(f"node {p.k} is a product without a multiplier")
-    n, (odd, places) = constant
+    n, (odd, places) = by
     a, (x, y) = p.operands[1 - n], p.formats
     fraction = x.fraction + y.fraction - places
     shift = fraction - p.out.fraction

@@ -19,9 +19,8 @@ from featherlane.backends.fpga.statements import (
 from featherlane.backends.fpga.text import Signal, indented
 from featherlane.errors import CompileError
 
-
-# Registers, in bits, that one register of the phase enables: one for 1,100 of the inputs of HyQ would
-# drive wires across the chip
+# Registers, in bits, that one register of the phase enables: one for the 1,100 of the inputs of HyQ
+# would drive wires across the chip
 MOST_ENABLED = 144
 OWN = "own_phase"  # the copy of the phase that a module has beside those of its units
 

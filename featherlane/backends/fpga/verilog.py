@@ -19,7 +19,7 @@ from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
 from featherlane.backends.fpga.part import OperandChoice, Part
-from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, Units, what
+from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, ShifterUnit, Units, what
 from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier
 from featherlane.backends.fpga.units import functions, multiplier_cell, multipliers, post_adder
 from featherlane.backends.fpga.units.functions import FunctionUnit
@@ -31,7 +31,7 @@ from featherlane.program.analysis.pipeline import Pipeline
 class ModuleUnits(NamedTuple):
     """The units and multiplexers of a module. choices: by the name of the result; control:
     registers of the phase and of places in rings; accumulating: the device's multipliers that
-    accumulate; places: bits of the counters of places in rings.
+    accumulate; places: bits of the counters of places in rings; shifters: those that are shared.
     """
 
     products: list[ProductUnit]
@@ -40,6 +40,7 @@ class ModuleUnits(NamedTuple):
     control: int
     accumulating: int = 0
     places: int = 0
+    shifters: tuple[ShifterUnit, ...] = ()
 
     @property
     def multipliers(self) -> list[Multiplier]:
@@ -155,7 +156,12 @@ def without_stream(
     writer = _Writer(netlist, tile)
     units = {
         name: ModuleUnits(
-            units.products, units.functions, part.choices, part.control, places=part.places
+            units.products,
+            units.functions,
+            part.choices,
+            part.control,
+            places=part.places,
+            shifters=tuple(units.shifters),
         )
         for name, part in writer.parts.items()
         for units in [writer.units[name]]
