@@ -49,7 +49,8 @@ def test_every_table_is_complete(name):
     """All models have all rows, and each operation of a datapath has a row."""
     first = devices.load(name)
     needed = {*devices.DELAYS.values(), "multiply", "shift"}
-    assert set(devices.load(name).delays) - {"post_add", "register", "link", "far"} == needed
+    some = {"post_add", "register", "link", "far", "shared_shift"}  # of models that have them
+    assert set(devices.load(name).delays) - some == needed
     for row in ("add", "compare", "select", "shift", "exponent"):
         assert first.bits[row] > 0
     assert {m.dsps for m in first.multipliers} >= {1, 2, 4}

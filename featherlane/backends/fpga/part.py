@@ -22,6 +22,7 @@ from featherlane.errors import CompileError
 # Registers, in bits, that one register of the phase enables: one for the 1,100 of the inputs of HyQ
 # would drive wires across the chip
 MOST_ENABLED = 144
+MOST_COPIES = 12  # of the phase that one register of it is read by
 OWN = "own_phase"  # the copy of the phase that a module has beside those of its units
 
 
@@ -86,9 +87,10 @@ class RingMemory(NamedTuple):
 class Part:
     """A module: its statements, the signals that it drives and those that it reads.
 
-    Its port `phase_next` says the phase of the next cycle. With copies, `phase` says that of this
-    cycle instead: the module and each unit have a register of it, and all that depends on the phase
-    is made of these, so that no logic stands beside the long wires from one register to so many.
+    Its port `phase_next` says the phase of the next cycle. With copies, ports say that of this cycle
+    instead: the module and each unit have a register of it, and all that depends on the phase is
+    made of these, so that no logic stands beside the long wires to so many. A port serves
+    MOST_COPIES of them.
     """
 
     def __init__(self, name: str, netlist: Netlist, copies: bool = False) -> None:
@@ -217,9 +219,17 @@ class Part:
         return self.interval > 1 and bool(self._captured or self._phases or self._coded)
 
     @property
-    def phase_port(self) -> str:
-        """The name of the port that says the phase."""
-        return "phase" if self.copies else "phase_next"
+    def phase_copies(self) -> list[str]:
+        """The registers of the phase."""
+        return [*self._phases, *([OWN] if self.copies and self._captured else [])]
+
+    @property
+    def phase_ports(self) -> list[str]:
+        """The names of the ports that say the phase, each for some of the copies."""
+        if not self.copies:
+            return ["phase_next"]
+        count = -(-len(self.phase_copies) // MOST_COPIES)
+        return [f"phase_{n}" for n in range(count)]
 
     def _before(self, phase: int, cycles: int) -> int:
         """The phase so many cycles before another one, if there are copies, which are late."""
@@ -229,14 +239,14 @@ class Part:
         """The signal that registers for the next phase are made of: a copy, which shows the phase
         two cycles before, or the port.
         """
-        return copy if self.copies else self.phase_port
+        return copy if self.copies else "phase_next"
 
     def module(self, gives: list[Signal], comment: str) -> Module:
         """The module. gives: the signals that others read."""
         module = Module(self.name, comment)
         module.input("clock")
         if self.has_phases:
-            module.input(self.phase_port, bits=self.phase_bits)
+            module.input(*self.phase_ports, bits=self.phase_bits)
         for signal in self.needs:
             label = self._origins.get(signal.name, signal.label)
             module.declare_signal(signal._replace(label=label), "input logic")
@@ -269,16 +279,15 @@ class Part:
             return self.places
         codes = sum(self.choices[name].code_bits for name in self._coded)
         flags = sum(map(len, self._captured.values()))
-        copies = len(self._phases) + (self.copies and flags > 0)
-        return self.places + self.phase_bits * copies + codes + flags
+        return self.places + self.phase_bits * len(self.phase_copies) + codes + flags
 
     def _add_phases(self, module: Module) -> None:
         """The phase, in registers near what they control, which synthesis must not merge."""
         steps = list[str]()
-        own = [OWN] if self.copies and self._captured else []
-        for name in [*self._phases, *own]:
+        for n, name in enumerate(self.phase_copies):
             module.declare(name, bits=self.phase_bits, attribute="keep")
-            steps.append(f"{name} <= {self.phase_port};")
+            port = self.phase_ports[n // MOST_COPIES if self.copies else 0]
+            steps.append(f"{name} <= {port};")
         for signal, copy in self._coded.items():
             choice = self.choices[signal]
             module.declare(choice.phase, bits=choice.code_bits, attribute="keep")

@@ -55,13 +55,15 @@ def _control(name: str) -> Module:
     module.constant("LAST_PHASE", "PHASE_BITS'(INTERVAL - 1)", bits="PHASE_BITS")
     module.constant("PLACE_BITS", "DEPTH > 1 ? $clog2(DEPTH) : 1")
     module.constant("LAST_PLACE", "COUNT_BITS'(DEPTH - 1)", bits="COUNT_BITS")
-    module.declare("phase", bits="PHASE_BITS")
+    # Kept: synthesis would merge it with those of a datapath, which lie where its modules do
+    module.declare("phase", bits="PHASE_BITS", attribute="keep")
     module.declare("credits", "count", "first", "last", bits="COUNT_BITS")
     module.declare("travelling", bits="CYCLES", comment="bit n: a state is in its cycle n")
     module.declare("accepted", "arrived", "emitted")
+    module.declare("due", comment="a state can be let in")
     module.declare("fifo", bits="WIDTH", size="DEPTH")
     module.assign("phase_next", "reset || phase == LAST_PHASE ? '0 : phase + 1'b1")
-    module.assign("in_ready", "!reset && phase == LAST_PHASE && credits != 0")
+    module.assign("in_ready", "!reset && (INTERVAL == 1 ? credits != 0 : due)")
     module.assign("accepted", "in_valid && in_ready")
     module.assign("arrived", "travelling[LATENCY]")
     module.assign("out_valid", "count != 0")
@@ -79,6 +81,7 @@ ABOUT = (
 
 NEXT_CYCLE = """
     phase <= phase_next;
+    due <= phase_next == LAST_PHASE && (credits != 0 || emitted);
     if (reset) begin
       travelling <= '0;
       credits <= COUNT_BITS'(DEPTH);

@@ -18,7 +18,7 @@ from featherlane.backends.fpga.expressions import NodeOperands, Wiring, circuit
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.module import Module, named, same, sources
 from featherlane.backends.fpga.netlist import WIRE, Field, Netlist
-from featherlane.backends.fpga.part import OperandChoice, Part
+from featherlane.backends.fpga.part import MOST_COPIES, OperandChoice, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, ProductUnit, ShifterUnit, Units, what
 from featherlane.backends.fpga.text import KEYWORDS, Signal, identifier
 from featherlane.backends.fpga.units import functions, multiplier_cell, multipliers, post_adder
@@ -364,9 +364,7 @@ class _Writer:
         netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
         comment = f"The modules of {netlist.name} and the wires between them"
         module = stream.datapath(netlist, bits, comment)
-        if self.copies and any(part.has_phases for part in self.parts.values()):
-            module.declare("phase", bits=bits, attribute="keep")
-            module.clocked("phase <= phase_next;")
+        phases = self._add_phases(module, bits) if self.copies else {}
         for field in netlist.inputs:
             signal = field.signal
             if netlist.late(field.node):
@@ -379,7 +377,27 @@ class _Writer:
         for field in netlist.outputs:
             module.assign(field.of("results"), field.signal.name, field.signal.label)
         for name, part in self.parts.items():
-            ports = ["clock", *([part.phase_port] if part.has_phases else [])]
+            ports = ["clock", *(part.phase_ports if part.has_phases else [])]
             ports += [signal.name for signal in (*part.needs, *gives[name])]
-            module.instance(name, self.netlist.instance(name), same(ports))
+            connected = same(ports) | phases.get(name, {})
+            module.instance(name, self.netlist.instance(name), connected)
         return module
+
+    def _add_phases(self, module: Module, bits: int) -> dict[str, dict[str, str]]:
+        """Adds registers of the phase, each of which few copies read. Returns which one each port of
+        each part reads.
+        """
+        phases = dict[str, dict[str, str]]()
+        count, free = 0, 0
+        for name, part in self.parts.items():
+            left = len(part.phase_copies) if part.has_phases else 0
+            for port in part.phase_ports if left else ():
+                loads = min(left, MOST_COPIES)
+                if loads > free:
+                    count, free = count + 1, MOST_COPIES
+                left, free = left - loads, free - loads
+                phases.setdefault(name, {})[port] = f"phase_{count - 1}"
+        for n in range(count):
+            register = module.declare(f"phase_{n}", bits=bits, attribute="keep")
+            module.clocked(f"{register} <= phase_next;")
+        return phases

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.part import MOST_ENABLED
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.rate import BITS, ONE, PORT
 
@@ -147,7 +148,7 @@ def _add_frames_in(module: Module, plan: LinkPlan) -> None:
     module.wire("new_task", None, "good && kind == TASK")
     module.assign("task_data", f"payload[{7 + plan.task_bits}:8]")
     module.assign("taken", "task_valid && task_ready && !test_running")
-    module.clocked("if (shifted) payload <= {line, payload[" + f"{payload - 1}:1]}};")
+    _add_payload(module, payload)
     module.clocked("if (data_bit) latest <= {line, latest[7:1]};")
     module.clocked("""
         if (place == 4'd1 && left == '0) crc <= '0;
@@ -195,6 +196,21 @@ COUNTERS_IN = """
 
 
 # Numbers of tasks under way
+
+
+def _add_payload(module: Module, bits: int) -> None:
+    """The payload takes a bit a cycle after it came, in parts: wires from the one condition to all
+    its registers would be long.
+    """
+    module.clocked("bit_in <= line;")
+    module.declare("bit_in")
+    for n, first in enumerate(range(0, bits, MOST_ENABLED)):
+        end = min(first + MOST_ENABLED, bits)
+        flag = module.declare(f"shifts_{n}", attribute="keep")
+        module.clocked(f"{flag} <= shifted;")
+        last = "bit_in" if end == bits else f"payload[{end}]"
+        rest = f"{{{last}, payload[{end - 1}:{first + 1}]}}" if end - first > 1 else last
+        module.clocked(f"payload[{end - 1}:{first}] <= {rest};", when=flag)
 
 
 def _add_numbers(module: Module, plan: LinkPlan) -> None:
