@@ -14,7 +14,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import evaluate
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga import devices
-from featherlane.backends.fpga.part import MOST_ENABLED
+from featherlane.backends.fpga.part import MOST_COPIES, MOST_ENABLED
 from featherlane.backends.fpga.shifts import exponents
 from featherlane.program.graph import Graph, Output
 
@@ -31,24 +31,28 @@ def design(robot="double_pendulum", function="forward_dynamics", interval=5):
 def test_states_are_right_from_the_first_one_after_a_reset(interval):
     """Copies of the phase are late by a cycle, and right in time for the first state."""
     made = design(interval=interval)
-    states = made.samples(12)
+    (name,), states = made.function.outputs, made.samples(12)
     for stalls in (0, 60):
         found = made.simulate(states, "icarus", stalls)
-        assert np.array_equal(found.results[made.function.outputs[0] if False else next(n for n in found.results if n != "lost")], made.function(**states))
+        assert np.array_equal(found.results[name], made.function(**states))
 
 
-def test_modules_take_the_phase_from_one_register_and_decode_copies():
-    """Logic between that register and others would have wires across the chip on both sides."""
-    sources = design().design.sources
-    of_phase = {name: text for name, text in sources.items() if "own_phase" in text}
-    assert len(of_phase) > 3
-    for text in of_phase.values():
-        assert "(* keep *) logic [2:0] own_phase;" in text
-        assert "phase_next" not in text
-        assert len(re.findall(r"\bphase;", text)) == len(re.findall(r"<= phase;", text)) > 0
-    datapath = sources["double_pendulum_forward_dynamics_datapath.sv"]
-    assert "(* keep *) logic [2:0] phase;" in datapath
-    assert ".phase_next" not in datapath
+def test_modules_take_the_phase_from_registers_and_decode_copies():
+    """Logic between these registers and others would have wires across the chip on both sides."""
+    sources = design("iiwa14", "forward_dynamics", 16).design.sources
+    datapath = sources.pop("iiwa14_forward_dynamics_datapath.sv")
+    ports = re.findall(r"\.phase_\d+\((phase_\d+)\)", datapath)
+    registers = set(ports)
+    for name in registers:
+        assert re.search(rf"\(\* keep \*\) logic \[3:0\] [\w, ]*\b{name}\b", datapath)
+        assert f"{name} <= phase_next;" in datapath
+    copies = 0
+    for text in sources.values():
+        if "in_phase_" in text or "_phase <= phase_" in text:
+            assert "phase_next" not in text
+            assert not re.search(r"phase_\d+ ==|case \(phase_\d+\)", text)
+            copies += len(re.findall(r" <= phase_\d+;", text))
+    assert len(ports) < copies <= MOST_COPIES * len(registers)
 
 
 def enabled(text):
@@ -112,14 +116,13 @@ def test_the_whole_design_shares_shifters(monkeypatch):
     shifts = sum(operator.kind == "shift" for operator in made.pipeline.operators if operator)
     assert shifts == 20
     assert made.pipeline.kinds["shift"] == 2
-    load = devices.load
+    operators = devices.operators
 
-    def without(*args, **named):
-        device = load(*args, **named)
+    def alone_operators(datapath, device, apart=False):
         rows = {name: row for name, row in device.delays.items() if name != "shared_shift"}
-        return device._replace(delays=rows)
+        return operators(datapath, device._replace(delays=rows), apart)
 
-    monkeypatch.setattr(devices, "load", without)
+    monkeypatch.setattr(devices, "operators", alone_operators)
     alone = fl.accelerator(fl.load("iiwa14"), "forward_dynamics", board="ulx3s", interval=16)
     assert alone.pipeline.kinds["shift"] == shifts
     assert made.cost.kinds["shift"].luts < 0.15 * alone.cost.kinds["shift"].luts
