@@ -149,12 +149,12 @@ def _top(netlist: Netlist, depth: int) -> Module:
 
 
 def _add_input_register(module: Module, interval: int, width: int) -> None:
-    """The register of inputs, which takes a word in each phase in which there may be one: whether
-    there is, `travelling` knows. Registers of the phase enable parts of it: wires from one for all
-    would be long, and those from the logic of the stream longer.
+    """The register of inputs. With phases it takes a word in each one in which there may be one:
+    whether there is, `travelling` knows. Registers of the phase enable parts of it: wires from one
+    for all would be long, and those from the logic of the stream longer.
     """
     if interval == 1:
-        module.clocked("given <= in_data;")
+        module.clocked("given <= in_data;", when="in_valid && in_ready")
         return
     phase_bits = (interval - 1).bit_length()
     for n, first in enumerate(range(0, width, MOST_ENABLED)):
