@@ -66,6 +66,10 @@ class DesignSpec:
             return boards.board(self.board).target(self.delays, period)
         return devices.load(self.device, self.delays, period)
 
+    def has_units_apart(self, interval: int) -> bool:
+        """Whether all modules share units, which then lie apart from them."""
+        return interval > 1 and self.sharing == "whole"
+
     @property
     def label(self) -> str:
         """The functions, in words."""

@@ -87,8 +87,7 @@ class Designer:
             return array_design(self.name, whole.whole, timed, interval, device.tile, self.labels)
         narrow = narrowed(whole)
         pools = SHARING[self.spec.sharing](narrow.graph)
-        apart = interval > 1 and self.spec.sharing == "whole"
-        units = devices.operators(narrow, device, apart)
+        units = devices.operators(narrow, device, self.spec.has_units_apart(interval))
         options = units, device.clock, interval, pools
         pipeline = pipelined(narrow.graph, *options, runs=self.runs)
         pipeline.verify()

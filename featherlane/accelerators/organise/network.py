@@ -368,7 +368,8 @@ def _scheduled(
     arrival: Mapping[str, int],
 ) -> Pipeline:
     """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""
-    graph, units = datapath.graph, operators(datapath, spec.target)
+    graph = datapath.graph
+    units = operators(datapath, spec.target, spec.has_units_apart(interval))
     pools, spare = SHARING[spec.sharing](graph), sorted({0.0, spec.spare})
     options = spec.target.clock, interval, pools, arrival, spare, ports, runs
     pipeline = pipelined(graph, units, *options)
