@@ -87,9 +87,9 @@ class RingMemory(NamedTuple):
 class Part:
     """A module: its statements, the signals that it drives and those that it reads.
 
-    Its port `phase_next` says the phase of the next cycle. With copies, ports say that of this cycle
-    instead: the module and each unit have a register of it, and all that depends on the phase is
-    made of these, so that no logic stands beside the long wires to so many. A port serves
+    Its port `phase_next` says the phase of the next cycle. With copies, ports say that of this
+    cycle instead: the module and each unit have a register of it, and all that depends on the phase
+    is made of these, so that no logic stands beside the long wires to so many. A port serves
     MOST_COPIES of them.
     """
 

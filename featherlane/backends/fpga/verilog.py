@@ -384,8 +384,8 @@ class _Writer:
         return module
 
     def _add_phases(self, module: Module, bits: int) -> dict[str, dict[str, str]]:
-        """Adds registers of the phase, each of which few copies read. Returns which one each port of
-        each part reads.
+        """Adds registers of the phase, each of which few copies read. Returns which one each port
+        of each part reads.
         """
         phases = dict[str, dict[str, str]]()
         count, free = 0, 0
