@@ -18,7 +18,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from featherlane.tools.figures import FAINT, HUES, INK, NARROW, STYLE, save
+from featherlane.tools.figures import BELOW, FAINT, HUES, INK, STYLE, save
 
 GOALS = 65_536  # states of a call for which rates are expected
 DASHES: dict[str, dict[str, Any]] = {  # of lines: arrays that stay there, and that are copied
@@ -31,6 +31,7 @@ TITLES = {
     "gpu_rates": "States a second on a GPU, over the states of a call",
     "gpu_bounds": "On a GPU: shares of its bounds, time of one state, rates beside peers",
 }
+HEIGHTS = {"gpu_rates": 2.9, "gpu_bounds": 4.4}  # inches, of panels on narrow screens
 
 
 def _unique(rows: Iterable[Row], column: str) -> list[Any]:
@@ -60,20 +61,17 @@ def _states(batch: float, _: Any = None) -> str:
 # Rates
 
 
-def rates(rows: Sequence[Row], narrow: bool = False) -> Figure | None:
-    """A panel for each function, a line for each robot, dtype, and with copies. Panels of a narrow
-    figure are below one another.
-    """
+def rates(rows: Sequence[Row]) -> Figure | None:
+    """A panel for each function, a line for each robot, dtype, and with copies."""
     timed = [x for x in rows if x["part"] in ("rates", "copies") and "states_per_second" in x]
     timed = [x for x in timed if not x["function"].startswith("rollout")]
     if not (functions := _unique(timed, "function")):
         return None
     colours = dict(zip(_unique(timed, "robot"), HUES, strict=False))
     count = (len(functions) + 1) // 2 if len(functions) > 3 else len(functions)
-    count = 1 if narrow else count
-    lines, legend = -(-len(functions) // count), 1.0 if narrow else 0.35
-    size = (NARROW if narrow else 3.6 * count + 0.4, (2.7 if narrow else 3.1) * lines + 2 * legend)
-    figure, panels = plt.subplots(lines, count, figsize=size, squeeze=False, sharex=True)
+    lines = -(-len(functions) // count)
+    size, options = (3.6 * count + 0.4, 3.1 * lines + 0.5), {"layout": "constrained"}
+    figure, panels = plt.subplots(lines, count, figsize=size, squeeze=False, sharex=True, **options)
     for axes, name in zip(panels.flat, functions, strict=False):
         _rates_of(axes, [x for x in timed if x["function"] == name], colours)
         _frame(axes, SHORT.get(name, name))
@@ -82,8 +80,7 @@ def rates(rows: Sequence[Row], narrow: bool = False) -> Figure | None:
     for axes in panels[:, 0]:
         axes.set_ylabel("states a second")
     kinds = {*_unique(timed, "dtype"), *_unique(timed, "who")}
-    _legend(figure, colours, kinds, 3 if narrow else None)
-    figure.tight_layout(w_pad=1.5, rect=(0, legend / size[1], 1, 1))
+    _legend(figure, colours, kinds)
     return figure
 
 
@@ -111,15 +108,13 @@ def _kind(row: Row) -> str:
     return "with copies" if row["dtype"] == "float32" else ""
 
 
-def _legend(figure: Figure, colours: dict[str, str], kinds: set[str], columns: int | None) -> None:
+def _legend(figure: Figure, colours: dict[str, str], kinds: set[str]) -> None:
     lines = [mpl.lines.Line2D([], [], color=y, linewidth=1.8) for y in colours.values()]
     shown = {x: look for x, look in DASHES.items() if x in kinds}
     lines += [mpl.lines.Line2D([], [], color=INK, **look) for look in shown.values()]
     lines.append(mpl.lines.Line2D([], [], color=INK, marker="x", linestyle="", markersize=8))
     names = [*colours, *shown, "expected"]
-    above = 0.2 / figure.get_figheight()  # the line of the machine
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, above), "columnspacing": 1.2}
-    figure.legend(lines, names, ncols=columns or len(names), fontsize=9, **place)
+    figure.legend(lines, names, loc=BELOW, ncols=len(names), fontsize=9, columnspacing=1.2)
 
 
 # Bounds, latencies, peers
@@ -130,10 +125,10 @@ def bounds(rows: Sequence[Row]) -> Figure | None:
     panels = [draw for draw in (_shares, _latency, _peers) if draw(None, rows)]
     if not panels:
         return None
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.6 * len(panels), 5.2), squeeze=False)
+    size, options = (4.6 * len(panels), 5.2), {"squeeze": False, "layout": "constrained"}
+    figure, axes = plt.subplots(1, len(panels), figsize=size, **options)
     for place, draw in zip(axes.flat, panels, strict=True):
         draw(place, rows)
-    figure.tight_layout(w_pad=2.5)
     return figure
 
 
@@ -227,17 +222,16 @@ def device(rows: Sequence[Row]) -> str:
 
 
 def draw_all(paths: Sequence[Path], folder: Path, png: Path | None = None) -> list[str]:
-    """Writes SVG files into a folder, and returns their names; png: a folder for PNG files on white
-    and dark pages.
+    """Writes SVG files into a folder, those for narrow screens too, and returns the names of the
+    figures; png: a folder for PNG files on white and dark pages.
     """
     plt.rcParams.update(STYLE)
     rows = read(paths)
     drawn = {"gpu_rates": rates(rows), "gpu_bounds": bounds(rows)}
-    drawn["gpu_rates_narrow"] = rates(rows, narrow=True)
     for name, figure in drawn.items():
         if figure is not None:
-            title = TITLES[name.removesuffix("_narrow")]
-            save(figure, folder / f"{name}.svg", title, device(rows), png)
+            options = {"note": device(rows), "png": png, "narrow": HEIGHTS[name]}
+            save(figure, folder / f"{name}.svg", TITLES[name], **options)
             plt.close(figure)
     return [name for name, figure in drawn.items() if figure is not None]
 

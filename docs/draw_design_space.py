@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import featherlane as fl
 from featherlane.accelerators.front import Front, Point
-from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE, stack
+from featherlane.tools.figures import BLUE, FAINT, GREEN, INK, ORANGE
 
 COLOURS = {"q16.16": ORANGE, "fitted": BLUE, "proved": GREEN}
 MARKS = {"common": "o", "body": "s"}
@@ -79,7 +79,9 @@ def panel(axes: Any, front: Front, across: Callable[[Point], float], words: str)
 def draw() -> Any:
     front = designs()
     with plt.rc_context({"font.size": 9.5}):
-        figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.6, 3.7), sharey=True)
+        figure, (left, middle, right) = plt.subplots(
+            1, 3, figsize=(9.6, 3.7), sharey=True, layout="constrained"
+        )
         panel(left, front, lambda p: p.interval, "interval, cycles")
         panel(middle, front, lambda p: p.error, "largest error, of the largest result")
         panel(right, front, lambda p: p.latency, "latency, cycles")
@@ -99,19 +101,11 @@ def draw() -> Any:
             for name, mark in MARKS.items()
         ]
         handles.append(plt.Line2D([], [], color=INK, marker="o", ls="", label="on the front"))
-        legend = figure.legend(handles=handles, loc="upper center", ncols=6, frameon=False)
+        legend = figure.legend(handles=handles, loc="outside upper center", ncols=6, frameon=False)
         for words in legend.get_texts():
             words.set_color(INK)
-        figure.tight_layout(rect=(0, 0, 1, 0.92))
-    return figure
-
-
-def draw_narrow() -> Any:
-    figure = draw()
-    stack(figure, 2.8, "lower center")
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
     return figure
 
 
 if __name__ == "__main__":
-    main(draw, __file__, __doc__, draw_narrow)
+    main(draw, __file__, __doc__, 2.8)

@@ -64,6 +64,26 @@ def test_panels_of_a_narrow_figure_are_below_one_another(tmp_path):
     plt.close(figure)
 
 
+@pytest.mark.parametrize("narrow", [None, 2.0])
+def test_a_note_is_below_the_legend(narrow, tmp_path):
+    """In the file, where the figure grows by the note: what stands outside of panels stays."""
+    pytest.importorskip("matplotlib")
+    from featherlane.tools.figures import BELOW, pyplot, save
+
+    plt = pyplot()
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    for axis in axes:
+        axis.plot([0, 1], [0, 1], label="line of the legend")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc=BELOW)
+    save(figure, tmp_path / "two.svg", "Two panels", "Measured on a machine", narrow=narrow)
+    plt.close(figure)
+    name = "two.svg" if narrow is None else "two_narrow.svg"
+    root = ElementTree.parse(tmp_path / name).getroot()
+    heights = {"".join(x.itertext()): float(x.get("y")) for x in root.iter(f"{SVG}text")}
+    note, legend = heights["Measured on a machine"], heights["line of the legend"]
+    assert legend + 8 < note < float(root.get("viewBox").split()[3])
+
+
 def test_closed_loops_are_drawn_from_their_csv(tmp_path, monkeypatch):
     """benchmarks/mpc/figure.py: rows read are rows written, and their controllers head columns."""
     pytest.importorskip("matplotlib")

@@ -591,9 +591,10 @@ def test_the_figures_of_a_run(tmp_path):
         results.add({"part": "latency", **facts})
         results.add({"part": "mjx", "who": "mjx", **facts})
     results.close()
-    wanted = ["gpu_rates", "gpu_bounds", "gpu_rates_narrow"]
+    wanted = ["gpu_rates", "gpu_bounds"]
     assert gpu_figure.draw_all([tmp_path / "b.csv"], tmp_path) == wanted
-    drawn = [(tmp_path / f"{name}.svg").read_text() for name in ("gpu_rates", "gpu_bounds")]
+    drawn = [(tmp_path / f"{name}.svg").read_text() for name in wanted]
+    assert all((tmp_path / f"{name}_narrow.svg").exists() for name in wanted)
     assert all("Measured on a card" in text for text in drawn)
     assert "beside peers" in drawn[1]
     assert "one state, float32" in drawn[1]

@@ -4,7 +4,8 @@ background, and text as text, which a search finds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -15,6 +16,8 @@ PINK, BROWN, RED, YELLOW = "#cf5a8a", "#9a7b5f", "#c8553d", "#c2a23a"
 HUES = (BLUE, ORANGE, GREEN, PURPLE, PINK, BROWN, RED, YELLOW)
 NARROW = 4.7  # inches, in which letters of 9 points are readable on a screen of 388 pixels
 COLUMN = 24  # letters of a legend's words of which two columns fit in that width
+BELOW = "outside lower center"  # where a legend of all panels stands in a constrained layout
+GAP = 0.12  # inches, between a figure and the note below it
 WHITE, DARK = "white", "#0d1117"  # the pages that figures are looked at on
 
 # For matplotlib.rc_context or rcParams.update; sizes in points
@@ -55,10 +58,10 @@ def machine(facts: Mapping[str, object]) -> str:
     return f"Measured on {', '.join(parts)}"
 
 
-def stack(figure: Any, height: float, below: str = "outside lower center") -> None:
+def stack(figure: Any, height: float) -> None:
     """Puts the panels of a figure of matplotlib below one another, each of this height in inches,
-    for narrow screens. In a table of panels each takes the words of its row and of its column.
-    below: the place of legends of the whole figure.
+    for narrow screens, and legends of the whole figure below them. In a table of panels each takes
+    the words of its row and of its column.
     """
     from matplotlib.gridspec import GridSpec
 
@@ -71,6 +74,7 @@ def stack(figure: Any, height: float, below: str = "outside lower center") -> No
             axes.set_ylabel(axes.get_ylabel() or labels[row])
             axes.set_title(axes.get_title() or titles[column])
         axes.tick_params(labelleft=True, labelbottom=True)
+    figure.set_layout_engine("constrained")  # which leaves room for legends outside of panels
     places = GridSpec(len(panels), 1, figure=figure)
     for n, axes in enumerate(panels):
         axes.set_subplotspec(places[n])
@@ -78,7 +82,7 @@ def stack(figure: Any, height: float, below: str = "outside lower center") -> No
         words = [text.get_text() for text in legend.get_texts()]
         legend.remove()
         beside = 2 if max(map(len, words)) <= COLUMN else 1
-        figure.legend(legend.legend_handles, words, loc=below, ncols=beside, columnspacing=1)
+        figure.legend(legend.legend_handles, words, loc=BELOW, ncols=beside, columnspacing=1)
     figure.set_size_inches(NARROW, height * len(panels))
     if figure.get_suptitle():
         figure.suptitle("\n".join(wrap(figure.get_suptitle(), 50)), fontsize=10)
@@ -111,16 +115,32 @@ def save(
         stack(figure, narrow)
         note = "\n".join(wrap(note, 70))
         path = path.with_stem(f"{path.stem}_narrow")
-    kind: dict[str, Any] = {}
-    if note:
-        figure.draw_without_rendering()  # lays it out
-        lowest = min(0.0, figure.get_tightbbox().y0 / figure.get_figheight())
-        line = figure.text(0.01, lowest - 0.02, note, fontsize=8, va="top")
-        kind = {"bbox_inches": "tight", "pad_inches": 0.05}
-    metadata = {"Title": title, "Date": None} if path.suffix == ".svg" else {}
-    figure.savefig(path, transparent=True, metadata=metadata, **kind)
-    if png is not None:
-        figure.savefig(png / f"{path.stem}.png", dpi=110, facecolor=WHITE, **kind)
-        figure.savefig(png / f"{path.stem}_dark.png", dpi=110, facecolor=DARK, **kind)
-    if note:
-        line.remove()
+    with _noted(figure, note) as kind:
+        metadata = {"Title": title, "Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(path, transparent=True, metadata=metadata, **kind)
+        if png is not None:
+            figure.savefig(png / f"{path.stem}.png", dpi=110, facecolor=WHITE, **kind)
+            figure.savefig(png / f"{path.stem}_dark.png", dpi=110, facecolor=DARK, **kind)
+
+
+@contextmanager
+def _noted(figure: Any, note: str) -> Iterator[dict[str, Any]]:
+    """A figure that has a note below it for a while; yields how it is saved with that. The file is
+    larger than the figure by the note: legends that stand at its edge stay where they are.
+    """
+    if not note:
+        yield {}
+        return
+    figure.draw_without_rendering()  # lays it out
+    layout, legends = figure.get_layout_engine(), figure.legends
+    at_edge = [x for x in legends if x.get_bbox_to_anchor() is figure.bbox]
+    lowest = (min(0.0, figure.get_tightbbox().y0) - GAP) / figure.get_figheight()
+    figure.set_layout_engine("none")
+    for legend in at_edge:
+        legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
+    line = figure.text(0.01, lowest, note, fontsize=8, va="top")
+    yield {"bbox_inches": "tight", "pad_inches": 0.05}
+    line.remove()
+    for legend in at_edge:
+        legend.set_bbox_to_anchor(None)
+    figure.set_layout_engine(layout)
