@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import json
+import re
 import shutil
 
 import numpy as np
@@ -17,6 +18,7 @@ from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_ne
 from featherlane.backends.fpga.netlists.text import module_text
 from featherlane.backends.fpga.serial.host import SerialDriver
 from featherlane.backends.fpga.serial.self_test import plan_of
+from featherlane.backends.fpga.serial.simulated import side_by_side
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.simulation.simulate import compiled
 from featherlane.errors import CompileError
@@ -29,11 +31,18 @@ needs_verilator = pytest.mark.skipif(
 LOOP = r"""
 #include "Vdesign.h"
 #include "verilated.h"
+#include <random>
 double sc_time_stamp() { return 0; }
+typedef unsigned long long word;
 static VerilatedContext context;
 static Vdesign *device = new Vdesign(&context);
-extern "C" unsigned long long step(unsigned long long in, int edge) {
-  device->in = in;
+static std::mt19937_64 others(7);
+// The level of one board; those of the others are random
+static word level(word bit) {
+  return BOARDS == 1 ? bit : (others() & ~(1ull << BOARD)) | bit << BOARD;
+}
+extern "C" word step(word in, int edge) {
+  SET_INPUTS
   device->eval();
   if (edge) {
     device->clock = 1;
@@ -41,27 +50,40 @@ extern "C" unsigned long long step(unsigned long long in, int edge) {
     device->clock = 0;
     device->eval();
   }
-  return device->out;
+  word out = 0;
+  GET_OUTPUTS
+  return out;
 }
 """
+BOARD = 37  # of 64, whose levels a test sets and reads
+
+
+@pytest.fixture(params=[1, 64], autouse=True)
+def boards(request, monkeypatch):
+    """One board, and one among many whose levels are random."""
+    monkeypatch.setattr(Bench, "boards", request.param)
 
 
 class Bench:
     """A few cells whose inputs are the bits of a number; net 0 is the clock, net n + 1 bit n."""
+
+    boards = 1
 
     def __init__(self, cells, inputs, outputs):
         ports = {"clock": {"direction": "input", "bits": [0]}}
         ports |= {f"i{n}": {"direction": "input", "bits": [n + 1]} for n in range(inputs)}
         ports |= {f"o{n}": {"direction": "output", "bits": [b]} for n, b in enumerate(outputs)}
         data = {"modules": {"top": {"ports": ports, "cells": dict(enumerate(cells))}}}
-        text = module_text(read_netlist(data), "cells")
-        joined = [f".i{n}(in[{n}])" for n in range(inputs)]
-        joined += [f".o{n}(out[{n}])" for n in range(len(outputs))]
-        top = f"""module bench (input logic clock, input logic [{max(inputs, 1) - 1}:0] in,
-          output logic [{len(outputs) - 1}:0] out);
-          cells cells (.clock(clock), {", ".join(joined)});
-        endmodule"""
-        self._step = compiled("bench", {"cells.sv": text, "bench.sv": top}, LOOP).step
+        text = module_text(read_netlist(data), "cells", self.boards)
+        sets = [f"device->i{n} = level(in >> {n} & 1);" for n in range(inputs)]
+        board = BOARD if self.boards > 1 else 0
+        gets = [f"out |= ((word)device->o{n} >> {board} & 1) << {n};" for n in range(len(outputs))]
+        parts = {"SET_INPUTS": " ".join(sets), "GET_OUTPUTS": " ".join(gets)}
+        parts |= {"BOARDS": str(self.boards), "BOARD": str(board)}
+        loop = LOOP
+        for name, part in parts.items():
+            loop = re.sub(rf"\b{name}\b", part, loop)
+        self._step = compiled("cells", {"cells.sv": text}, loop).step
         self._step.restype = ctypes.c_ulonglong
         self._step.argtypes = ctypes.c_ulonglong, ctypes.c_int
 
@@ -197,6 +219,8 @@ def test_flip_flops():
             ("CE", "INV", "1 "), ("1 ", "0 "),
         )
     ][::3]  # fmt: skip
+    if Bench.boards > 1:
+        kinds = [kind for kind in kinds if kind["SRMODE"] != "ASYNC"]
     nets = {"CLK": 0, "DI": 1, "M": 2, "CE": 3, "LSR": 4}
     cells = [cell("TRELLIS_FF", "Q", {**nets, "Q": 10 + n}, CLKMUX="CLK", **kind)
              for n, kind in enumerate(kinds)]  # fmt: skip
@@ -259,6 +283,10 @@ def test_registers_of_a_product_are_reset_and_enabled(mode):
              "SOURCEB": "0"}  # fmt: skip
     parameters = {"REG_OUTPUT_CLK": "CLK0", "RESETMODE": mode}
     multiplier = cell("MULT18X18D", wires("P", 0, 36), ports, **parameters)
+    if Bench.boards > 1 and mode == "ASYNC":
+        with pytest.raises(CompileError, match="an asynchronous reset of one board"):
+            Bench([multiplier], 20, [100])
+        return
     bench, latest = Bench([multiplier], 20, [100 + n for n in range(36)]), 0
     for value in np.random.default_rng(5).integers(0, 1 << 12, 100).tolist():
         control, a = value >> 10, value & 1023
@@ -393,8 +421,15 @@ def test_a_robot_of_one_joint_after_synthesis(interval, tmp_path):
     (tmp_path / MULTIPLEXERS.name).write_text(MULTIPLEXERS.read_text())
     run_yosys(synthesis_script(design.sources, design.name), tmp_path)
     data = json.loads((tmp_path / f"{design.name}.json").read_text())
-    line = simulated_netlist(data, design.facts.payloads, 64, 9, LinePins())
-    device, states = SerialDriver(design.facts, line), made.samples(50)
-    assert device.self_test(2).passed
-    run = device.run(states)
-    assert np.array_equal(run.results["tau"], made.function(**states))
+    boards = simulated_netlist(data, design.facts.payloads, 64, 9, LinePins(), Bench.boards)
+    states = made.samples(50)
+    wanted = made.function(**states)
+
+    def computed(number, line):
+        """What one of the boards gives for its states."""
+        device, chosen = SerialDriver(design.facts, line), slice(number % 3, None, 1 + number % 5)
+        assert device.self_test(number % 4).passed
+        run = device.run({name: x[chosen] for name, x in states.items()})
+        return np.array_equal(run.results["tau"], wanted[chosen])
+
+    assert all(side_by_side(boards.lines, computed))

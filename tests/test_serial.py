@@ -27,7 +27,7 @@ from featherlane.backends.fpga.serial.harness import harness
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
 from featherlane.backends.fpga.serial.rate import sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
-from featherlane.backends.fpga.serial.simulated import SimulatedLine, patience_of, simulated_line
+from featherlane.backends.fpga.serial.simulated import SimulatedBoards, patience_of, simulated_line
 from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.simulation.simulate import compiled
@@ -76,7 +76,8 @@ def skewed(bit, other):
     design = serial(bit=bit, pause=13)
     library = compiled(design.name, design.sources, harness())
     patience = patience_of(design.plan.answers, bit)
-    return SerialDriver(design.facts, SimulatedLine(library, other, 13, patience))
+    (line,) = SimulatedBoards(library, other, 13, patience).lines
+    return SerialDriver(design.facts, line)
 
 
 @needs_verilator

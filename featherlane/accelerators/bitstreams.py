@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.accelerators import host
-from featherlane.accelerators.pins import PinCase, PinCheck, check_at_pins
+from featherlane.accelerators.pins import PinCase, PinCheck, check_boards
 from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards, folder
 from featherlane.backends.fpga.bitstream import build, wrapper
@@ -233,9 +233,11 @@ def _facts(bitstream: Bitstream) -> dict[str, Any]:
 
 def checked(bitstream: Bitstream, cases: Iterable[PinCase]) -> Bitstream:
     """Returns a bitstream with what its routed netlist gives for states, at the pins of the serial
-    line in a simulation; its report and bitstream.json then say so. Errors as of `host.simulated`.
+    lines of boards in a simulation; its report and bitstream.json then say so. Errors as of
+    `host.simulated`.
     """
-    result = replace(bitstream, pins=check_at_pins(bitstream.simulated(), cases))
+    bitstream.check()
+    result = replace(bitstream, pins=check_boards(bitstream.folder, [*cases]))
     facts = {**host.read_facts(result.folder), **result.facts}
     texts = {host.BITSTREAM: json.dumps(facts, indent=1) + "\n", PAGE: result.report}
     for name, text in texts.items():

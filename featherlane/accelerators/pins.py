@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.accelerators import host
+from featherlane.backends.fpga.serial.harness import MOST_BOARDS
 from featherlane.backends.fpga.serial.host import SerialDriver
 
+FEWEST = 8  # states for which a simulation of many boards is worth its compilation
 PASSES = 3  # of the self-test: its states run 2^3 times, back to back
 
 
@@ -21,6 +25,14 @@ class PinCase(NamedTuple):
     function: str | None
     inputs: Mapping[str, Any]
     results: Mapping[str, Any]
+
+    def share(self, number: int, boards: int) -> PinCase:
+        """The states of one of some boards."""
+        inputs, results = (
+            {name: x[number::boards] for name, x in arrays.items()}
+            for arrays in (self.inputs, self.results)
+        )
+        return PinCase(self.function, inputs, results)
 
 
 class PinCheck(NamedTuple):
@@ -62,3 +74,20 @@ def check_at_pins(device: SerialDriver, cases: Iterable[PinCase]) -> PinCheck:
         equal += int(np.logical_and.reduce(right).sum())
     tested = device.self_test(PASSES).passed
     return PinCheck(states, equal, tested, process_time() - began)
+
+
+def check_boards(folder: str | Path, cases: Sequence[PinCase]) -> PinCheck:
+    """Returns how many states the routed netlist of a folder computes right, on as many boards at
+    once as a word has bits: each takes a share of each case, by a driver of its own.
+    """
+    began = process_time()
+    states = max((len(x) for case in cases for x in case.results.values()), default=1)
+    boards = min(states, MOST_BOARDS) if states >= FEWEST else 1
+    shares = [[case.share(n, boards) for case in cases] for n in range(boards)]
+    found = host.simulated_boards(folder, boards, lambda n, board: check_at_pins(board, shares[n]))
+    return PinCheck(
+        sum(check.states for check in found),
+        sum(check.equal for check in found),
+        all(check.self_test for check in found),
+        process_time() - began,
+    )

@@ -5,15 +5,13 @@ bits of which port A writes and port B reads.
 from __future__ import annotations
 
 from featherlane.backends.fpga.netlists.cells import (
-    ONE,
-    ZERO,
     Statements,
     assigned,
     edge,
     unknown,
     vector,
 )
-from featherlane.backends.fpga.netlists.read import DeviceCell, expression, inverted
+from featherlane.backends.fpga.netlists.read import ONE, ZERO, DeviceCell, expression, inverted
 
 WORDS, WIDTH, BYTE = 1024, 18, 9
 
@@ -22,8 +20,7 @@ def block_ram(cell: DeviceCell) -> Statements:
     """A memory with its ports, each in its process."""
     nets = (bits[0] for port, bits in cell.ports.items() if port.startswith("DO") and bits)
     name = f"memory_{expression(next(nets))}"
-    words = [word for n in range(64) for word in _words(cell.number(f"INITVAL_{n:02X}"))]
-    rows = [f"  {name}[{n}] = {WIDTH}'h{word:x};" for n, word in enumerate(words)]
+    rows = [f"  {name}[{n}] = {WIDTH}'h{word:x};" for n, word in enumerate(initial_words(cell))]
     lines = [f"logic [{WIDTH - 1}:0] {name} [0:{WORDS - 1}];", "initial begin", *rows, "end"]
     widths = [cell.number(f"DATA_WIDTH_{port}", WIDTH) for port in "AB"]
     if 2 * WIDTH in widths:
@@ -31,9 +28,10 @@ def block_ram(cell: DeviceCell) -> Statements:
     return lines + _port(cell, name, "A") + _port(cell, name, "B")
 
 
-def _words(value: int) -> list[int]:
-    """The 16 words of a parameter of initial values: 18 bits of 20 each."""
-    return [value >> 20 * n & (1 << WIDTH) - 1 for n in range(16)]
+def initial_words(cell: DeviceCell) -> list[int]:
+    """The words at the start: each parameter has 16, of which each has 18 bits of 20."""
+    values = [cell.number(f"INITVAL_{n:02X}") for n in range(WORDS // 16)]
+    return [value >> 20 * n & (1 << WIDTH) - 1 for value in values for n in range(16)]
 
 
 def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
@@ -52,7 +50,7 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
     lines = _written(cell, port, width, place, address) if write != ZERO else []
     lines.append(_read(cell, port, width, place, address[3], latest))
     process = f"always_ff @({edge(clock)}) if"
-    lines = [f"logic [{WIDTH - 1}:0] {latest} = '0;", f"{process} ({_enable(cell, port)}) begin",
+    lines = [f"logic [{WIDTH - 1}:0] {latest} = '0;", f"{process} ({enabled(cell, port)}) begin",
              *(f"  {line}" for line in lines), "end"]  # fmt: skip
     if cell.parameters.get(f"REGMODE_{port}", "NOREG") != "NOREG":
         lines.append(f"logic [{WIDTH - 1}:0] {latest}_2 = '0;")
@@ -78,8 +76,8 @@ def _wide_write(cell: DeviceCell, memory: str) -> Statements:
         for n, enable in enumerate(enables[2:] if half == "B" else enables[:2]):
             value = vector(data[BYTE * n : BYTE * n + BYTE])
             bits = f"{place}[{BYTE * n + 8}:{BYTE * n}]"
-            lines.append(f"  if ({write} && {enable}) {bits} <= {value};")
-    return [f"always_ff @({edge(clock)}) if ({_enable(cell, 'A')}) begin", *lines, "end"]
+            lines.append(f"  if ({write} & {enable}) {bits} <= {value};")
+    return [f"always_ff @({edge(clock)}) if ({enabled(cell, 'A')}) begin", *lines, "end"]
 
 
 def _wide_read(cell: DeviceCell, memory: str) -> Statements:
@@ -90,7 +88,7 @@ def _wide_read(cell: DeviceCell, memory: str) -> Statements:
     if cell.parameters.get("REGMODE_B", "NOREG") != "NOREG":
         raise unknown(cell, "a register behind 36 bits")
     low, high = _halves(cell, memory, "B")
-    take = f"if ({_enable(cell, 'B')}) {latest} <= {{{high}, {low}}};"
+    take = f"if ({enabled(cell, 'B')}) {latest} <= {{{high}, {low}}};"
     lines = [f"logic [{2 * WIDTH - 1}:0] {latest} = '0;", f"always_ff @({edge(clock)}) {take}"]
     ends = [(half, n) for half in range(2) for n in range(WIDTH)]
     return lines + [
@@ -100,16 +98,16 @@ def _wide_read(cell: DeviceCell, memory: str) -> Statements:
     ]
 
 
-def _enable(cell: DeviceCell, port: str) -> str:
+def enabled(cell: DeviceCell, port: str) -> str:
     """The condition in which a port reads or writes: its clock enable, and its number of three
     bits at CS.
     """
     selected = cell.number(f"CSDECODE_{port}")
-    chosen = [
+    pins = [
         pin if selected >> n & 1 else inverted(pin)
         for n, pin in enumerate(cell.bits(f"CS{port}", 3))
     ]
-    return " && ".join(x for x in (cell.pin(f"CE{port}"), *chosen) if x != ONE) or ONE
+    return " & ".join(x for x in (cell.pin(f"CE{port}"), *pins) if x != ONE) or ONE
 
 
 def _written(cell: DeviceCell, port: str, width: int, place: str, address: list[str]) -> Statements:
@@ -124,7 +122,7 @@ def _written(cell: DeviceCell, port: str, width: int, place: str, address: list[
     for half, enable in enumerate(halves):
         first = BYTE * half
         value = vector(data[:BYTE] if width == BYTE else data[first : first + BYTE])
-        lines.append(f"if ({write} && {enable}) {place}[{first + 8}:{first}] <= {value};")
+        lines.append(f"if ({write} & {enable}) {place}[{first + 8}:{first}] <= {value};")
     return lines
 
 

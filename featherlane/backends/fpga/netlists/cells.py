@@ -8,17 +8,32 @@ knows raises CompileError.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from featherlane.backends.fpga.netlists.read import DeviceCell, expression, inverted
+from featherlane.backends.fpga.netlists.read import (
+    ONE,
+    ZERO,
+    DeviceCell,
+    chosen,
+    expression,
+    inverted,
+)
 from featherlane.errors import CompileError
 
 Statements = list[str]
-ZERO, ONE = "1'b0", "1'b1"
 
 
 def unknown(cell: DeviceCell, what: str) -> CompileError:
     """The error of a feature that no model knows."""
     return CompileError(f"cell {cell.name} ({cell.kind}): {what}, which its model does not know")
+
+
+class Carry(NamedTuple):
+    """Half a CCU2C: the statements of a signal, and the expressions of the sum and the carry."""
+
+    lines: Statements
+    total: str
+    carry: str
 
 
 # Logic
@@ -33,10 +48,10 @@ def lookup(table: int, inputs: list[str]) -> str:
     low, high = table & ((1 << half) - 1), table >> half
     if last in (ZERO, ONE):
         return lookup(high if last == ONE else low, rest)
-    return _chosen(last, low, high, half, rest)
+    return _halves(last, low, high, half, rest)
 
 
-def _chosen(last: str, low: int, high: int, half: int, rest: list[str]) -> str:
+def _halves(last: str, low: int, high: int, half: int, rest: list[str]) -> str:
     """The expression of two halves of a table, of which `last` chooses one."""
     full = (1 << half) - 1
     if low == high:
@@ -52,7 +67,7 @@ def _chosen(last: str, low: int, high: int, half: int, rest: list[str]) -> str:
         return _joined("|", inverted(last), lookup(high, rest))
     if high == full:
         return _joined("|", last, lookup(low, rest))
-    return f"({last} ? {lookup(high, rest)} : {lookup(low, rest)})"
+    return chosen(last, lookup(high, rest), lookup(low, rest))
 
 
 def _joined(operation: str, left: str, right: str) -> str:
@@ -71,50 +86,51 @@ def assigned(cell: DeviceCell, port: str, value: str) -> Statements:
     return [f"assign {expression(cell.ports[port][0])} = {value};"]
 
 
-def _inputs(cell: DeviceCell, suffix: str = "") -> list[str]:
+def inputs(cell: DeviceCell, suffix: str = "") -> list[str]:
     return [cell.pin(f"{name}{suffix}") for name in "ABCD"]
 
 
 def _lut4(cell: DeviceCell) -> Statements:
-    return assigned(cell, "Z", lookup(cell.number("INIT"), _inputs(cell)))
+    return assigned(cell, "Z", lookup(cell.number("INIT"), inputs(cell)))
 
 
 def _pfumx(cell: DeviceCell) -> Statements:
-    value = f"{cell.pin('C0')} ? {cell.pin('ALUT')} : {cell.pin('BLUT')}"
+    value = chosen(cell.pin("C0"), cell.pin("ALUT"), cell.pin("BLUT"))
     return assigned(cell, "Z", value)
 
 
 def _l6mux21(cell: DeviceCell) -> Statements:
-    return assigned(cell, "Z", f"{cell.pin('SD')} ? {cell.pin('D1')} : {cell.pin('D0')}")
+    return assigned(cell, "Z", chosen(cell.pin("SD"), cell.pin("D1"), cell.pin("D0")))
 
 
-def carry(table: int, inputs: list[str], injects: bool, carry_in: str) -> tuple[str, str]:
-    """The sum and the carry of half a CCU2C: a table of four inputs propagates the carry, and
-    that of its first two in its lowest four bits generates one. injects: the cell has no sum.
+def carry(table: int, pins: list[str], injects: bool, carry_in: str, name: str) -> Carry:
+    """Half a CCU2C: a table of four inputs propagates the carry, and that of its first two in its
+    lowest four bits generates one. injects: the cell has no sum; name: of a new signal.
     """
-    propagate, generate = lookup(table, inputs), lookup(table & 0xF, inputs[:2])
-    total = propagate if injects else f"{propagate} ^ {carry_in}"
-    return total, f"{propagate} ? {carry_in} : {ZERO if injects else generate}"
+    signal, generate = f"propagate_{name}", lookup(table & 0xF, pins[:2])
+    lines = [f"level {signal};", f"assign {signal} = {lookup(table, pins)};"]
+    total = signal if injects else f"{signal} ^ {carry_in}"
+    return Carry(lines, total, chosen(signal, carry_in, ZERO if injects else generate))
 
 
 def _ccu2c(cell: DeviceCell) -> Statements:
     """Both halves, of which the first one's carry is the second one's."""
     lines, carry_in = [], cell.pin("CIN")
-    between = f"carry_{expression((cell.ports.get('COUT') or cell.ports['S1'])[0])}"
+    name = expression((cell.ports.get("COUT") or cell.ports["S1"])[0])
     for half in "01":
         injects = cell.parameters.get(f"INJECT1_{half}", "YES") == "YES"
         table = cell.number(f"INIT{half}")
-        total, carry_out = carry(table, _inputs(cell, half), injects, carry_in)
-        lines += assigned(cell, f"S{half}", total)
+        found = carry(table, inputs(cell, half), injects, carry_in, f"{half}_{name}")
+        lines += [*found.lines, *assigned(cell, f"S{half}", found.total)]
         if half == "0":
-            lines += [f"logic {between};", f"assign {between} = {carry_out};"]
+            carry_in = f"carry_{name}"
+            lines += [f"level {carry_in};", f"assign {carry_in} = {found.carry};"]
         else:
-            lines += assigned(cell, "COUT", carry_out)
-        carry_in = between
+            lines += assigned(cell, "COUT", found.carry)
     return lines
 
 
-def _comb(cell: DeviceCell) -> Statements:
+def comb(cell: DeviceCell) -> Statements:
     """A LUT of a routed slice, with its part of a carry chain, a memory or a multiplexer."""
     mode, table = cell.parameters.get("MODE", "LOGIC"), cell.number("INITVAL")
     if mode == "RAMW_BLOCK":
@@ -123,20 +139,25 @@ def _comb(cell: DeviceCell) -> Statements:
         raise unknown(cell, "words at the start")
     if mode == "DPRAM":
         data = [cell.pin(name) for name in ("WD", "WCK", "WRE")]
-        return _memory(cell, table, data, cell.bits("WAD", 4), _inputs(cell), cell.ports["F"][0])
+        return _memory(cell, table, data, cell.bits("WAD", 4), inputs(cell), cell.ports["F"][0])
     if mode == "CCU2":
         injects = cell.parameters["CCU2_INJECT1"] == "YES"
-        total, carry_out = carry(table, _inputs(cell), injects, cell.pin("FCI", "0"))
-        return [*assigned(cell, "F", total), *assigned(cell, "FCO", carry_out)]
+        nets = (*cell.ports.get("F", ()), *cell.ports.get("FCO", ()))
+        if not nets:
+            return []
+        name = expression(nets[0])
+        found = carry(table, inputs(cell), injects, cell.pin("FCI", "0"), name)
+        ends = assigned(cell, "F", found.total), assigned(cell, "FCO", found.carry)
+        return [*found.lines, *ends[0], *ends[1]]
     if mode != "LOGIC":
         raise unknown(cell, f"mode {mode}")
-    value = lookup(table, _inputs(cell))
+    value = lookup(table, inputs(cell))
     if cell.is_open("OFX"):
         return assigned(cell, "F", value)
     if not cell.is_open("FXA"):
-        wide = f"{cell.pin('M')} ? {cell.pin('FXB')} : {cell.pin('FXA')}"
+        wide = chosen(cell.pin("M"), cell.pin("FXB"), cell.pin("FXA"))
     else:
-        wide = f"{cell.pin('M')} ? {cell.pin('F1')} : {value}"
+        wide = chosen(cell.pin("M"), cell.pin("F1"), value)
     return [*assigned(cell, "F", value), *assigned(cell, "OFX", wide)]
 
 
@@ -171,7 +192,7 @@ def vector(bits: Iterable[str]) -> str:
 
 def edge(clock: str) -> str:
     """The edge at which registers of a clock change."""
-    return f"negedge {clock[1:]}" if clock.startswith("!") else f"posedge {clock}"
+    return f"negedge {clock[1:]}" if clock.startswith("~") else f"posedge {clock}"
 
 
 # Multipliers
@@ -215,7 +236,7 @@ MODELS: dict[str, Callable[[DeviceCell], Statements]] = {
     "PFUMX": _pfumx,
     "L6MUX21": _l6mux21,
     "CCU2C": _ccu2c,
-    "TRELLIS_COMB": _comb,
+    "TRELLIS_COMB": comb,
     "TRELLIS_DPR16X4": _dpr16x4,
     "MULT18X18D": _multiplier,
 }

@@ -66,16 +66,28 @@ class CellNetlist(NamedTuple):
     cells: tuple[DeviceCell, ...]
 
 
+ZERO, ONE = "ZERO", "ONE"  # constants of the module: of one bit, or of one for each board
+
+
 def expression(bit: Bit) -> str:
     """A bit in SystemVerilog. An unknown one is 0."""
     if isinstance(bit, int):
         return f"n{bit}"
-    return "1'b1" if bit == "1" else "1'b0"
+    return ONE if bit == "1" else ZERO
 
 
 def inverted(value: str) -> str:
     """The expression of a bit that is the opposite of another one."""
-    return {"1'b0": "1'b1", "1'b1": "1'b0"}.get(value, f"!{value}")
+    return {ZERO: ONE, ONE: ZERO}.get(value, f"~{value}")
+
+
+def chosen(condition: str, value: str, other: str) -> str:
+    """The expression of a choice between two bits, for one board as for many."""
+    if condition in (ZERO, ONE):
+        return value if condition == ONE else other
+    if ZERO in (value, other):
+        return f"({inverted(condition)} & {other})" if value == ZERO else f"({condition} & {value})"
+    return f"(({condition} & {value}) | ({inverted(condition)} & {other}))"
 
 
 def read_netlist(data: Mapping[str, Any]) -> CellNetlist:

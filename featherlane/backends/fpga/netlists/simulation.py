@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from featherlane.backends.fpga.netlists.read import read_netlist
 from featherlane.backends.fpga.netlists.text import module_text
 from featherlane.backends.fpga.serial.harness import harness
-from featherlane.backends.fpga.serial.simulated import SimulatedLine, patience_of
+from featherlane.backends.fpga.serial.simulated import SimulatedBoards, patience_of
 from featherlane.backends.fpga.simulation.simulate import compiled
 
 MODULE = "netlist"  # what a simulated netlist is called
@@ -31,14 +31,16 @@ def simulated_netlist(
     sixteenths: int,
     pause: int,
     pins: LinePins,
-) -> SimulatedLine:
-    """The pins of a simulated netlist. data: the JSON that Yosys wrote after synthesis, or nextpnr
-    after routing; payloads: the bytes of each kind of answer; sixteenths: of a clock cycle in a bit
-    of the line; pause: as of `SerialCore`.
+    boards: int = 1,
+) -> SimulatedBoards:
+    """A simulated netlist, of one board or of many. data: the JSON that Yosys wrote after
+    synthesis, or nextpnr after routing; payloads: the bytes of each kind of answer; sixteenths: of
+    a clock cycle in a bit of the line; pause: as of `SerialCore`; boards: how many.
 
     Raises CompileError for cells that no model knows, and if Verilator is missing.
     """
-    text = module_text(read_netlist(data), MODULE)
-    loop = harness(pins.clock, pins.rx, pins.tx, pins.reset)
+    text = module_text(read_netlist(data), MODULE, boards)
+    loop = harness(pins.clock, pins.rx, pins.tx, pins.reset, boards)
     library = compiled(MODULE, {f"{MODULE}.sv": text}, loop)
-    return SimulatedLine(library, sixteenths, pause, patience_of(payloads, sixteenths))
+    patience = patience_of(payloads, sixteenths)
+    return SimulatedBoards(library, sixteenths, pause, patience, boards)
