@@ -18,7 +18,7 @@ from placed_tables import placed_tables
 import featherlane as fl
 from featherlane.accelerators import bitstreams, host
 from featherlane.accelerators.accelerator import Accelerator
-from featherlane.accelerators.pins import check_at_pins
+from featherlane.accelerators.pins import check_at_pins, check_boards
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, empty_rows, pll, tools, wrapper
 from featherlane.backends.fpga.bitstream.build import NotRoutedError
@@ -389,6 +389,30 @@ def test_a_netlist_that_is_not_the_function_is_found(tmp_path):
     assert found.equal < 20
     assert not found.self_test
     assert "self-test at full rate FAILED" in str(found)
+
+
+@needs_tools
+@needs_verilator
+def test_one_wrong_table_is_found_on_many_boards(tmp_path):
+    """A LUT of a sum gives the opposite bit: each board of a word sees it, and its self-test."""
+    design = made()
+    bitstream = design.bitstream(tmp_path / "design")
+    file = tmp_path / "design" / f"{design.name}_top_routed.json"
+    cases = design.cases(20)
+    assert check_boards(bitstream.folder, cases)[:3] == (20, 20, True)
+    netlist = json.loads(file.read_text())
+    module = max(netlist["modules"].values(), key=lambda module: len(module["cells"]))
+    sums = (
+        cell for name, cell in sorted(module["cells"].items())
+        if cell["parameters"].get("MODE") == "CCU2" and cell["connections"].get("F")
+        and name.startswith("design.core.")
+    )  # fmt: skip
+    wrong = next(sums)["parameters"]
+    wrong["INITVAL"] = f"{int(wrong['INITVAL'], 2) ^ 0xFFFF:016b}"
+    file.write_text(json.dumps(netlist))
+    found = check_boards(bitstream.folder, cases)
+    assert (found.states, found.self_test) == (20, False)
+    assert found.equal < 20
 
 
 @pytest.mark.full
