@@ -19,9 +19,9 @@ from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.constrained import residuals
 from featherlane.algorithms.constrained_steps import level_of_step
 from featherlane.algorithms.constraints import RowGroup, flat, groups_of, item_masks
+from featherlane.algorithms.contact_bounds import approach, contact_geometry, joint_bounds, rise
 from featherlane.algorithms.delassus import RHO, STILL, constrained_system, delassus
 from featherlane.algorithms.factor import MassFactor
-from featherlane.algorithms.ground_steps import approach, contact_geometry, joint_bounds, rise
 from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
 from featherlane.algorithms.mminv import Rows
 from featherlane.algorithms.row_elimination import RowBlock, RowLaw, RowResponse, in_blocks

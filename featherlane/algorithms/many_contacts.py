@@ -13,7 +13,7 @@ repeated, and the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import add, sub
 from typing import Any, NamedTuple
@@ -82,6 +82,12 @@ def block_of_S(Y: Sequence[Row]) -> Symmetric:
 # the pairs of shapes
 
 
+# Of a contact or joint, behind its rows of Y: the names of its scalars, and how many there are
+Sizes = Mapping[str, int]
+CONTACT: Sizes = {"free": 3, "friction": 1, "B": 6, "inverse": 6, "slip": 1, "closing": 1}
+JOINT: Sizes = {"free": 1, "friction": 1, "B": 1, "inverse": 1, "bounds": 2}
+
+
 class ContactLayout(NamedTuple):
     """The entries of v in which the rows of Y of each contact, and of each joint, are not 0;
     whether these joints have limits; and whether contacts rebound, so that sweeps go without
@@ -110,9 +116,9 @@ class ContactLayout(NamedTuple):
     @property
     def system_size(self) -> int:
         """The scalars of `packed_system`."""
-        each = 19 if self.rebounds else 18
+        each, of_joint = sum(CONTACT.values()) + self.rebounds, sum(JOINT.values())
         contacts = sum(3 * len(entries) + each for entries in self.contacts)
-        return contacts + sum(len(entries) + 6 for entries in self.joints)
+        return contacts + sum(len(entries) + of_joint for entries in self.joints)
 
     def ending_size(self, tree: Tree) -> int:
         """The scalars of `packed_ending`."""
@@ -161,34 +167,46 @@ def packed_system(layout: ContactLayout, each: Sequence[FactoredRows]) -> list[S
     packed: list[Scalar] = []
     for entries, rows in zip([*layout.contacts, *layout.joints], each, strict=True):
         packed += [row.get(k, 0.0) for row in rows.Y for k in entries]
-        packed += [*rows.free, *_packed_block(rows.block)]
+        packed += _numbers(rows)
     if layout.rebounds:
         packed += [rows.rise for rows in each[: len(layout.contacts)]]
     return packed
 
 
-def _packed_block(block: Block) -> list[Scalar]:
+def _numbers(rows: FactoredRows) -> list[Scalar]:
+    """Returns the scalars of CONTACT or JOINT."""
+    free, block = rows.free, rows.block
     if isinstance(block, ContactBlock):
-        return [block.friction, *block.B, *block.inverse, block.slip, block.closing]
-    return [block.friction, block.B, block.inverse, *(block.bounds or (0.0, 0.0))]
+        return [*free, block.friction, *block.B, *block.inverse, block.slip, block.closing]
+    return [*free, block.friction, block.B, block.inverse, *(block.bounds or (0.0, 0.0))]
+
+
+def _named(sizes: Sizes, scalars: Iterator[Scalar]) -> dict[str, list[Scalar]]:
+    """Returns the next scalars by their names."""
+    return {name: [*islice(scalars, n)] for name, n in sizes.items()}
 
 
 def unpacked_system(layout: ContactLayout, packed: Scalars) -> list[FactoredRows]:
     """Returns the rows and blocks whose scalars `packed_system` gave."""
     scalars, each = iter(packed), list[FactoredRows]()
-    take = lambda n: [*islice(scalars, n)]
     for n, entries in enumerate(layout.contacts):
-        Y = _rows(entries, 3, scalars)
-        free, (friction,), B, inverse, rest = take(3), take(1), take(6), take(6), take(2)
-        place = 3 * n, 3 * n + 1, 3 * n + 2
-        block = ContactBlock(place, friction, Symmetric(*B), Symmetric(*inverse), *rest)
-        each.append(FactoredRows(Y, free, block))
+        Y, x = _rows(entries, 3, scalars), _named(CONTACT, scalars)
+        friction, slip, closing = (x[name][0] for name in ("friction", "slip", "closing"))
+        B, inverse, place = (
+            Symmetric(*x["B"]),
+            Symmetric(*x["inverse"]),
+            (3 * n, 3 * n + 1, 3 * n + 2),
+        )
+        block = ContactBlock(place, friction, B, inverse, slip, closing)
+        each.append(FactoredRows(Y, x["free"], block))
     first = 3 * len(layout.contacts)
     for n, (entries, limited) in enumerate(zip(layout.joints, layout.has_limits, strict=True)):
-        Y = _rows(entries, 1, scalars)
-        free, friction, B, inverse, low, high = take(6)
+        Y, x = _rows(entries, 1, scalars), _named(JOINT, scalars)
+        low, high = x["bounds"]
+        B, inverse, friction = (x[name][0] for name in ("B", "inverse", "friction"))
         bounds = (low, high) if limited else None
-        each.append(FactoredRows(Y, [free], JointBlock((first + n,), B, inverse, friction, bounds)))
+        joint = JointBlock((first + n,), B, inverse, friction, bounds)
+        each.append(FactoredRows(Y, x["free"], joint))
     rises = [*scalars] + [0.0] * len(each)
     return [rows._replace(rise=rise) for rows, rise in zip(each, rises, strict=False)]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import sub
 from typing import Any, NamedTuple
 
-from featherlane.algorithms.common import Scalars
+from featherlane.algorithms.common import Scalars, Wrenches
 from featherlane.algorithms.contact_points import ContactPoint, contact_points
 from featherlane.algorithms.frames import placements
+from featherlane.algorithms.mean_accelerations import in_axes_of_beginning
+from featherlane.algorithms.rnea import rnea
 from featherlane.algorithms.soft.inverse_weights import NO_WEIGHTS, InverseWeights
 from featherlane.robot.contact_law import Coulomb
 from featherlane.robot.ground import HeightField
@@ -90,6 +93,33 @@ class SteppedContacts(NamedTuple):
     contact_force: list[list[Scalar]]
     residual: Scalar
     impulse: list[Scalar]
+
+
+class GroundStart(NamedTuple):
+    """A robot at the beginning of a step on the ground: its tree, without the smooth friction of
+    joints that have dry friction; its state, joint forces, the length of the step, its
+    surroundings, the largest dry friction of each entry of v, and external wrenches.
+    """
+
+    tree: Tree
+    q: Scalars
+    v: Scalars
+    tau: Scalars
+    dt: Scalar
+    scene: Scene
+    frictions: Scalars
+    f_ext: Wrenches | None = None
+
+    @property
+    def push(self) -> list[Scalar]:
+        """The impulses dt (tau - h) of a step without contacts."""
+        h = rnea(self.tree, self.q, self.v, [0.0] * self.tree.nv, self.f_ext)
+        return [self.dt * x for x in map(sub, self.tau, h)]
+
+    @property
+    def in_axes_of_beginning(self) -> list[Scalar]:
+        """v in the axes of the step's beginning at its end, where it stays the same in space."""
+        return in_axes_of_beginning(self.tree, self.v, self.v, self.dt)
 
 
 def law_frictions(tree: Tree, scene: Scene) -> list[Scalar]:

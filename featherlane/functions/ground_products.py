@@ -143,7 +143,8 @@ class RigidStep(SolvedStep):
     names = ("a_each", "impulse_each")
 
     def contacts(self, equations: GroundEquations, arrays: Arrays) -> Arrays:
-        from featherlane.algorithms.ground_steps import contact_forces, contact_geometry
+        from featherlane.algorithms.contact_bounds import contact_geometry
+        from featherlane.algorithms.ground_steps import contact_forces
         from featherlane.algorithms.restitution import shortened
 
         scene, frictions, _ = equations.around

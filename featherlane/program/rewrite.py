@@ -98,13 +98,21 @@ def simplify(graph: Graph, order: Iterable[int] | None = None) -> Graph:
     for k in range(len(graph)) if order is None else order:
         if needed[k] and graph.op[k] != "result":
             kept += (k, *graph.results(k)) if graph.op[k] == "call" else (k,)
+    return renumbered(graph, kept)[0]
+
+
+def renumbered(
+    graph: Graph, kept: Sequence[int], sorts: bool = True
+) -> tuple[Graph, Sequence[int]]:
+    """A copy with these nodes only, in this sequence; and the number of each node in it, -1 where
+    it is left out. sorts: operands that commute come in the order of their numbers.
+    """
     node_map, args = [-1] * len(graph), list[tuple[int, ...]]()
     for n, k in enumerate(kept):
         node_map[k] = n
         operands = tuple([node_map[a] for a in graph.args[k]])
-        args.append(
-            operands[::-1] if graph.op[k] in COMMUTES and operands[0] > operands[1] else operands
-        )
+        turns = sorts and graph.op[k] in COMMUTES and operands[0] > operands[1]
+        args.append(operands[::-1] if turns else operands)
     columns: dict[str, Any] = {
         name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")
     }
@@ -112,13 +120,13 @@ def simplify(graph: Graph, order: Iterable[int] | None = None) -> Graph:
     outputs = placed(graph.outputs, node_map)
     new = graph.replaced(args=args, inputs=dict(graph.inputs), outputs=outputs, **columns)
     new.systems = [*_live_systems(graph, new, node_map)]
-    return new
+    return new, node_map
 
 
 def _live_systems(graph: Graph, new: Graph, node_map: Sequence[int]) -> Iterator[Any]:
     """The linear systems of a graph whose nodes are all live, but for numbers."""
 
-    def renumbered(k: int) -> int:
+    def place(k: int) -> int:
         if node_map[k] < 0 and (number := graph.number(k)) is not None:
             return new.constant(number)
         if node_map[k] < 0:
@@ -127,4 +135,4 @@ def _live_systems(graph: Graph, new: Graph, node_map: Sequence[int]) -> Iterator
 
     for system in graph.systems:
         with suppress(LookupError):
-            yield system.renumbered(renumbered)
+            yield system.renumbered(place)

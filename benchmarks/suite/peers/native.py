@@ -51,6 +51,24 @@ def place(source: str, flags: Sequence[str], link: Sequence[str] = ()) -> Path:
     return kept() / f"loop_{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
 
 
+Recipe = tuple[str, list[str], list[str]]  # a source, what the compiler is told, and the linker
+
+
+class OfLibraries:
+    """A peer that calls libraries of C++, which are built here: some minutes."""
+
+    def recipes(self) -> list[Recipe]:
+        """Of all libraries."""
+        raise NotImplementedError
+
+    def setup(self) -> None:
+        for recipe in self.recipes():
+            shared_library(*recipe)
+
+    def built(self) -> bool:
+        return all(place(*recipe).exists() for recipe in self.recipes())
+
+
 def shared_library(
     source: str, flags: Sequence[str], link: Sequence[str] = (), limit: float | None = None
 ) -> tuple[Path, float]:

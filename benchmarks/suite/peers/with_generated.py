@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from .base import FLOAT32, FLOAT64, Case, Prepared, Unsupported
-from .native import HERE, Loop, kept, made, place, shared_library, single
+from .native import HERE, Loop, Recipe, kept, made, shared_library, single
 from .with_casadi import FLAGS, LIMIT
 from .with_pinocchio import CompiledLoop, on_arrays
 
@@ -67,18 +67,9 @@ class Generated(CompiledLoop):
             absent = f"CppADCodeGen's headers were not found: see README.md here, and set {PREFIX}"
         return absent
 
-    def setup(self) -> None:
-        self._generator()
-
-    def built(self) -> bool:
-        return place(*self._writer()).exists()
-
-    def _generator(self) -> Path:
-        """The library that writes code, built when first needed: some minutes."""
-        return shared_library(*self._writer())[0]
-
-    def _writer(self) -> tuple[str, list[str], list[str]]:
-        return self.recipe(SOURCE, "-O1", f"-I{headers()}")
+    def recipes(self) -> list[Recipe]:
+        """Of the library that writes code."""
+        return [self.recipe(SOURCE, "-O1", f"-I{headers()}")]
 
     def prepare(self, case: Case) -> Prepared | Unsupported:
         start = time.perf_counter()
@@ -93,7 +84,8 @@ class Generated(CompiledLoop):
         """The statements of one state, kept: CppAD's order depends on addresses, so that another
         recording may have to be compiled again. Raises RuntimeError with what it complains of.
         """
-        generator, free = self._generator(), int(case.model.root == "free")
+        generator, _ = shared_library(*self.recipes()[0])
+        free = int(case.model.root == "free")
         robot = Path(case.source).read_text()
         key = f"{generator.name} {robot} {free} {case.name} {real(case)}"
         to = kept() / f"code_{hashlib.sha256(key.encode()).hexdigest()[:16]}.c"

@@ -14,7 +14,7 @@ from featherlane import convert
 
 from . import reduced
 from .base import Arrays, Case, Peer, Prepared, Unsupported, lacks
-from .native import HERE, Loop, compiler, made, place, shared_library
+from .native import HERE, Loop, OfLibraries, Recipe, compiler, made, shared_library
 
 SOURCE = HERE / "mujoco_loop.cpp"
 DERIVATIVES = "MuJoCo differentiates by finite differences only"
@@ -67,7 +67,7 @@ class _MuJoCo(Peer):
         return metadata.version("mujoco")
 
 
-class MuJoCoLoop(_MuJoCo):
+class MuJoCoLoop(OfLibraries, _MuJoCo):
     """The C functions that a result needs, in a loop of ours over the batch, split over threads."""
 
     name = "mujoco-c"
@@ -80,29 +80,22 @@ class MuJoCoLoop(_MuJoCo):
             absent = "this build of mujoco has no headers"
         return absent
 
-    def setup(self) -> None:
-        self._library()
-
-    def built(self) -> bool:
-        return place(*self._recipe()).exists()
-
-    def _library(self) -> Path:
-        return shared_library(*self._recipe())[0]
-
-    def _recipe(self) -> tuple[str, list[str], list[str]]:
-        """The source, and what the compiler and the linker are told."""
+    def recipes(self) -> list[Recipe]:
+        """Of the loop."""
         at = folder()
         (library,) = at.glob("libmujoco.so*")
         flags = ["-std=c++17", "-O3", "-march=native", "-DNDEBUG", f"-I{at / 'include'}"]
         link = [str(library), f"-Wl,-rpath,{at}"]
-        return SOURCE.read_text(), flags, link
+        return [(SOURCE.read_text(), flags, link)]
 
     def prepare(self, case: Case) -> Prepared | Unsupported:
         if (why := refused(case)) is not None:
             return why
         robot = Robot.read(case)
         types, given = (ctypes.c_void_p, ctypes.c_int), (robot.model._address, case.threads)
-        loop = Loop(self._library(), lambda library: made(library, types, *given))
+        loop = Loop(
+            shared_library(*self.recipes()[0])[0], lambda library: made(library, types, *given)
+        )
         inputs, (output,) = robot.states(case), case.empty()
 
         def answers(rows: Any) -> Arrays:

@@ -14,7 +14,7 @@ import numpy as np
 from featherlane import convert
 
 from .base import FLOAT32, Arrays, Case, Peer, Prepared, Unsupported, lacks
-from .native import HERE, Loop, compiler, made, place, shared_library
+from .native import HERE, Loop, OfLibraries, Recipe, compiler, made, shared_library
 
 SOURCE = HERE / "pinocchio_loop.cpp"
 EIGEN = (Path("/usr/include/eigen3"), Path("/usr/local/include/eigen3"))
@@ -81,7 +81,7 @@ class _Pinocchio(Peer):
         return metadata.version("pin")
 
 
-class CompiledLoop(_Pinocchio):
+class CompiledLoop(OfLibraries, _Pinocchio):
     """Pinocchio's functions in a loop of ours over the batch, split over threads."""
 
     def __init__(self, name: str, precisions: tuple[str, ...], flags: tuple[str, ...] = ()) -> None:
@@ -100,23 +100,20 @@ class CompiledLoop(_Pinocchio):
                 return f"{whose} headers were not found (apt-get install libeigen3-dev)"
         return None
 
-    def setup(self) -> None:
-        for dtype in self.precisions:
-            self.library(dtype)
-
-    def built(self) -> bool:
-        return all(place(*self._recipe(dtype)).exists() for dtype in self.precisions)
+    def recipes(self) -> list[Recipe]:
+        """Of the loops of both precisions."""
+        return [self._recipe(dtype) for dtype in self.precisions]
 
     def library(self, dtype: str) -> Path:
         """Built when first needed: a minute or two."""
         return shared_library(*self._recipe(dtype))[0]
 
-    def _recipe(self, dtype: str) -> tuple[str, list[str], list[str]]:
+    def _recipe(self, dtype: str) -> Recipe:
         scalar = "float" if dtype == FLOAT32 else "double"
         return self.recipe(SOURCE, "-O3", *self.flags, f"-DSCALAR={scalar}")
 
     @staticmethod
-    def recipe(source: Path, optimized: str, *more: str) -> tuple[str, list[str], list[str]]:
+    def recipe(source: Path, optimized: str, *more: str) -> Recipe:
         """The text of a source, and what the compiler and the linker are told."""
         at = prefix()
         assert at is not None

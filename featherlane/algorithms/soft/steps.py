@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from featherlane.algorithms.common import Scalars, Wrenches
+from featherlane.algorithms.common import Scalars
 from featherlane.algorithms.contact_points import ContactPoint
 from featherlane.algorithms.contact_rows import Patch, contact_rows, patches
 from featherlane.algorithms.frames import placements
-from featherlane.algorithms.scene import Scene, SteppedContacts
+from featherlane.algorithms.scene import GroundStart, Scene, SteppedContacts
 from featherlane.algorithms.soft.contacts import ConeModel, SoftContact, Touch, soft_contact
 from featherlane.algorithms.soft.dynamics import soft_forward_dynamics
 from featherlane.algorithms.soft.equalities import soft_equality
@@ -48,21 +48,13 @@ class SoftState(NamedTuple):
 
 
 def soft_step(
-    tree: Tree,
-    q: Scalars,
-    v: Scalars,
-    tau: Scalars,
-    dt: Scalar,
-    scene: Scene,
-    frictions: Scalars,
+    start: GroundStart,
     constraints: Constraints | None = None,
     active: Scalars | None = None,
     anchors: Sequence[Scalars] | None = None,
-    f_ext: Wrenches | None = None,
 ) -> SteppedContacts:
-    """Returns the acceleration of a step of a robot whose joints have these dry frictions beside
-    those of the tree's smooth law, with forces and the residual, N and N m.
-    """
+    """Returns the acceleration of a step, with forces and the residual, N and N m."""
+    tree, q, v, tau, dt, scene, frictions, f_ext = start
     state = SoftState(tree, q, v, dt, scene)
     rows = soft_rows(state, frictions, constraints, active, anchors)
     solution = soft_forward_dynamics(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.formats import Format
 from featherlane.program.graph import Graph
-from featherlane.program.rewrite import placed
+from featherlane.program.rewrite import placed, renumbered
 
 GUARD = 2  # places of an addend below the last place of the sum's result, at least
 LEAST = 2  # bits of a format
@@ -310,14 +310,7 @@ def _with_fraction(form: Format, fraction: int) -> Format:
 
 def _live(datapath: Datapath) -> Datapath:
     """The datapath without constants that nothing reads any more."""
-    graph = datapath.graph
-    kept = [k for k, live in enumerate(graph.live()) if live]
-    place = {k: n for n, k in enumerate(kept)}
-    columns = {name: [getattr(graph, name)[k] for k in kept] for name in ("op", "value", "tag")}
-    new = graph.replaced(
-        **columns,
-        args=[tuple(place[a] for a in graph.args[k]) for k in kept],
-        outputs=placed(graph.outputs, place),
-    )
+    kept = [k for k, live in enumerate(datapath.graph.live()) if live]
+    graph, place = renumbered(datapath.graph, kept, sorts=False)
     formats = tuple(datapath.formats[k] for k in kept)
-    return Datapath(new, formats, frozenset(place[k] for k in datapath.fused))
+    return Datapath(graph, formats, frozenset(place[k] for k in datapath.fused))
