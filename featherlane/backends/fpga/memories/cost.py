@@ -100,7 +100,7 @@ def _control(unit: UnitLayout, device: Device, seen: set[object]) -> Resources:
     if unit.turns:
         counters += max((x.ring - 1).bit_length() for x in unit.memories if x.cells is not None)
     if unit.in_block:
-        return Resources(ffs=counters, memories=control.blocks)
+        return Resources(ffs=counters + width, memories=control.blocks)
     columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
     new = {column for column in columns if len({*column}) > 1} - seen
     seen |= new

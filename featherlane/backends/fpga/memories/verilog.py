@@ -100,8 +100,8 @@ def _add_copy(module: Module, name: str, here: str, bits: int) -> None:
 
 
 def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
-    """The fields of micro-code and the memory that gives them, phase by phase: a block of RAM, or
-    LUTs.
+    """The fields of micro-code and the memory that gives them, phase by phase: a block of RAM with
+    a register behind it, or LUTs.
     """
     count, width = len(control.rows), sum(control.bits.values())
     bits = max((count - 1).bit_length(), 1)
@@ -112,13 +112,16 @@ def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
     module.remark("Micro-code")
     module.assign(f"{{{', '.join(control.bits)}}}", "control")
     labels = [*range(count - 1), "default"]
-    first, *words = control.words
+    target, later, style = "control", 1, "logic"
+    if in_block:  # whose outputs are slow
+        target, later, style = module.declare("control_read", bits=width), 2, "block"
+        module.clocked(f"control <= {target};")
+    words = [control.words[(phase + later) % count] for phase in range(count)]
     rows = [
-        f"  {label}: control <= {width}'h{word:x};"
-        for label, word in zip(labels, [*words, first], strict=True)
+        f"  {label}: {target} <= {width}'h{word:x};"
+        for label, word in zip(labels, words, strict=True)
     ]
-    style = f'(* rom_style = "{"block" if in_block else "logic"}" *)'
-    module.clocked("\n".join([f"{style} case (phase)", *rows, "endcase"]))
+    module.clocked("\n".join([f'(* rom_style = "{style}" *) case (phase)', *rows, "endcase"]))
 
 
 def _add_memory(
