@@ -127,6 +127,12 @@ class _Binder:
         for n, terms in enumerate(self.reads):
             for value in dict.fromkeys(k for pair in terms for k in pair if k is not None):
                 self.readers[value].append(n)
+        self.read_at = defaultdict[int, list[tuple[int, int, int]]](list)
+        for n, terms in enumerate(self.reads):  # operation, term and place
+            for m, values in enumerate(terms):
+                for place, k in enumerate(values):
+                    if k is not None:
+                        self.read_at[k].append((n, m, place))
         self.random = random.Random(0)
         self.movable = [n for n, op in enumerate(operations) if op.kind == MULTIPLY]
         self.multipliers = [u for u, kind in enumerate(kinds) if kind == MULTIPLY]
@@ -268,11 +274,9 @@ class _Binder:
         """The ports that read results of an operation: their reads by where these are shown."""
         ports = defaultdict[int, Counter[int]](Counter)
         for result in self.operations[n].gives:
-            for reader in self.readers[result]:
-                for pair, swap in zip(self.reads[reader], self.swapped[reader], strict=True):
-                    for place, value in enumerate(pair):
-                        if value == result:
-                            ports[PORTS * self.unit[reader] + (place ^ swap)][self.at[result]] += 1
+            for reader, term, place in self.read_at[result]:
+                port = PORTS * self.unit[reader] + (place ^ self.swapped[reader][term])
+                ports[port][self.at[result]] += 1
         return ports
 
     def _moved(self, ports: Mapping[int, Counter[int]], old: int, new: int) -> float:

@@ -135,8 +135,6 @@ def comb(cell: DeviceCell) -> Statements:
     mode, table = cell.parameters.get("MODE", "LOGIC"), cell.number("INITVAL")
     if mode == "RAMW_BLOCK":
         return []
-    if mode == "DPRAM" and table:
-        raise unknown(cell, "words at the start")
     if mode == "DPRAM":
         data = [cell.pin(name) for name in ("WD", "WCK", "WRE")]
         return _memory(cell, table, data, cell.bits("WAD", 4), inputs(cell), cell.ports["F"][0])
@@ -177,10 +175,12 @@ def _memory(
 
 
 def _dpr16x4(cell: DeviceCell) -> Statements:
+    """Four memories; the words at the start stand in INITVAL one behind the other."""
+    first = cell.number("INITVAL")
     lines, write, read = [], cell.bits("WAD"), cell.bits("RAD")
     control = [cell.pin("WCK"), cell.pin("WRE")]
     for n, (bit, value) in enumerate(zip(cell.ports["DO"], cell.bits("DI"), strict=True)):
-        table = cell.number("INITVAL") >> 16 * n & 0xFFFF
+        table = sum((first >> 4 * word + n & 1) << word for word in range(16))
         lines += _memory(cell, table, [value, *control], write, read, bit)
     return lines
 
