@@ -174,13 +174,19 @@ def _memory(
     ]
 
 
-def _dpr16x4(cell: DeviceCell) -> Statements:
-    """Four memories; the words at the start stand in INITVAL one behind the other."""
+def words_at_start(cell: DeviceCell) -> list[int]:
+    """The first contents of each bit of a memory of 16 words of 4 bits, which stand in INITVAL one
+    behind the other.
+    """
     first = cell.number("INITVAL")
+    return [sum((first >> 4 * word + n & 1) << word for word in range(16)) for n in range(4)]
+
+
+def _dpr16x4(cell: DeviceCell) -> Statements:
     lines, write, read = [], cell.bits("WAD"), cell.bits("RAD")
     control = [cell.pin("WCK"), cell.pin("WRE")]
-    for n, (bit, value) in enumerate(zip(cell.ports["DO"], cell.bits("DI"), strict=True)):
-        table = sum((first >> 4 * word + n & 1) << word for word in range(16))
+    columns = zip(words_at_start(cell), cell.ports["DO"], cell.bits("DI"), strict=True)
+    for table, bit, value in columns:
         lines += _memory(cell, table, [value, *control], write, read, bit)
     return lines
 

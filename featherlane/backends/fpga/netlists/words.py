@@ -26,6 +26,7 @@ from featherlane.backends.fpga.netlists.cells import (
     inputs,
     unknown,
     vector,
+    words_at_start,
 )
 from featherlane.backends.fpga.netlists.read import (
     ONE,
@@ -149,21 +150,20 @@ def _kept(target: str, value: str) -> str:
     return f"{target} = (same & {value}) | (~same & {target});"
 
 
-def _memory(
-    cell: DeviceCell, data: list[str], write: list[str], read: list[str], out: Bit
-) -> Statements:
-    """A memory of 16 bits that begins with zeros. data: what is written, the clock and the enable;
-    out: the net that reads.
+def _memory(table: int, data: list[str], write: list[str], read: list[str], out: Bit) -> Statements:
+    """A memory of 16 bits that begins with those of a table. data: what is written, the clock and
+    the enable; out: the net that reads.
     """
-    if cell.number("INITVAL"):
-        raise unknown(cell, "words at the start")
     net = expression(out)
-    name, (value, clock, enable) = f"bits_{net}", data
-    takes = _served(enable, write, [_kept(f"{name}[place]", value)])
+    start = [ONE if table >> n & 1 else ZERO for n in range(16)]
+    name, (taken, clock, enable) = f"bits_{net}", data
+    takes = _served(enable, write, [_kept(f"{name}[place]", taken)])
     gives = [f"{net} = {ZERO};", *_served(ONE, read, [f"{net} = {net} | (same & {name}[place]);"])]
     return [
         f"level {name} [0:15];",
-        f"initial for (int n = 0; n < 16; n++) {name}[n] = {ZERO};",
+        "initial begin",
+        *indented([f"{name}[{n}] = {value};" for n, value in enumerate(start)]),
+        "end",
         *_process(f"always_ff @({edge(clock)})", f"write_{net}", 4, takes),
         *_process("always_comb", f"read_{net}", 4, gives),
     ]
@@ -174,14 +174,19 @@ def _comb(cell: DeviceCell) -> Statements:
     if cell.parameters.get("MODE") != "DPRAM":
         return comb(cell)
     data = [cell.pin(name) for name in ("WD", "WCK", "WRE")]
-    return _memory(cell, data, cell.bits("WAD", 4), inputs(cell), cell.ports["F"][0])
+    table = cell.number("INITVAL")
+    return _memory(table, data, cell.bits("WAD", 4), inputs(cell), cell.ports["F"][0])
 
 
 def _dpr16x4(cell: DeviceCell) -> Statements:
     control = [cell.pin("WCK"), cell.pin("WRE")]
     write, read = cell.bits("WAD"), cell.bits("RAD")
-    pairs = zip(cell.ports["DO"], cell.bits("DI"), strict=True)
-    return [s for bit, value in pairs for s in _memory(cell, [value, *control], write, read, bit)]
+    columns = zip(words_at_start(cell), cell.ports["DO"], cell.bits("DI"), strict=True)
+    return [
+        s
+        for table, bit, value in columns
+        for s in _memory(table, [value, *control], write, read, bit)
+    ]
 
 
 # Block RAM
