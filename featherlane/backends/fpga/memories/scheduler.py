@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -150,7 +151,7 @@ class _Scheduler:
         self.results = defaultdict[int, dict[int, int]](dict)
         self.taken = defaultdict[Port, set[int]](set)
         self.taps = defaultdict[Port, set[Tap]](set)
-        self.copies = set[Tap]()
+        self.copies = defaultdict[tuple[int, int], Counter[int]](Counter)  # of outputs, by delay
         self.ports = [[*ports_of(datapath, x, binding, n)] for n, x in enumerate(operations)]
         self.maker = {
             k: (n, place)
@@ -234,7 +235,11 @@ class _Scheduler:
             tap = Tap(unit, output, shift=shift)
             if not self._choose(need, tap, shown, window, chosen, changed):
                 return None
-        copies = {write.tap.whole for write in chosen if write.tap.delay} - self.copies
+        copies = {
+            write.tap.whole
+            for write in chosen
+            if write.tap.delay and write.tap.delay not in self.copies[write.tap[:2]]
+        }
         longer = max(0.0, self.depth[n] - shown - self.length)
         cost = longer + DELAYED_COPY * len(copies) + WAIT * (last - shown)
         return _Slot(cost, shown, tuple(chosen))
@@ -287,8 +292,8 @@ class _Scheduler:
         port = need.port
         taken = self.taken[port] - changed[port]
         taken |= {write.cycle % self.interval for write in chosen if write.port == port}
-        copies = sorted(copy.delay for copy in self.copies if copy[:2] == tap[:2])
-        for delay in (0, *copies, *range(1, need.first - shown)):
+        copies = self.copies[tap[:2]]
+        for delay in chain((0,), sorted(copies), range(1, need.first - shown)):
             first = max(shown + delay, need.last - DEEPEST)
             for cycle in range(first, min(shown + delay + window, need.first)):
                 if cycle % self.interval not in taken:
@@ -305,13 +310,22 @@ class _Scheduler:
         for write in slot.writes:
             if old := self.writes.get((write.port, write.value)):
                 self.taken[write.port].remove(old.cycle % self.interval)
+                self._count_copy(old.tap, -1)
         for write in slot.writes:
             self.writes[write.port, write.value] = write
             self.taken[write.port].add(write.cycle % self.interval)
-        self.copies = {write.tap.whole for write in self.writes.values() if write.tap.delay}
+            self._count_copy(write.tap, 1)
         self.length = max(self.length, self.depth[n] - shown)
         for term, port, value in self.ports[n]:
             self.read_at[value][port].append(self.reads[n][term])
+
+    def _count_copy(self, tap: Tap, more: int) -> None:
+        """Counts the writes from a delayed copy."""
+        if tap.delay:
+            copies = self.copies[tap[:2]]
+            copies[tap.delay] += more
+            if not copies[tap.delay]:
+                del copies[tap.delay]
 
 
 def _fit(lengths: Sequence[int], gaps: list[int]) -> bool:
