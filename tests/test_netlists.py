@@ -402,6 +402,63 @@ def test_cells_that_no_model_knows(wrong, message):
 
 # Whole netlists
 
+
+def echoing_boards(boards):
+    """Boards that send what they receive, a cycle later."""
+    ports = {name: {"direction": way, "bits": [net]} for name, way, net in (
+        ("clock", "input", 2), ("rx", "input", 3), ("tx", "output", 4)
+    )}  # fmt: skip
+    register = cell("TRELLIS_FF", "Q", {"CLK": 2, "DI": 3, "Q": 4}, REGSET="SET", CEMUX="1")
+    data = {"modules": {"top": {"ports": ports, "cells": {"echo": register}}}}
+    return simulated_netlist(data, {0: 30}, 70, 9, LinePins(reset=None), boards)
+
+
+@needs_verilator
+def test_boards_of_one_simulation_have_lines_of_their_own():
+    """They send other bytes, read until nothing comes, and leave at other times."""
+    count = 64 if Bench.boards > 1 else 1
+
+    def echoed(number, line):
+        data = bytes(range(number, 3 * number + 1))
+        line.write(data)
+        line.level(True, 3 + number % 3)
+        line.write(data)
+        came = b""
+        while received := line.read(1 + number % 4):
+            came += received
+        line.quiet()
+        return came == 2 * data
+
+    assert side_by_side(echoing_boards(count).lines, echoed) == [True] * count
+
+
+@needs_verilator
+def test_an_error_of_one_board_is_raised_when_the_others_have_ended():
+    ended = []
+
+    def work(number, line):
+        line.write(bytes(4))
+        if number == Bench.boards // 2:
+            raise RuntimeError(f"board {number}")
+        while line.read(4):
+            pass
+        ended.append(number)
+
+    with pytest.raises(RuntimeError, match=f"board {Bench.boards // 2}"):
+        side_by_side(echoing_boards(Bench.boards).lines, work)
+    assert sorted(ended) == [n for n in range(Bench.boards) if n != Bench.boards // 2]
+
+
+@needs_verilator
+def test_a_pause_takes_its_time():
+    (line, *others) = echoing_boards(Bench.boards).lines
+    for other in others:
+        other.close()
+    line.write(b"U")
+    line.quiet()  # of 2^10 cycles behind ten bits, and what the last answer may take
+    assert line.boards.cycles > 2**10 + 10 * 70 / 16
+
+
 HINGE = """<robot name="hinge"><link name="base"/><link name="rod"><inertial>
   <origin xyz="0.2 0 0"/><mass value="0.5"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0"
   izz="0.02"/></inertial></link><joint name="turn" type="revolute"><parent link="base"/>

@@ -97,6 +97,17 @@ def test_a_line_of_another_rate_is_told(skew):
 
 
 @needs_verilator
+def test_the_line_carries_as_many_states_as_the_report_says():
+    """Ten bits for each byte of the longer frame, each way at once."""
+    device = driver(bit=133)
+    boards = device.transport.boards
+    began = boards.cycles
+    check_batch(device, 300)
+    promised = 300 * 10 * device.facts.longest_frame * 133 / 16
+    assert promised <= boards.cycles - began < 1.1 * promised
+
+
+@needs_verilator
 def test_results_that_overtake_others_are_put_in_order():
     check_batch(driver(core=overtaking_core))
 
