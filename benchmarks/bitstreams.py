@@ -5,8 +5,8 @@ Each function of each robot as a bitstream: at the smallest interval that fits, 
 --intervals. Aimed at 60 MHz; what was routed once is read from the cache, with its seconds. With
 --batch the routed netlist is simulated at the pins of its serial line, and so many states compared
 to the bit: 0.01 to 0.07 s a state for a pendulum, a second or more for an arm. With --folders the
-rows are those of bitstreams that were built before. --csv keeps the rows of other designs in a
-file.
+rows are those of bitstreams that were built before. --datapath tells of which kind all are. --csv
+keeps the rows of other designs in a file.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ def main() -> int:
         intervals=(),
         batch=0,
         folders=(),
+        datapath="shared",
         json=None,
         csv=None,
     ).parse_args()
     rows: list[Row] = []
     for row in map(of_folder, args.folders) if args.folders else built_rows(args):
+        if args.datapath == "memories":
+            row["robot"] += " (operand memories)"
         rows.append(row)
         if len(rows) == 1:
             print(f"| {' | '.join(row)} |\n|{'---|' * len(row)}")
@@ -59,15 +62,18 @@ def built_rows(args: Any) -> Any:
     for robot in args.robots:
         for function in sorted(args.functions, key=[*SHARES].index):
             for interval in args.intervals or ["auto"]:
-                yield of_design(robot, function, interval, args.batch or 0)
+                design = function, interval, args.datapath
+                yield of_design(robot, design, args.batch or 0)
 
 
-def of_design(robot: str, function: str, interval: int | str, states: int) -> Row:
-    """The row of a design; one that is refused or not routed has the reason in the place of its
-    clock.
+def of_design(robot: str, what: tuple[str, int | str, str], states: int) -> Row:
+    """The row of a design, by its function, interval and kind of datapath; one that is refused or
+    not routed has the reason in the place of its clock.
     """
+    function, interval, datapath = what
+    choices = {"board": BOARD, "interval": interval, "datapath": datapath}
     try:
-        design = fl.accelerator(options.loaded(robot), function, board=BOARD, interval=interval)
+        design = fl.accelerator(options.loaded(robot), function, **choices)
         with tempfile.TemporaryDirectory() as folder:
             return figures(design.bitstream(folder, verify=states))
     except CompileError as error:

@@ -41,6 +41,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "quick": {"help": "few small cells, to try it out"},
     "json": {"type": Path, "metavar": "FILE", "help": "the figures and the machine, there too"},
     "folders": {"metavar": "FOLDER", "help": "with bitstreams that were built before"},
+    "datapath": {"choices": ("shared", "memories"), "help": "the kind of datapath"},
     "csv": {"type": Path, "metavar": "FILE", "help": "a row for each figure, there too"},
 }
 ALWAYS_SEVERAL = {"robots", "functions", "links", "intervals", "folders"}

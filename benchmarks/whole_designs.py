@@ -62,6 +62,7 @@ DESIGNS = (  # the smallest first
 )
 OF_DEVICES = {
     "xcvu9p": (WholeDesign("iiwa14", f"{DFD}_from", 12, "memories", "q16.16"),),
+    "ecp5_85k": (WholeDesign("iiwa14", f"{DFD}_from", 28, "memories", "fitted18"),),
 }
 
 

@@ -29,6 +29,9 @@ from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.post_adder import STEP
 
+# LUTs of a multiplexer by those that it has with the device's cells for multiplexers: the flow for
+# boards finds nearly all of these, synthesis alone fewer
+WITH_CELLS, ALONE = 1.1, {6: 1.0, 4: 1.25}
 # LUTs of a bit of micro-code by the inputs of a LUT, if these take the phase; others are enables of
 # registers
 LUTS_OF_FIELD = {6: 0.6, 4: 1.0}
@@ -130,9 +133,9 @@ def choice_luts(inputs: int, device: Device) -> float:
     as it has beside those of the selector, and several are joined by multiplexers of the device.
     """
     if device.trees:
-        return tree(inputs)
+        return WITH_CELLS * tree(inputs)
     in_one = 4 if device.inputs == 6 else 2
-    return ceil(inputs / in_one) if inputs > 1 else 0
+    return ALONE[device.inputs] * ceil(inputs / in_one) if inputs > 1 else 0
 
 
 def accumulator_resources(m: Accumulator, device: Device) -> Resources:
