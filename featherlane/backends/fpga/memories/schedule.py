@@ -14,7 +14,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.binding import Binding, Port
 from featherlane.backends.fpga.memories.operations import UnitOperation, operands
 
-DEEPEST = 1023  # the most cycles between a write and the last read: two blocks of RAM have 1,024 words
+DEEPEST = 1023  # the most cycles between a write and the last read: two blocks of RAM
 
 
 class Tap(NamedTuple):
