@@ -18,11 +18,12 @@ from placed_tables import placed_tables
 import featherlane as fl
 from featherlane.accelerators import bitstreams, host
 from featherlane.accelerators.accelerator import Accelerator
-from featherlane.accelerators.pins import check_at_pins, check_boards
+from featherlane.accelerators.pins import PinCheck, check_at_pins, check_boards
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, empty_rows, pll, tools, wrapper
 from featherlane.backends.fpga.bitstream.build import NotRoutedError
 from featherlane.backends.fpga.bitstream.line_rate import with_line_rate
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.serial import rate
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.errors import CompileError
@@ -48,9 +49,9 @@ needs_verilator = pytest.mark.skipif(
 )
 
 
-def top(megahertz):
+def top(megahertz, board="colorlight_i5"):
     clock = pll.divisors(25.0, megahertz)
-    return wrapper.top("top", "core", clock).text
+    return wrapper.top("top", "core", clock, boards.board(board)).text
 
 
 @pytest.mark.parametrize("key", BOARDS)
@@ -60,8 +61,10 @@ def test_tables_of_boards_are_complete(key):
     assert board.device.startswith("ecp5_")
     assert board.family in ("", "um", "um5g")
     assert board.package in ("CABGA256", "CSFBGA285", "CABGA381", "CABGA554", "CABGA756")
-    assert set(board.pins) == set(boards.PINS) == set(board.io_types)
-    assert len(set(board.pins.values())) == len(boards.PINS)
+    assert set(board.pins) == set(boards.PINS)
+    assert set(board.io_types) == {*board.pins, *board.high}
+    sites = *board.pins.values(), *board.high.values()
+    assert len({*sites}) == len(sites)
     assert board.loader[0] == "openFPGALoader"
     assert pll.divisors(board.oscillator, 60.0).clock(board.oscillator) > 59
     slower = device.delays["add"].after / devices.load(board.device).delays["add"].after
@@ -98,7 +101,7 @@ def netlist_of(luts):
     return {"creator": "", "modules": {"top": {"cells": cells}, "LUT4": {"cells": {}}}}
 
 
-@pytest.mark.parametrize(("luts", "step"), [(150, 0), (750, 2), (1000, 3), (2400, 0)])
+@pytest.mark.parametrize(("luts", "step"), [(150, 0), (700, 2), (1000, 3), (2400, 0)])
 def test_rows_stay_empty_where_a_design_leaves_room(luts, step):
     """A device of ten columns and thirty rows, 2,400 LUTs; the eleventh row has no logic."""
     fabric = devices.Fabric(range(2, 12), tuple(y for y in range(31) if y != 10))
@@ -142,6 +145,15 @@ def test_constraints_name_each_pin():
     assert 'IOBUF PORT "led" IO_TYPE=LVCMOS25;' in text
     assert 'IOBUF PORT "rx" IO_TYPE=LVCMOS33;' in text
     assert 'FREQUENCY PORT "oscillator" 12 MHZ;' in text
+
+
+def test_ports_that_are_held_high_have_pins():
+    """GPIO0 of the ULX3S's ESP32, which else may restart the board."""
+    text = wrapper.constraints(boards.board("ulx3s"))
+    assert 'LOCATE COMP "wifi_gpio0" SITE "L2";\nIOBUF PORT "wifi_gpio0" IO_TYPE=LVCMOS33;' in text
+    assert "output logic wifi_gpio0" in top(60.0, "ulx3s")
+    assert "assign wifi_gpio0 = 1'b1;" in top(60.0, "ulx3s")
+    assert "wifi" not in top(60.0)
 
 
 def words(configuration):
@@ -287,6 +299,33 @@ def test_designs_that_share_units_may_take_fewer_multipliers():
     assert 60 < on_no_board.cost.shares.dsps <= 100
 
 
+def test_the_smallest_interval_of_both_datapaths_is_that_of_the_one_that_fits(monkeypatch):
+    """Units with operand memories take more multipliers here, and fit an interval later."""
+    monkeypatch.setattr(DesignCost, "most", property(lambda cost: (20.0, 45.0, 60.0)))
+    arm, options = fl.load("double_pendulum"), {"board": "ulx3s", "interval": "auto"}
+    shared, memories, both = (
+        fl.accelerator(arm, "inverse_dynamics", datapath=datapath, **options)
+        for datapath in ("shared", "memories", "auto")
+    )
+    assert shared.interval < memories.interval
+    assert both.interval == shared.interval
+    assert both.design.sources == shared.design.sources
+
+
+def test_a_refusal_names_what_is_short(monkeypatch):
+    """LUTs, of which units with operand memories need fewer; theirs are not told so."""
+    monkeypatch.setattr(DesignCost, "most", property(lambda cost: (65.0, 0.1, 60.0)))
+    arm = fl.load("double_pendulum")
+    with pytest.raises(CompileError, match=r", \d\d+ times too much.*up to 64 fits.*") as refusal:
+        fl.accelerator(arm, "forward_dynamics_derivatives", board="i5", interval=64)
+    fewer = "formats with fewer bits need fewer LUTs"
+    assert str(refusal.value).endswith(
+        f'{fewer}, and so does datapath="memories" at long intervals'
+    )
+    with pytest.raises(CompileError, match=f"{fewer}$"):
+        fl.accelerator(arm, "mass_matrix", board="i5", interval=64, datapath="memories")
+
+
 def test_a_design_without_a_board_has_no_bitstream():
     with pytest.raises(ValueError, match=r"is for no board: wanted board= .*, as .*ulx3s"):
         fl.accelerator(pendulum(), format="fitted18").bitstream("nowhere")
@@ -334,6 +373,7 @@ def test_a_pendulum_becomes_a_bitstream(tmp_path):
     bytes_ = 1 + 1 + -(-made().design.input_bits // 8) + 2
     assert bitstream.line_states_per_second == pytest.approx(1e5 / bytes_)
     assert "serial port: 1,000,000 baud, " in bitstream.report
+    assert "- interval: 1 cycle, " in bitstream.report
     assert bitstream.cells["MULT18X18D"] == made().cost.total.dsps
     assert bitstream.states_per_second == 1e6 * bitstream.megahertz
     names = {path.name for path in bitstream.files}
@@ -505,6 +545,27 @@ def test_a_folder_from_before_rates_is_read(unrouted):
     facts["baud"] = round(1e6 * facts["megahertz"] / 60)
     file.write_text(json.dumps(facts))
     assert bitstreams.read(unrouted.folder).aim == 60.0
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_tools_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "routed", lambda *arguments: pytest.fail("a tool ran"))
+    (tmp_path / "other.sv").write_text("module other; endmodule\n")
+    with pytest.raises(ValueError, match=r"holds other\.sv of another design: each design needs"):
+        made().bitstream(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cannot be written to: .*file' is a file"):
+        made().bitstream(tmp_path / "file" / "design")
+
+
+def test_a_report_keeps_what_the_same_bits_gave_at_their_pins(unrouted):
+    """Also if they are built again without a simulation; other bits have no such record."""
+    file = unrouted.folder / "bitstream.json"
+    pins = PinCheck(50, 49, True, 2.0)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "pins": pins._asdict()}))
+    again = made().bitstream(unrouted.folder)
+    assert again.pins == pins
+    assert "simulation: 49 of 50 states right" in (again.folder / "report.md").read_text()
+    assert made().bitstream(unrouted.folder, baud=2_000_000).pins is None
 
 
 def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):

@@ -74,6 +74,13 @@ def test_the_top_module_of_a_board_has_no_warnings(tmp_path):
         synthesised(tmp_path / "wrong", wrong)
 
 
+@needs_verilator
+def test_the_list_of_a_folder_has_no_warnings(tmp_path):
+    """Outside of synthesis the oscillator is in the place of the PLL: no cell is missing."""
+    made = fl.accelerator(fl.load("double_pendulum"), "mass_matrix", board="ulx3s")
+    assert warnings(tmp_path, made.board_design.sources) == []
+
+
 def test_black_boxes_have_the_ports_of_yosys():
     yosys = pytest.importorskip("pyosys", reason="pyosys is not installed")
     share = Path(yosys.__file__).parent / "share"

@@ -56,7 +56,7 @@ class BoardDesign(NamedTuple):
     def sources(self) -> dict[str, str]:
         """The text of all modules, by the names of their files."""
         clock = divisors(self.board.oscillator, self.megahertz)
-        top = wrapper.top(self.name, self.serial.name, clock)
+        top = wrapper.top(self.name, self.serial.name, clock, self.board)
         return {**self.serial.sources, **sources(named(top))}
 
 
@@ -181,6 +181,7 @@ def built(
     that holds another design or cannot be written to, and a rate that the clock cannot make.
     """
     path = folder.checked_path("folder", place)
+    folder.check(path, work.serial.core.name)  # before minutes of routing
     design = build.routed(work.sources, work.name, work.board, work.megahertz, seeds, limit)
     clock = divisors(work.board.oscillator, design.megahertz)
     megahertz = clock.clock(work.board.oscillator)
@@ -203,6 +204,7 @@ def built(
         design.seconds,
         work.serial.hash,
         tools=design.tools,
+        pins=_known_pins(path, bits),
     )
     origin = {"sources": _digest(work.sources), "bitstream": digest(bits)}
     texts = {
@@ -218,6 +220,16 @@ def built(
     (path / host.netlist_file(bitstream.name)).write_bytes(netlist)
     bitstream.file.write_bytes(bits)
     return bitstream
+
+
+def _known_pins(path: Path, bits: bytes) -> PinCheck | None:
+    """What the simulation of a folder's bitstream gave, if that has the same bits."""
+    try:
+        facts = check(path)
+    except ValueError:
+        return None
+    known = facts.get("pins") if facts["bitstream"] == digest(bits) else None
+    return None if known is None else PinCheck(**known)
 
 
 def _facts(bitstream: Bitstream) -> dict[str, Any]:
@@ -297,13 +309,13 @@ def _digest(texts: Mapping[str, str]) -> str:
 def _head(bitstream: Bitstream) -> list[str]:
     board, (synthesis, routing) = bitstream.board, bitstream.seconds
     rate, microseconds = bitstream.states_per_second, bitstream.microseconds
+    cycles = f"{bitstream.interval} cycle{'s' * (bitstream.interval > 1)}"
     error = 100 * (bitstream.bit * bitstream.baud / (1e6 * bitstream.megahertz) - 1)
     return [
         f"# {bitstream.name} on the {board.name}",
         "",
         f"- clock: {bitstream.megahertz:.4g} MHz; routing reached {bitstream.reached:.4g} MHz",
-        f"- interval: {bitstream.interval} cycles, {rate / 1e6:.4g} million states a second in "
-        "the circuit",
+        f"- interval: {cycles}, {rate / 1e6:.4g} million states a second in the circuit",
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
         f"- serial port: {bitstream.baud:,} baud, {bitstream.bit:g} cycles a bit, "
         f"{abs(error):.2f} % {'longer' if error > 0 else 'shorter'} than wanted; up to "

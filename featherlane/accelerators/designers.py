@@ -102,9 +102,22 @@ class Designer:
         return network(self.name, narrowed(whole), self.spec, interval, self.runs, self.labels)
 
     def smallest(self, whole: Whole, interval: int) -> DesignCost:
-        """Returns the cost with as many sums in post-adders as may be, or in runs."""
-        if self.spec.datapath != SHARED and isinstance(whole, Datapath):
+        """Returns the cost with as many sums in post-adders as may be, or in runs; of the kind of
+        datapath that fits better, if both are asked for.
+        """
+        kind = self.spec.datapath
+        if kind == SHARED or interval == 1 or not isinstance(whole, Datapath):
+            return self._smallest_shared(whole, interval)
+        if kind == MEMORIES:
             return self._best_memories(whole, interval)[1]
+        shared = self._smallest_shared(whole, interval)
+        try:
+            memories = self._best_memories(whole, interval)[1]
+        except CompileError:  # as in `best`
+            return shared
+        return min(shared, memories, key=lambda needed: needed.excess)
+
+    def _smallest_shared(self, whole: Whole, interval: int) -> DesignCost:
         try:
             return self.design(self.fused(whole), interval)[1]
         except CompileError:  # products of several widths on a unit that has no post-adder
@@ -112,7 +125,7 @@ class Designer:
 
     def best(self, whole: Whole, interval: int) -> Candidate:
         """Returns the design, its cost, and the datapath that it computes: of the kind of datapath
-        that was chosen, or of the one that needs the smaller share of the device.
+        that was chosen, or of the one that needs the smaller share of what the device has for it.
         """
         kind = self.spec.datapath
         if kind == SHARED or interval == 1 or not isinstance(whole, Datapath):
@@ -124,7 +137,7 @@ class Designer:
             memories = self._best_memories(whole, interval)
         except CompileError:  # an operation without a unit, or formats without common places
             return shared
-        return min(shared, memories, key=lambda candidate: max(candidate[1].shares))
+        return min(shared, memories, key=lambda candidate: candidate[1].excess)
 
     def _best_memories(self, whole: Datapath, interval: int) -> Candidate:
         """The design of units with operand memories."""
@@ -164,6 +177,10 @@ class Designer:
         fitting, tried = interval_that_fits(quick, whole, interval, needed)
         would = f"interval {tried} fits" if fitting else f"no interval up to {tried} fits either"
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
+        if spec.board is not None and needed.shares.luts > needed.most[1]:
+            fewer = "need fewer LUTs"
+            if spec.datapath == SHARED and not fitting:
+                fewer += ', and so does datapath="memories" at long intervals'
         if is_pipeline and spec.sharing != "whole" and spec.datapath == SHARED:
             longer = max(interval, min(tried, LONGEST // 4))
             shared = replace(self, spec=replace(spec, sharing="whole"))
@@ -198,10 +215,15 @@ def _limits(needed: DesignCost) -> str:
     if min(needed.most) == 100:
         return ""
     return (
-        f", {needed.excess:.2g} times too much, since tools route up to {dsps:g} % of the DSPs, "
-        f"{luts:g} % of the LUTs and {ffs:g} % of the flip-flops"
+        f", {_times(needed.excess)} times too much, since tools route up to {dsps:g} % of the "
+        f"DSPs, {luts:g} % of the LUTs and {ffs:g} % of the flip-flops"
         f"{' where units are shared' if needed.shared else ''}"
     )
+
+
+def _times(factor: float) -> str:
+    """A factor of more than one, which does not read as one."""
+    return f"{factor:.0f}" if factor >= 10 else f"{factor:.{2 if factor >= 1.1 else 3}g}"
 
 
 def interval_that_fits(

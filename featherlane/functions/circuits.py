@@ -96,7 +96,7 @@ def algorithm_of(model: Robot, variant: Variant, asked: str | None, proved: bool
     """
     known, coupled = CIRCUITS.get(variant.name, {}), tree_of(model).coupled
     if asked is not None and asked not in [*known]:  # of any type
-        wanted = one_of(asked, known) if known else "there is one alone"
+        wanted = one_of(asked, known) if known else "it has one algorithm, leave algorithm out"
         raise ValueError(f"algorithm is {shown(asked)} of {variant.name}: {wanted}")
     if asked in BY_JOINT and coupled:
         raise ValueError(

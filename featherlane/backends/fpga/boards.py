@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from featherlane.backends.fpga.devices import Device, load
@@ -16,6 +17,7 @@ from featherlane.errors import one_of, shown
 FOLDER = files("featherlane.backends.fpga") / "boards"
 OSCILLATOR, RECEIVE, TRANSMIT, LED = "oscillator", "rx", "tx", "led"
 PINS = OSCILLATOR, RECEIVE, TRANSMIT, LED
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class CircuitBoard(NamedTuple):
@@ -24,8 +26,8 @@ class CircuitBoard(NamedTuple):
     key: the name of its table. device: the name of its device's table; family: "" of the LFE5U, or
     "um" or "um5g"; package, grade: as nextpnr names them. oscillator: MHz. baud: of the serial
     port, 3,000,000 where its part is documented to do it, else 1,000,000. pins: the ports of PINS,
-    as balls of the package; io_types: their standards. loader: the words before a bitstream that
-    load it.
+    as balls of the package; high: ports that are 1 all the time, as balls; io_types: the standards
+    of both. loader: the words before a bitstream that load it.
     """
 
     key: str
@@ -40,6 +42,7 @@ class CircuitBoard(NamedTuple):
     loader: tuple[str, ...]
     family: str = ""
     aliases: tuple[str, ...] = ()
+    high: Mapping[str, str] = NONE
 
     def target(self, model: str | None, clock: float) -> Device:
         """The board's device at its grade. model: of delays; clock: nanoseconds a cycle."""
@@ -56,7 +59,7 @@ def tables() -> Mapping[str, CircuitBoard]:
 def _board(key: str) -> CircuitBoard:
     data: dict[str, Any] = tomllib.loads((FOLDER / f"{key}.toml").read_text(encoding="utf-8"))
     standard, special = data.pop("io_type"), data.pop("io_types", {})
-    io_types = {name: special.get(name, standard) for name in PINS}
+    io_types = {name: special.get(name, standard) for name in (*PINS, *data.get("high", {}))}
     for name in ("loader", "aliases"):
         data[name] = tuple(data.get(name, ()))
     return CircuitBoard(key, **data, io_types=io_types)

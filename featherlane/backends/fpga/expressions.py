@@ -30,24 +30,25 @@ from featherlane.errors import CompileError
 
 class Wiring(NamedTuple):
     """Wires with their expressions, and the expression of the result, of the format's bits.
-    registers: the wires, by name, that are registers.
+    registers: the wires, by name, that are registers; cycles: those between operands and result.
     """
 
     wires: list[tuple[Signal, str]]
     result: str
     registers: frozenset[str] = frozenset()
+    cycles: int = 0
 
 
 class NodeOperands(NamedTuple):
-    """A node that is to be computed of these signals. name: what its wires begin with. halved:
-    whether a register stands in the middle.
+    """A node that is to be computed of these signals. name: what its wires begin with. cycles:
+    registers from operands to result, the last of which stands behind the result.
     """
 
     datapath: Datapath
     k: int
     name: str
     operands: tuple[Signal, ...]
-    halved: bool = False
+    cycles: int = 0
 
     @property
     def formats(self) -> tuple[Format, ...]:
@@ -57,6 +58,11 @@ class NodeOperands(NamedTuple):
     @property
     def out(self) -> Format:
         return self.datapath.format(self.k)
+
+    @property
+    def halved(self) -> bool:
+        """Whether a register stands in the middle."""
+        return self.cycles > 1
 
     def wire(self, suffix: str, width: int, number: bool = True) -> Signal:
         """A wire between operands and result."""
@@ -128,13 +134,20 @@ def _selected(p: NodeOperands) -> Wiring:
 
 
 def _exponent(p: NodeOperands) -> Wiring:
-    """By halves: whether the upper one has a one, and then the half that has it."""
+    """By halves: whether the upper one has a one, and then the half that has it. Of three cycles
+    the first one has the sign.
+    """
     (of,) = p.formats
     size, text = _size(p)
     bits = (of.width - 1).bit_length()
     part = p.wire(f"upper_{bits}", (1 << bits) + 1)
-    wires = [(size, text), (part, size.name)]
+    wires = [(size, text)]
     flags, registers = list[Signal](), frozenset[str]()
+    if p.cycles > 2:
+        held_size = p.wire("size_held", size.width)
+        wires.append((held_size, size.name))
+        size, registers = held_size, frozenset([held_size.name])
+    wires.append((part, size.name))
     for n in reversed(range(bits)):
         half = 1 << n
         flag, rest = p.wire(f"bit_{n}", 1, number=False), p.wire(f"upper_{n}", half + 1)
@@ -145,7 +158,7 @@ def _exponent(p: NodeOperands) -> Wiring:
         if p.halved and n == bits // 2:
             held = [of._replace(name=f"{of.name}_held") for of in (*flags, part)]
             wires += [(to, of.name) for to, of in zip(held, (*flags, part), strict=True)]
-            registers = frozenset(to.name for to in held)
+            registers |= {to.name for to in held}
             *flags, part = held
     position = p.wire("position", bits + 1)
     wires.append((position, f"{{{', '.join([zeros(1), *(flag.name for flag in flags)])}}}"))
@@ -154,7 +167,7 @@ def _exponent(p: NodeOperands) -> Wiring:
     total = p.wire("exponent", max(bits, signed_width(of.fraction)) + 2)
     offset = literal(of.fraction, signed_width(of.fraction))
     wires.append((total, f"{position.name} - {offset} - {empty.name}"))
-    return Wiring(wires, fitted(total, 0, p.out), registers)
+    return Wiring(wires, fitted(total, 0, p.out), registers, p.halved + (p.cycles > 2))
 
 
 def _power(p: NodeOperands) -> Wiring:
@@ -188,7 +201,8 @@ def _shifted(p: NodeOperands, power: int) -> Wiring:
         wires += [(operand, a.name), (held, count.name)]
         count, registers = held, frozenset([operand.name, held.name])
     stages, right = shifted_right(p.name, whole, count, p.out.width)
-    return Wiring(wires + stages, fitted(right, 0, p.out._replace(fraction=0)), registers)
+    result = fitted(right, 0, p.out._replace(fraction=0))
+    return Wiring(wires + stages, result, registers, int(p.halved))
 
 
 class OddFactor(NamedTuple):

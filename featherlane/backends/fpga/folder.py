@@ -5,7 +5,8 @@ reports.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Container, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,19 +80,37 @@ def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> li
     its board lies and the other way round, and for a folder that cannot be written to.
     """
     folder = checked_path("folder", folder)
+    old = check(folder, design, texts)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for known, what in KNOWN.items():
-            if known not in texts and (folder / known).exists():
-                reason = "a design and its board need a folder each, because both have test benches"
-                raise ValueError(f"folder {str(folder)!r} holds {what} ({known}): {reason}")
-        for old in _sources(folder, design):
-            old.unlink()
+        for path in old:
+            path.unlink()
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"folder {str(folder)!r} cannot be written to: {error}") from error
+        raise _unwritable(folder, error) from error
     return [folder / name for name in texts]
+
+
+def check(folder: Path, design: str, names: Container[str] = ()) -> list[Path]:
+    """Returns the sources of an earlier design of this name in a folder, which need not exist.
+    names: of the files that will be written. Raises ValueError for a folder that `write_files`
+    refuses, as far as that shows before anything is written.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise _unwritable(folder, f"{str(existing)!r} is a file")
+    if not os.access(existing, os.W_OK):
+        raise _unwritable(folder, f"no permission to write to {str(existing)!r}")
+    for known, what in KNOWN.items():
+        if known not in names and (folder / known).exists():
+            reason = "a design and its board need a folder each, because both have test benches"
+            raise ValueError(f"folder {str(folder)!r} holds {what} ({known}): {reason}")
+    return _sources(folder, design)
+
+
+def _unwritable(folder: Path, reason: Any) -> ValueError:
+    return ValueError(f"folder {str(folder)!r} cannot be written to: {reason}")
 
 
 def checked_path(name: str, path: Any) -> Path:

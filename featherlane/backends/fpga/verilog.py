@@ -261,9 +261,9 @@ class _Writer:
         cycle = self.netlist.cycle(k, register)
         part.assign(signal, self._circuit(part, k, signal.name, cycle).result)
 
-    def _circuit(self, part: Part, k: int, name: str, cycle: int, halved: bool = False) -> Wiring:
+    def _circuit(self, part: Part, k: int, name: str, cycle: int, cycles: int = 0) -> Wiring:
         operands = tuple(part.read(a, cycle) for a in self.netlist.graph.args[k])
-        wiring = circuit(NodeOperands(self.netlist.datapath, k, name, operands, halved))
+        wiring = circuit(NodeOperands(self.netlist.datapath, k, name, operands, cycles))
         for wire, text in wiring.wires:
             (part.delay if wire.name in wiring.registers else part.assign)(wire, text)
         return wiring
@@ -280,8 +280,8 @@ class _Writer:
             units.multiply(part, k)
         else:
             start = self.netlist.pipeline.start[k]
-            wiring = self._circuit(part, k, signal.name, start, halved=cycles > 1)
-            self._registered(part, k, signal, wiring.result, cycles - bool(wiring.registers))
+            wiring = self._circuit(part, k, signal.name, start, cycles)
+            self._registered(part, k, signal, wiring.result, cycles - wiring.cycles)
 
     def _follow(self, k: int) -> None:
         """A sum on the unit of a product, if no other operations share that."""

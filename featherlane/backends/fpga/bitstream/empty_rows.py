@@ -19,7 +19,7 @@ PLACES = tuple(f"SLICE{name}.K{n}" for name in "ABCD" for n in (0, 1))  # LUTs o
 LUTS = {KIND: 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}  # of the cells that Yosys writes
 # Of each so many rows one stays empty, for designs of up to this part of the LUTs. Small designs
 # are routed without, at a faster clock.
-SPACING = ((0.08, 0), (0.33, 2), (0.45, 3), (1.0, 0))
+SPACING = ((0.08, 0), (0.3, 2), (0.45, 3), (1.0, 0))
 
 
 def with_empty_rows(netlist: Mapping[str, Any], top: str, fabric: Fabric) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The top module of a design on a board: the PLL, a reset, and the design behind its serial line.
 
 One clock runs everything: that of the PLL. What comes from outside, the pin of the serial port and
-the PLL's lock, passes two registers of this clock before it is read.
+the PLL's lock, passes two registers of this clock before it is read. Synthesis takes the PLL, any
+simulation the oscillator as it is.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.bitstream.pll import ClockDivisors
 from featherlane.backends.fpga.boards import CircuitBoard
 from featherlane.backends.fpga.module import Module, same
-from featherlane.backends.fpga.statements import OPEN, Instance, Waived
+from featherlane.backends.fpga.statements import OPEN, Alternative, Assign, Instance, Waived
 
 PLL = "clock_of_board"  # the name of the cell
 BLINK = 25  # bits of the counter whose last one the LED shows: a second, more or less
 RESET = 3  # registers between the lock of the PLL and the end of the reset
-INSTANCE = "\\design"  # escaped, since `design` is a word of the language
+INSTANCE = "circuit"
 FIXED: Mapping[
     str, int | str
 ] = {  # of the PLL; the currents are those for a loop without a fraction
@@ -37,7 +38,7 @@ IDLE = ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP", "PHAS
 ANALOG = 'ICP_CURRENT="12", LPF_RESISTOR="8", MFG_ENABLE_FILTEROPAMP="1", MFG_GMCREF_SEL="2"'
 
 
-def top(name: str, design: str, clock: ClockDivisors) -> Module:
+def top(name: str, design: str, clock: ClockDivisors, board: CircuitBoard) -> Module:
     """Returns the top module. design: the module of the design, with the ports clock, reset
     (synchronous), rx and tx; clock: at the start, before routing says which one is reached.
     """
@@ -47,8 +48,10 @@ def top(name: str, design: str, clock: ClockDivisors) -> Module:
     )
     module = Module(name, comment)
     module.input(boards.OSCILLATOR, boards.RECEIVE)
-    module.output(boards.TRANSMIT, boards.LED)
+    module.output(boards.TRANSMIT, boards.LED, *board.high)
     _add_clock(module, clock)
+    for port in board.high:
+        module.assign(port, "1'b1")
     module.instance(design, INSTANCE, same(["clock", "reset", boards.RECEIVE, boards.TRANSMIT]))
     return module
 
@@ -56,8 +59,8 @@ def top(name: str, design: str, clock: ClockDivisors) -> Module:
 def _add_clock(module: Module, clock: ClockDivisors) -> None:
     """The PLL, the reset and the LED."""
     module.declare("clock", "locked", "reset", "returned")
-    module.declare("settled", bits=RESET)
-    module.declare("count", bits=BLINK)
+    module.declare("settled", bits=RESET, value="'0")
+    module.declare("count", bits=BLINK, value="'0")
     ports = {
         "CLKI": boards.OSCILLATOR, "CLKFB": "returned", "CLKINTFB": "returned",
         "CLKOS": "clock", "LOCK": "locked",
@@ -65,7 +68,10 @@ def _add_clock(module: Module, clock: ClockDivisors) -> None:
     }  # fmt: skip
     parameters = {**FIXED, **clock.parameters}
     pll = Instance("EHXPLLL", PLL, ports, parameters, {}, ANALOG)
-    module.body.append(Waived("PINMISSING", OPEN, (pll,)))
+    passed = {"returned": boards.OSCILLATOR, "clock": "returned", "locked": "1'b1"}
+    others = tuple(Assign(wire, value) for wire, value in passed.items())
+    cell = Waived("PINMISSING", OPEN, (pll,))
+    module.body.append(Alternative("SYNTHESIS", (cell,), others))
     module.assign("reset", f"!settled[{RESET - 1}]")
     module.assign(boards.LED, f"count[{BLINK - 1}]")
     module.clocked(f"settled <= {{settled[{RESET - 2}:0], locked}};", "count <= count + 1'b1;")
@@ -74,8 +80,8 @@ def _add_clock(module: Module, clock: ClockDivisors) -> None:
 def constraints(board: CircuitBoard) -> str:
     """The pins and the oscillator, in Lattice's format (LPF)."""
     rows = []
-    for port in boards.PINS:
-        rows.append(f'LOCATE COMP "{port}" SITE "{board.pins[port]}";')
+    for port, site in [*((port, board.pins[port]) for port in boards.PINS), *board.high.items()]:
+        rows.append(f'LOCATE COMP "{port}" SITE "{site}";')
         rows.append(f'IOBUF PORT "{port}" IO_TYPE={board.io_types[port]};')
     rows.append(f'FREQUENCY PORT "{boards.OSCILLATOR}" {board.oscillator:g} MHZ;')
     return "\n".join([f"# {board.name}", *rows, ""])
