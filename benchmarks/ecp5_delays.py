@@ -121,6 +121,32 @@ def cells() -> Iterator[Circuit]:
     yield "multiplier, half added", unit, named(inside)
 
 
+def memories(quick: bool) -> Iterator[Circuit]:
+    """Yields memories that are read at an address out of a register: distributed ones before the
+    next register, and a block, whose own register the address goes to.
+    """
+    for words in (16,) if quick else (16, 32, 64):
+        yield memory("distributed", words, "assign")
+    yield memory("block", 512, "clocked")
+
+
+def memory(style: str, words: int, read: str) -> Circuit:
+    name, bits = f"{style} memory, {words} words", (words - 1).bit_length()
+    module = Module(f"memory_{words}", name)
+    module.input("clock", "write")
+    module.input("to", "at", bits=bits)
+    module.input("word", bits=WIDTH)
+    module.output("y", bits=WIDTH)
+    attribute = f'ram_style = "{style}", no_rw_check'
+    module.declare("places", bits=WIDTH, size=words, attribute=attribute)
+    module.clocked("if (write) places[to] <= word;")
+    if read == "assign":
+        module.assign("y", "places[at]")
+    else:
+        module.clocked("y <= places[at];")
+    return name, module, {}
+
+
 def framed(number: int, module: Module) -> Module:
     """A probe with registers before and behind: what goes in is shifted in, what comes out is
     folded bit by bit.
@@ -203,7 +229,7 @@ def figures(path: Sequence[Mapping[str, Any]]) -> tuple[float, float, int]:
 def main() -> int:
     args = options.parser(__doc__, quick=False, json=None).parse_args()
     circuits: list[Circuit] = [(probe.name, module_of(probe), {}) for probe in probes(args.quick)]
-    circuits += [*cells()]
+    circuits += [*cells(), *memories(args.quick)]
     rows = []
     print("| probe | grade | ns | of them wires | wires |\n|---|---|---|---|---|")
     for first in range(0, len(circuits), TOGETHER):

@@ -91,7 +91,7 @@ def routed(
     Raises CompileError if a tool is missing, NotRoutedError if no seed is routed.
     """
     tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
-    flow = [tools, SYNTHESIS, MULTIPLEXERS.read_text(), SPACING, _options(board)]
+    flow = [tools, SYNTHESIS, MULTIPLEXERS.read_text(), SPACING, options(board)]
     known = [flow, dict(sources), top, constraints(board), [*seeds], limit]
     key = f"routed {disk.digest(json.dumps(known).encode())}"
     archive = disk.fetch_result(
@@ -105,7 +105,16 @@ def synthesis_script(sources: Iterable[str], top: str) -> str:
     return SYNTHESIS.format(files=" ".join(sources), top=top, multiplexers=MULTIPLEXERS.name)
 
 
-def _options(board: CircuitBoard) -> list[str]:
+def synthesise(sources: Iterable[str], top: str, board: CircuitBoard, work: Path) -> None:
+    """Writes the netlist `top`.json of sources in a folder, with the rows that stay empty."""
+    (work / MULTIPLEXERS.name).write_text(MULTIPLEXERS.read_text(), encoding="utf-8")
+    run_yosys(synthesis_script(sources, top), work)
+    fabric, netlist = load(board.device).fabric, work / f"{top}.json"
+    assert fabric is not None  # of all devices of boards
+    netlist.write_text(json.dumps(with_empty_rows(json.loads(netlist.read_text()), top, fabric)))
+
+
+def options(board: CircuitBoard) -> list[str]:
     """The options of nextpnr for a board."""
     size = board.device.removeprefix("ecp5_")
     device = f"--{board.family}-{size}" if board.family else f"--{size}"
@@ -124,13 +133,11 @@ def _best(
     designs, problems = list[RoutedDesign](), list[str]()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        beside = {f"{top}.lpf": constraints(board), MULTIPLEXERS.name: MULTIPLEXERS.read_text()}
-        for file, text in {**sources, **beside}.items():
+        for file, text in {**sources, f"{top}.lpf": constraints(board)}.items():
             (work / file).write_text(text, encoding="utf-8")
         began = processor_seconds()
-        run_yosys(synthesis_script(sources, top), work)
+        synthesise(sources, top, board, work)
         synthesis = processor_seconds() - began
-        _add_empty_rows(work / f"{top}.json", top, board)
         for seed in seeds:
             try:
                 designs.append(_routed(work, top, board, seed, synthesis, limit))
@@ -147,19 +154,13 @@ def _best(
     return max(designs, key=lambda design: design.megahertz)
 
 
-def _add_empty_rows(file: Path, top: str, board: CircuitBoard) -> None:
-    fabric = load(board.device).fabric
-    assert fabric is not None  # of all devices of boards
-    file.write_text(json.dumps(with_empty_rows(json.loads(file.read_text()), top, fabric)))
-
-
 def _routed(
     work: Path, top: str, board: CircuitBoard, seed: int, synthesis: float, limit: float
 ) -> RoutedDesign:
     files = ["--json", f"{top}.json", "--lpf", f"{top}.lpf"]
     written = ["--write", NETLIST, "--textcfg", CONFIGURATION, "--report", REPORT]
     began = processor_seconds()
-    run(NEXTPNR, [*_options(board), "--seed", str(seed), *files, *written], work, limit)
+    run(NEXTPNR, [*options(board), "--seed", str(seed), *files, *written], work, limit)
     seconds = synthesis, processor_seconds() - began
     report = json.loads((work / REPORT).read_text())
     netlist, empty = without_empty_rows((work / NETLIST).read_bytes())
