@@ -21,7 +21,7 @@ from featherlane.backends.fpga.memories.design import (
     memory_design,
     units_without_stream,
 )
-from featherlane.backends.fpga.memories.scheduler import Times
+from featherlane.backends.fpga.memories.scheduler import PortTimes
 from featherlane.backends.fpga.memories.turning import Wait, address, cells
 from featherlane.backends.fpga.module import sources
 from featherlane.backends.fpga.simulation import simulate
@@ -185,7 +185,7 @@ def test_ports_and_late_inputs_of_a_schedule():
     outputs = {"early": Output((1,), nodes[:1]), "y": datapath.graph.outputs["y"]}
     datapath = replace(datapath, graph=datapath.graph.replaced(outputs=outputs))
     both = Formatted(datapath, narrowed(datapath))
-    times = Times((("early",), ("y",)), {"x": 10})
+    times = PortTimes((("early",), ("y",)), {"x": 10})
     made = units_without_stream("dut", both, 5, DEVICE, times, ("x",))
     assert made.pipeline.taken["early"] < made.pipeline.taken["y"] == made.latency
     starts = {made.pipeline.start[k] for k in made.pipeline.graph.nodes_of("input")[:4]}

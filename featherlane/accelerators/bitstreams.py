@@ -223,7 +223,7 @@ def built(
 
 
 def _known_pins(path: Path, bits: bytes) -> PinCheck | None:
-    """What the simulation of a folder's bitstream gave, if that has the same bits."""
+    """The result of simulating a folder's bitstream, if that has the same bits."""
     try:
         facts = check(path)
     except ValueError:

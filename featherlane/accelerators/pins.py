@@ -78,16 +78,16 @@ def check_at_pins(device: SerialDriver, cases: Iterable[PinCase]) -> PinCheck:
 
 def check_boards(folder: str | Path, cases: Sequence[PinCase]) -> PinCheck:
     """Returns how many states the routed netlist of a folder computes right, on as many boards at
-    once as a word has bits: each takes a share of each case, by a driver of its own.
+    once as a word has bits: each takes a share of each case, by its driver.
     """
     began = process_time()
     states = max((len(x) for case in cases for x in case.results.values()), default=1)
     boards = min(states, MOST_BOARDS) if states >= FEWEST else 1
     shares = [[case.share(n, boards) for case in cases] for n in range(boards)]
-    found = host.simulated_boards(folder, boards, lambda n, board: check_at_pins(board, shares[n]))
+    checks = host.simulated_boards(folder, boards, lambda n, board: check_at_pins(board, shares[n]))
     return PinCheck(
-        sum(check.states for check in found),
-        sum(check.equal for check in found),
-        all(check.self_test for check in found),
+        sum(check.states for check in checks),
+        sum(check.equal for check in checks),
+        all(check.self_test for check in checks),
         process_time() - began,
     )

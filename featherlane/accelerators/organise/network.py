@@ -31,7 +31,7 @@ from featherlane.backends.fpga.arrays.station import array_station
 from featherlane.backends.fpga.devices import operators
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import Formatted, units_without_stream
-from featherlane.backends.fpga.memories.scheduler import Times
+from featherlane.backends.fpga.memories.scheduler import PortTimes
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import (
     DECODE,
@@ -131,7 +131,7 @@ def memory_network(
 
     def station(design: str, part: str, ports: Any, arrival: Mapping[str, int]) -> Design:
         both = Formatted(wide[part], narrow[part])
-        options = interval, spec.target, Times(ports, arrival), LATE
+        options = interval, spec.target, PortTimes(ports, arrival), LATE
         return units_without_stream(design, both, *options, labels=crossing(labels))
 
     return _network(name, narrow, spec, interval, station, labels)

@@ -39,7 +39,7 @@ class Cluster(NamedTuple):
     gives: tuple[int, ...]
 
     def name(self, graph: Graph) -> str:
-        """What it computes, in a word."""
+        """A word for the results."""
         ops = {graph.op[k] for k in self.nodes}
         return next((name for op, name in NAMES.items() if op in ops), "exponent")
 
@@ -123,14 +123,14 @@ def clusters_of(graph: Graph) -> list[Cluster]:
         every = inside.union(*(_conditions(graph, k) for k in nodes))
         return Cluster(tuple(sorted(every)), tuple(read), tuple(gives))
 
-    found = list[Cluster]()
+    clusters = list[Cluster]()
     for first, nodes in members.items():
         whole = cluster(nodes, operands[first])
         if len(whole.gives) <= MOST_RESULTS:
-            found.append(whole)
+            clusters.append(whole)
         else:
-            found += [cluster([k], _read(graph, k)) for k in nodes]
-    return sorted(found, key=lambda c: c.gives)
+            clusters += [cluster([k], _read(graph, k)) for k in nodes]
+    return sorted(clusters, key=lambda c: c.gives)
 
 
 def _read(graph: Graph, k: int) -> list[int]:

@@ -1,5 +1,5 @@
-"""Clusters made alike: shifts, reciprocals and comparisons of many formats become those of one, so
-that one circuit serves all of them.
+"""Clusters that become alike: shifts, reciprocals and comparisons of many formats become those of
+one, so that one circuit serves all of them.
 
 A value and the same integer in another format differ by a power of two alone. So a shift may read
 any integer as if it had the common format, if its exponent has a constant more; the exponent of a
@@ -48,7 +48,7 @@ class _Unifier:
         self.exponents = _hidden(graph)
         self.normal = {graph.args[k][1] for k in graph.nodes_of("div")}
         shifts = [k for k in range(len(graph)) if self._is_shift(k)]
-        self.given = _common(datapath, (graph.args[k][self._place(k)] for k in shifts))
+        self.common = _common(datapath, (graph.args[k][self._place(k)] for k in shifts))
         self.results = _common(datapath, shifts)
         exponents = (graph.args[k][0] for k in graph.nodes_of("exponent"))
         self.of_exponents = _common(datapath, exponents)
@@ -78,7 +78,7 @@ class _Unifier:
         return self._power(k) is not None and not self._normalises(k)
 
     def _normalises(self, k: int) -> bool:
-        """Whether a shift normalises a divisor by its own exponent."""
+        """Whether a shift normalises a divisor by its exponent."""
         graph, power = self.source.graph, self._power(k)
         if power is None or k not in self.normal:
             return False
@@ -150,7 +150,7 @@ class _Unifier:
         """A shift between the common formats."""
         power, of = self._power(k), self._number(k)
         assert power is not None, "a shift has a power"
-        number = self._moved(of, self.given)
+        number = self._moved(of, self.common)
         form = self.formats[number]
         assert form is not None, "a number has a format"
         moves = self.source.format(k).fraction - self.source.format(of).fraction

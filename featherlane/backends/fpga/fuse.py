@@ -82,12 +82,12 @@ def _candidates(datapath: Datapath, device: Device, shrink: Shrink) -> dict[int,
 
 
 def _without_chain(
-    found: Datapath, chosen: Mapping[int, int], device: Device, shrink: Shrink
+    datapath: Datapath, chosen: Mapping[int, int], device: Device, shrink: Shrink
 ) -> list[int]:
     """The sums that no DSPs compute after all, since fused products leave them other bits."""
-    narrow = shrink(found)
+    narrow = shrink(datapath)
     position = {k: narrow.graph.args[k].index(p) for k, p in chosen.items()}
-    return [k for k, n in position.items() if not _can_follow(found, narrow, device, k, n)]
+    return [k for k, n in position.items() if not _can_follow(datapath, narrow, device, k, n)]
 
 
 def _with(datapath: Datapath, products: Iterable[int]) -> Datapath:

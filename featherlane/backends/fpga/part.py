@@ -89,7 +89,7 @@ class Part:
 
     Its port `phase_next` says the phase of the next cycle. With copies, ports say that of this
     cycle instead: the module and each unit have a register of it, and all that depends on the phase
-    is made of these, so that no logic stands beside the long wires to so many. A port serves
+    reads that register, so that no logic stands beside the long wires to so many. A port serves
     MOST_COPIES of them.
     """
 

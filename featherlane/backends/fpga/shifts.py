@@ -35,7 +35,7 @@ class Exponents(NamedTuple):
 
 def exponents(datapath: Datapath, k: int) -> Exponents:
     """The exponents of a power of two: where they are those of a number, or of its reciprocal, the
-    ones that its format can have; else all that their own format holds.
+    ones that its format can have; else all that their format holds.
     """
     form, (a,) = datapath.format(k), datapath.graph.args[k]
     formats = [form, datapath.format(a)]
@@ -54,7 +54,7 @@ def exponents(datapath: Datapath, k: int) -> Exponents:
 
 
 class ShiftRange(NamedTuple):
-    """How a number is multiplied by 2^k: `most` zeros are put behind it, and it is shifted to the
+    """A product of a number and 2^k: `most` zeros are put behind it, and it is shifted to the
     right by start - k, at most by `places`, or not at all where that is negative, if it can be.
     """
 

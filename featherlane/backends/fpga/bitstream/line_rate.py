@@ -21,16 +21,16 @@ def with_line_rate(configuration: str, netlist: bytes, length: int) -> tuple[str
     Raises CompileError for a design that has not one table for each bit of the length.
     """
     data = json.loads(netlist)
-    wanted, found = tables(length), dict[str, Any]()
+    wanted, named = tables(length), dict[str, Any]()
     for module in data.get("modules", {}).values():
         cells = module.get("cells", {})
-        found |= {name.rsplit(".", 1)[-1]: cell for name, cell in cells.items() if TABLE in name}
-    if found.keys() != wanted.keys():
+        named |= {name.rsplit(".", 1)[-1]: cell for name, cell in cells.items() if TABLE in name}
+    if named.keys() != wanted.keys():
         raise CompileError(
-            f"the netlist has the tables {sorted(found)} of a bit's length: wanted {TABLE}0 to "
+            f"the netlist has the tables {sorted(named)} of a bit's length: wanted {TABLE}0 to "
             f"{TABLE}{len(wanted) - 1}"
         )
-    for name, cell in found.items():
+    for name, cell in named.items():
         cell["parameters"]["INITVAL"] = f"{wanted[name]:016b}"
         configuration = _with_table(configuration, cell["attributes"]["NEXTPNR_BEL"], wanted[name])
     return configuration, json.dumps(data, separators=(",", ":")).encode()

@@ -24,7 +24,12 @@ from featherlane.backends.fpga.memories.operations import (
     operations_of,
 )
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
-from featherlane.backends.fpga.memories.scheduler import NO_TIMES, BoundOperations, Times, scheduled
+from featherlane.backends.fpga.memories.scheduler import (
+    NO_TIMES,
+    BoundOperations,
+    PortTimes,
+    scheduled,
+)
 from featherlane.backends.fpga.memories.verilog import (
     COUNTER,
     OUTPUTS,
@@ -103,7 +108,7 @@ def units_without_stream(
     both: Formatted,
     interval: int,
     device: Device,
-    times: Times = NO_TIMES,
+    times: PortTimes = NO_TIMES,
     late: Collection[str] = (),
     labels: Labels = NO_LABELS,
 ) -> MemoryDesign:
@@ -113,7 +118,7 @@ def units_without_stream(
     datapath, narrow = both
     operations, of_clusters = operations_of(datapath)
     clusters = {
-        kind: cluster_design(f"{name}_{kind.replace(' ', '_')}", inside, device)
+        kind: cluster_design(f"{name}_{'_'.join(kind.split())}", inside, device)
         for kind, inside in of_clusters.items()
     }
     cycles = {kind: cluster.latency for kind, cluster in clusters.items()}

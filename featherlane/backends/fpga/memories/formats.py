@@ -60,8 +60,8 @@ class UnitFormats:
     def constants(self, n: int, term: RunTerm | ClusterTerm) -> dict[int, int]:
         """The integers of the constants of a term of operation n, by their ports."""
         if isinstance(term, ClusterTerm):
-            found = {place: k for place, k in enumerate(term.values) if self._is_constant(k)}
-            return {place: self._integer(k) for place, k in found.items()}
+            numbers = {place: k for place, k in enumerate(term.values) if self._is_constant(k)}
+            return {place: self._integer(k) for place, k in numbers.items()}
         if term.b is None:
             one = self.runs[n].fraction - self.datapath.format(term.a).fraction
             return {1: 1 << one}

@@ -128,7 +128,7 @@ class UnitLayout(NamedTuple):
 
 
 class BlockChoice(NamedTuple):
-    """What decides between blocks of RAM and LUTs: the blocks that a design may take, the words of
+    """Decides between blocks of RAM and LUTs: by the blocks that a design may take, the words of
     a memory of LUTs, and the words of micro-code from which on it takes a block.
     """
 
@@ -153,9 +153,9 @@ class BlockChoice(NamedTuple):
             if count <= self.blocks:
                 break
             if memory.blocks and not memory.constants:
-                found = cells(waits[port], interval, self.words)
-                if found is not None:
-                    result[port] = memory._replace(ring=self.words, cells=found)
+                turning = cells(waits[port], interval, self.words)
+                if turning is not None:
+                    result[port] = memory._replace(ring=self.words, cells=turning)
                     count -= memory.blocks
         return result
 
@@ -177,17 +177,17 @@ def layouts(
     for write in schedule.writes:
         if write.tap.delay:
             copies[write.tap.unit].add(write.tap.whole)
-    found = [
+    layouts = [
         _unit_layout(schedule, formats, u, on_unit[u], memories, tuple(sorted(copies[u])))
         for u in range(len(schedule.binding.kinds))
     ]
     left = choice.blocks - sum(memory.blocks for memory in memories.values())
-    by_bits = sorted(found, key=lambda layout: -sum(layout.control.bits.values()))
+    by_bits = sorted(layouts, key=lambda layout: -sum(layout.control.bits.values()))
     for layout in by_bits if in_blocks else ():
         if layout.control.blocks <= left:
             left -= layout.control.blocks
-            found[layout.unit] = layout._replace(in_block=True)
-    return found
+            layouts[layout.unit] = layout._replace(in_block=True)
+    return layouts
 
 
 def _memories(

@@ -34,16 +34,16 @@ DELAYED_COPY = 4.0  # cycles that a path may be longer to save a delayed copy
 WAIT = 0.05  # cycles that a path may be longer to let an operand wait a cycle less
 
 
-class Times(NamedTuple):
-    """What a schedule must keep. ports: names of outputs that are read together, all in the last
-    cycle if there are none; arrival: the cycles before which inputs are not there, by name.
+class PortTimes(NamedTuple):
+    """The bounds that a schedule keeps. ports: names of outputs that are read together, all in the
+    last cycle if there are none; arrival: the cycles before which inputs are not there, by name.
     """
 
     ports: Sequence[Collection[str]] = ()
     arrival: Mapping[str, int] = MappingProxyType({})
 
 
-NO_TIMES = Times()
+NO_TIMES = PortTimes()
 
 
 class BoundOperations(NamedTuple):
@@ -57,7 +57,7 @@ class BoundOperations(NamedTuple):
     interval: int
     cycles: Sequence[int]
     depths: Sequence[int]
-    times: Times = NO_TIMES
+    times: PortTimes = NO_TIMES
 
     @property
     def early(self) -> dict[str, int]:

@@ -3,8 +3,8 @@
 A memory whose values wait for several intervals holds several of each. In a ring, each value is
 written where a counter of cycles stands, so that the ring is as long as the longest wait. A memory
 that turns moves on by one cell an interval (Rau et al., Register allocation for software pipelined
-loops, PLDI 1992): a value is written into its cell plus the number of turns, and found there later
-in the cell that is by so many turns further back. Cells are then given by the waits of all values,
+loops, PLDI 1992): a value is written into its cell plus the number of turns, and read later
+in the cell that is by so many turns further back. Cells then follow from the waits of all values,
 and a memory has hardly more than it holds at once.
 """
 
@@ -29,7 +29,7 @@ def cells(waits: Mapping[int, Wait], interval: int, count: int) -> dict[int, int
     before it is written, on a circle of `count` intervals. The longest wait is placed first, each
     behind the one that leaves the smallest gap.
     """
-    circle, taken, found = count * interval, 0, dict[int, int]()
+    circle, taken, chosen = count * interval, 0, dict[int, int]()
     order = sorted(waits, key=lambda k: (waits[k].written - waits[k].read, k))
     for k in order:
         wait = waits[k]
@@ -44,9 +44,9 @@ def cells(waits: Mapping[int, Wait], interval: int, count: int) -> dict[int, int
         ]
         if not free:
             return None
-        _, found[k], mask = min(free)
+        _, chosen[k], mask = min(free)
         taken |= mask
-    return found
+    return chosen
 
 
 def _mask(start: int, length: int, circle: int) -> int:
@@ -62,5 +62,5 @@ def _gap(taken: int, start: int, circle: int) -> int:
 
 
 def address(cell: int, cycle: int, interval: int, count: int) -> int:
-    """What is added to the number of turns to find a cell in a cycle of the first state."""
+    """The cell in a cycle of the first state, less the number of turns."""
     return (cell - cycle // interval) % count

@@ -30,7 +30,7 @@ from featherlane.backends.fpga.verilog import Design
 OUTPUTS = "result", "second", "third", "fourth"  # the ports of the outputs of a unit
 COUNTER = "cycle"  # counts cycles, for the rings of all memories
 TURNS = "turn"  # counts intervals, for memories that turn
-# Of what all units read, each has registers of its own, which synthesis must not merge: one for all
+# Of what all units read, each has registers, which synthesis must not merge: one for all
 # would drive wires across the chip
 COUNTER_HERE, TURNS_HERE = "now", "turned"
 
@@ -88,7 +88,7 @@ def _about(unit: UnitLayout) -> str:
     what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
     kinds = "memories that turn, or rings," if unit.turns else "memories with rings"
     rings = f"; {kinds} of {depths} values" if depths else ""
-    name = unit.kind.split()[0].replace("_", " and ")
+    name = " and ".join(unit.kind.split()[0].split("_"))
     return f"{what.get(unit.kind, f'A unit for {name}')}{rings}"
 
 
@@ -228,11 +228,11 @@ def _add_accumulator(
 
 def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list[str]:
     """The circuit of a cluster, and the bits of its results that the outputs show."""
-    given = [
+    values = [
         f"{field.signal.width}'(operand_{cluster.datapath.graph.value[field.node][1]})"
         for field in reversed(cluster.inputs)
     ]
-    module.wire("given", cluster.input_bits, f"{{{', '.join(given)}}}")
+    module.wire("given", cluster.input_bits, f"{{{', '.join(values)}}}")
     module.declare("results", bits=cluster.output_bits)
     ports = {"clock": "clock", "phase_next": "1'b0", "given": "given", "results": "results"}
     module.instance(f"{cluster.name}_datapath", "compute", ports)
@@ -245,7 +245,7 @@ def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list
 
 
 def _initial_sum(initials: Sequence[int], bits: int) -> str:
-    """What sums start with: bits that are alike in all runs of the unit are constants, for which
+    """The starts of sums: bits that are alike in all runs of the unit are constants, for which
     registers have a reset; micro-code gives others, as `layout.initial_bits` numbers them.
     """
     if len(initials) == 1:

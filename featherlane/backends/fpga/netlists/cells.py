@@ -120,13 +120,13 @@ def _ccu2c(cell: DeviceCell) -> Statements:
     for half in "01":
         injects = cell.parameters.get(f"INJECT1_{half}", "YES") == "YES"
         table = cell.number(f"INIT{half}")
-        found = carry(table, inputs(cell, half), injects, carry_in, f"{half}_{name}")
-        lines += [*found.lines, *assigned(cell, f"S{half}", found.total)]
+        carried = carry(table, inputs(cell, half), injects, carry_in, f"{half}_{name}")
+        lines += [*carried.lines, *assigned(cell, f"S{half}", carried.total)]
         if half == "0":
             carry_in = f"carry_{name}"
-            lines += [f"level {carry_in};", f"assign {carry_in} = {found.carry};"]
+            lines += [f"level {carry_in};", f"assign {carry_in} = {carried.carry};"]
         else:
-            lines += assigned(cell, "COUT", found.carry)
+            lines += assigned(cell, "COUT", carried.carry)
     return lines
 
 
@@ -144,9 +144,9 @@ def comb(cell: DeviceCell) -> Statements:
         if not nets:
             return []
         name = expression(nets[0])
-        found = carry(table, inputs(cell), injects, cell.pin("FCI", "0"), name)
-        ends = assigned(cell, "F", found.total), assigned(cell, "FCO", found.carry)
-        return [*found.lines, *ends[0], *ends[1]]
+        carried = carry(table, inputs(cell), injects, cell.pin("FCI", "0"), name)
+        ends = assigned(cell, "F", carried.total), assigned(cell, "FCO", carried.carry)
+        return [*carried.lines, *ends[0], *ends[1]]
     if mode != "LOGIC":
         raise unknown(cell, f"mode {mode}")
     value = lookup(table, inputs(cell))

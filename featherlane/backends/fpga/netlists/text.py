@@ -138,7 +138,7 @@ def _flip_flops(control: Control, cells: list[DeviceCell]) -> list[str]:
 
 
 def _flip_flops_of_boards(control: Control, cells: list[DeviceCell]) -> list[str]:
-    """The process of flip-flops with the same control, of which each board has its own."""
+    """The process of flip-flops with the same control, of which each board has one."""
     if control.is_asynchronous and control.reset != ZERO:
         raise unknown(cells[0], "an asynchronous reset of one board")
     takes = []

@@ -211,7 +211,7 @@ def _block_ram(cell: DeviceCell) -> Statements:
     if 2 * WIDTH in (cell.number(f"DATA_WIDTH_{port}", WIDTH) for port in "AB"):
         ports = [*_wide_write(cell, name), *_wide_read(cell, name)]
     else:
-        ports = [found for port in "AB" for found in _port(cell, name, port)]
+        ports = [lines for port in "AB" for lines in _port(cell, name, port)]
     clocks = {port.clock for port in ports}
     if len(clocks) > 1:
         raise unknown(cell, "two clocks of one memory")
@@ -232,8 +232,8 @@ def _block_ram(cell: DeviceCell) -> Statements:
 
 def _outputs(cell: DeviceCell, port: str, latest: str) -> list[tuple[str, str]]:
     """The nets at the outputs of a port, and what was read for them."""
-    found = ((cell.ports.get(f"DO{port}{n}", ()), f"{latest}[{n}]") for n in range(WIDTH))
-    return [(expression(bits[0]), value) for bits, value in found if bits]
+    outputs = ((cell.ports.get(f"DO{port}{n}", ()), f"{latest}[{n}]") for n in range(WIDTH))
+    return [(expression(bits[0]), value) for bits, value in outputs if bits]
 
 
 def _port(cell: DeviceCell, memory: str, port: str) -> Iterator[RamPort]:

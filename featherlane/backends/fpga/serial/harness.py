@@ -117,17 +117,17 @@ struct Boards {
   }
   // The boards whose wait is over
   word over() {
-    word found = 0;
+    word done = 0;
     for (int n = 0; n < BOARDS; n++) {
       Line &line = lines[n];
       const bool late = line.levels.empty() && now >= line.quiet + line.patience;
       if (line.waits && (late || (line.wants_bytes && !line.received.empty()))) {
         line.waits = false;
-        found |= 1ull << n;
+        done |= 1ull << n;
       }
     }
     find_limit();
-    return found;
+    return done;
   }
   explicit Boards(Time bit) : bit(bit) {
     device->CLOCK_PIN = 0;
@@ -180,13 +180,13 @@ void boards_wait(void *handle, int number, long cycles, int wants_bytes) {
 // Time goes on until boards that wait do so no longer: their bits
 word boards_run(void *handle) {
   Boards &boards = *(Boards *)handle;
-  word found = boards.over();
-  while (!found) {
+  word done = boards.over();
+  while (!done) {
     boards.arrived = false;
     while (!boards.arrived && boards.now < boards.next_limit) boards.cycle();
-    found = boards.over();
+    done = boards.over();
   }
-  return found;
+  return done;
 }
 // The bytes that have come, up to `room` of them
 long boards_take(void *handle, int number, byte *bytes, long room) {

@@ -22,7 +22,7 @@ MOST_OUTSTANDING = 64  # as many frames as a USB adapter may gather before it an
 
 class LinkPlan(NamedTuple):
     """The numbers of a link. task_bits, result_bits: of the words; sixteenths: of a clock cycle in
-    a bit of the line, which the circuit is told by a port; pause: the link forgets half a frame
+    a bit of the line, which a port of the circuit has; pause: the link forgets half a frame
     after 2^pause cycles.
     """
 

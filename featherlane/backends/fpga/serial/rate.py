@@ -1,4 +1,4 @@
-"""The length of a bit of the line, in a module of its own.
+"""The length of a bit of the line, in a module apart.
 
 The clock of a routed design is known only after routing, and a serial port makes no rate that
 follows it. So the length stands in sixteen tables of the device, of constants, which are set when

@@ -111,11 +111,11 @@ def module(prefix: str, m: Multiplier, tile: Tile) -> Module:
 class _Writer(StagedUnit):
     """The module of a chain while it is being written."""
 
-    def __init__(self, prefix: str, m: Multiplier, tile: Tile, found: DspChain) -> None:
+    def __init__(self, prefix: str, m: Multiplier, tile: Tile, chain: DspChain) -> None:
         sign = {"plus": "+", "minus": "-", "either": "+-"}[m.adds]
         comment = f"half {sign} a b in {m.cycles} cycles; half is read in cycle {m.half_cycle}"
         super().__init__(prefix + m.name, comment)
-        self.prefix, self.m, self.tile, self.chain = prefix, m, tile, found
+        self.prefix, self.m, self.tile, self.chain = prefix, m, tile, chain
         self.of_operands, self.of_products, self.of_sums = registers(m.cycles)
         self._write()
 
