@@ -242,7 +242,7 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         (
             {"function": "mass_matrix", "algorithm": "crba"},
             ValueError,
-            "algorithm is 'crba' of mass_matrix: there is one",
+            "algorithm is 'crba' of mass_matrix: it has one algorithm",
         ),
         (
             {"function": "mass_matrix_inverse", "algorithm": "aba"},
