@@ -357,6 +357,25 @@ def test_block_ram(mode, register):
 
 
 @needs_verilator
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_narrow_words_of_block_ram(width):
+    """Bits of the address choose among the lower eight of nine, beside a list of numbers."""
+    words = np.random.default_rng(7).integers(0, 1 << 18, 16).tolist()
+    ports = {**{f"ADA{n}": 1 + n if n < 8 else "0" for n in range(14)}, "WEA": "0", "CLKA": 0,
+             "CEA": "1", "RSTA": "0", **{f"CSA{n}": "0" for n in range(3)}, "CLKB": "0",
+             **wires("DOA", 100, width)}  # fmt: skip
+    row = sum(word << 20 * k for k, word in enumerate(words))
+    sizes = {f"DATA_WIDTH_{port}": bits(width, 32) for port in "AB"}
+    ram = cell("DP16KD", wires("DOA", 0, width), ports, CSDECODE_A="0b000", **sizes,
+               INITVAL_00=bits(row, 320))  # fmt: skip
+    bench = Bench([ram], 8, range(100, 100 + width))
+    for address in range(256):
+        byte = words[address >> 4] >> 9 * (address >> 3 & 1)
+        part = (address & 7) // width * width
+        assert bench.clock(address) == byte >> part & (1 << width) - 1
+
+
+@needs_verilator
 def test_block_ram_of_36_bits():
     """Port A writes bytes, port B reads, beside a list of numbers."""
     # Inputs: 4 bits enable bytes, 3 bits of the address, 9 bits of data thrice, WEA, address B
@@ -388,8 +407,10 @@ def test_block_ram_of_36_bits():
     ("wrong", "message"),
     [
         (cell("DCUA", [], {}), "cell 0 .DCUA.: a kind, which its model does not know"),
-        (cell("DP16KD", ["DOA0"], {"DOA0": 5, "CLKA": 0, "RSTA": "0"}, DATA_WIDTH_A=bits(4, 32)),
-         "words of 4 bits"),
+        (cell("DP16KD", ["DOA0"], {"DOA0": 5, "CLKA": 0, "RSTA": "0"}, DATA_WIDTH_A=bits(3, 32)),
+         "words of 3 bits"),
+        (cell("DP16KD", ["DOA0"], {"DOA0": 5, "CLKA": 0, "RSTA": "0", "WEA": "1"},
+              DATA_WIDTH_A=bits(4, 32)), "writes of 4 bits"),
         (cell("MULT18X18D", ["P0"], {"P0": 5, "SOURCEA": "1", "SOURCEB": "0"}), "chain of shifts"),
         (cell("TRELLIS_COMB", ["F"], {"F": 5}, MODE="ROM", INITVAL="0"), "mode ROM"),
         (cell("TRELLIS_IO", [], {"B": 5}, DIR="BIDIR"), "a pad of both directions"),

@@ -1,5 +1,5 @@
-"""The model of the ECP5's block RAM: 1,024 x 18 bits with two ports of 9 or 18 bits, or 512 x 36
-bits of which port A writes and port B reads.
+"""The model of the ECP5's block RAM: 1,024 x 18 bits with two ports of 9 or 18 bits, which can read
+4, 2 or 1 of the lower eight of nine, or 512 x 36 bits of which port A writes and port B reads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from featherlane.backends.fpga.netlists.cells import (
 from featherlane.backends.fpga.netlists.read import ONE, ZERO, DeviceCell, expression, inverted
 
 WORDS, WIDTH, BYTE = 1024, 18, 9
+NARROW = (4, 2, 1)  # bits of words that are read only
 
 
 def block_ram(cell: DeviceCell) -> Statements:
@@ -41,14 +42,13 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
     if clock in (ZERO, ONE) or (not outputs and write == ZERO):
         return []
     width = cell.number(f"DATA_WIDTH_{port}", WIDTH)
-    if width not in (BYTE, WIDTH):
-        raise unknown(cell, f"words of {width} bits")
+    check_width(cell, port, width)
     if cell.pin(f"RST{port}") != ZERO:
         raise unknown(cell, "a reset")
     address, latest = cell.bits(f"AD{port}", 14), f"{memory}_{port}"
     place = f"{memory}[{vector(address[4:])}]"
     lines = _written(cell, port, width, place, address) if write != ZERO else []
-    lines.append(_read(cell, port, width, place, address[3], latest))
+    lines.append(_read(cell, port, width, place, address, latest))
     process = f"always_ff @({edge(clock)}) if"
     lines = [f"logic [{WIDTH - 1}:0] {latest} = '0;", f"{process} ({enabled(cell, port)}) begin",
              *(f"  {line}" for line in lines), "end"]  # fmt: skip
@@ -57,6 +57,14 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
         lines.append(f"{process} ({cell.pin(f'OCE{port}')}) {latest}_2 <= {latest};")
         latest = f"{latest}_2"
     return lines + [s for n in outputs for s in assigned(cell, f"DO{port}{n}", f"{latest}[{n}]")]
+
+
+def check_width(cell: DeviceCell, port: str, width: int) -> None:
+    """Raises CompileError for words that the model does not know."""
+    if width not in (WIDTH, BYTE, *NARROW):
+        raise unknown(cell, f"words of {width} bits")
+    if width in NARROW and cell.pin(f"WE{port}") != ZERO:
+        raise unknown(cell, f"writes of {width} bits")
 
 
 def _halves(cell: DeviceCell, memory: str, port: str) -> list[str]:
@@ -126,10 +134,16 @@ def _written(cell: DeviceCell, port: str, width: int, place: str, address: list[
     return lines
 
 
-def _read(cell: DeviceCell, port: str, width: int, place: str, half: str, latest: str) -> str:
+def _read(
+    cell: DeviceCell, port: str, width: int, place: str, address: list[str], latest: str
+) -> str:
     """The statement that reads, before a write; in the mode NORMAL a write reads nothing."""
-    byte = f"{{{BYTE}'d0, {half} ? {place}[17:9] : {place}[8:0]}}"
-    value = place if width == WIDTH else byte
+    value = place
+    if width < WIDTH:
+        first = f"{BYTE} * {address[3]}"
+        if width in NARROW:
+            first = f"{first} + {width} * {vector(address[2 - NARROW.index(width) : 3])}"
+        value = f"{WIDTH}'({place}[{first} +: {width}])"
     normal = cell.parameters.get(f"WRITEMODE_{port}", "NORMAL") == "NORMAL"
     condition = f"if ({inverted(cell.pin(f'WE{port}'))}) " if normal else ""
     return f"{condition}{latest} <= {value};"

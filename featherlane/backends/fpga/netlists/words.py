@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from featherlane.backends.fpga.netlists.block_ram import (
     BYTE,
+    NARROW,
     WIDTH,
     WORDS,
+    check_width,
     enabled,
     initial_words,
 )
@@ -237,14 +239,13 @@ def _outputs(cell: DeviceCell, port: str, latest: str) -> list[tuple[str, str]]:
 
 
 def _port(cell: DeviceCell, memory: str, port: str) -> Iterator[RamPort]:
-    """A port of 9 or 18 bits, if it is in use: with 9 bits a bit of the address chooses a half."""
+    """A port of at most 18 bits, if it is in use: bits of the address choose parts of the words."""
     latest, clock, write = f"{memory}_{port}", cell.pin(f"CLK{port}"), cell.pin(f"WE{port}")
     outputs = _outputs(cell, port, latest)
     if clock in (ZERO, ONE) or (not outputs and write == ZERO):
         return
     width = cell.number(f"DATA_WIDTH_{port}", WIDTH)
-    if width not in (BYTE, WIDTH):
-        raise unknown(cell, f"words of {width} bits")
+    check_width(cell, port, width)
     if cell.pin(f"RST{port}") != ZERO:
         raise unknown(cell, "a reset")
     mode = cell.parameters.get(f"WRITEMODE_{port}", "NORMAL")
@@ -253,8 +254,11 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Iterator[RamPort]:
     address, enable = cell.bits(f"AD{port}", 14), enabled(cell, port)
     values = [f"{memory}[place][{n}]" for n in range(WIDTH)]
     half = address[3]
-    if width == BYTE:
+    if width < WIDTH:
         values = [chosen(half, values[n + BYTE], values[n]) for n in range(BYTE)]
+    for bit, part in zip(address[2::-1], NARROW, strict=True):
+        if width <= part:
+            values = [chosen(bit, values[n + part], values[n]) for n in range(part)]
     body = [_kept(f"{latest}[{n}]", value) for n, value in enumerate(values)]
     reading = f"({enable}) & {inverted(write)}" if mode == "NORMAL" else enable
     reads = _served(reading, address[4:], body) if outputs else []
