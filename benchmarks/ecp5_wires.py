@@ -34,6 +34,8 @@ ALONG_COLUMNS = (1, 2, 4, 8, 12, 16, 24, 32, 40, 64, 80)
 OF_EACH = 3
 PLACE = re.compile(r"X(\d+)/Y(\d+)/")
 REPORT = "report.json"
+# Nanoseconds out of a register, by grade, as nextpnr's paths have them
+OUT_OF_REGISTERS = {8: 0.395, 6: 0.525}
 
 
 class Wire(NamedTuple):
@@ -99,10 +101,6 @@ def by_distance(board: CircuitBoard, grade: int) -> Iterator[list[Any]]:
             arrivals.setdefault((wire.along, wire.tiles), []).append(arrival(net["endpoints"][0]))
     for (along, tiles), times in sorted(arrivals.items()):
         yield [along, tiles, grade, round(float(np.median(times)) - OUT_OF_REGISTERS[grade], 2)]
-
-
-# Nanoseconds out of a register, by grade, as nextpnr's paths have them
-OUT_OF_REGISTERS = {8: 0.395, 6: 0.525}
 
 
 def arrival(endpoint: Mapping[str, Any]) -> float:

@@ -405,6 +405,12 @@ def test_a_routed_netlist_gives_the_bits_of_its_function_at_the_pins(tmp_path):
     assert tested.cycles < tested.states + design.latency + 20
 
 
+def read_netlist(file):
+    """A routed netlist, and the module that has its cells."""
+    netlist = json.loads(file.read_text())
+    return netlist, max(netlist["modules"].values(), key=lambda module: len(module["cells"]))
+
+
 @needs_tools
 @needs_verilator
 def test_a_netlist_that_is_not_the_function_is_found(tmp_path):
@@ -419,8 +425,7 @@ def test_a_netlist_that_is_not_the_function_is_found(tmp_path):
     found = check_at_pins(bitstream.simulated(), [case._replace(results={"tau": spoiled})])
     assert found[:3] == (20, 19, True)
     assert not found.passed
-    netlist = json.loads(file.read_text())
-    module = max(netlist["modules"].values(), key=lambda module: len(module["cells"]))
+    netlist, module = read_netlist(file)
     for cell in module["cells"].values():
         if cell["type"] == "MULT18X18D":
             cell["connections"] |= {f"A{n}": [] for n in range(18)}
@@ -440,8 +445,7 @@ def test_one_wrong_table_is_found_on_many_boards(tmp_path):
     file = tmp_path / "design" / f"{design.name}_top_routed.json"
     cases = design.cases(20)
     assert check_boards(bitstream.folder, cases)[:3] == (20, 20, True)
-    netlist = json.loads(file.read_text())
-    module = max(netlist["modules"].values(), key=lambda module: len(module["cells"]))
+    netlist, module = read_netlist(file)
     sums = [
         cell for _, cell in sorted(module["cells"].items())
         if cell["parameters"].get("MODE") == "CCU2" and cell["connections"].get("F")

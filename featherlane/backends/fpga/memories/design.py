@@ -44,12 +44,8 @@ from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
 from featherlane.errors import CompileError
 
-FILLS = (
-    0.88,
-    0.86,
-    0.84,
-    0.8,
-)  # shares of the cycles of units that are tried, until there is a schedule
+# Shares of the cycles of units that are tried, until there is a schedule
+FILLS = (0.88, 0.86, 0.84, 0.8)
 CHAIN = 2  # DSPs that the widest products take more, as they are assumed before units are bound
 
 

@@ -41,10 +41,7 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
     outputs = [n for n in range(WIDTH) if not cell.is_open(f"DO{port}{n}")]
     if clock in (ZERO, ONE) or (not outputs and write == ZERO):
         return []
-    width = cell.number(f"DATA_WIDTH_{port}", WIDTH)
-    check_width(cell, port, width)
-    if cell.pin(f"RST{port}") != ZERO:
-        raise unknown(cell, "a reset")
+    width = port_width(cell, port)
     address, latest = cell.bits(f"AD{port}", 14), f"{memory}_{port}"
     place = f"{memory}[{vector(address[4:])}]"
     lines = _written(cell, port, width, place, address) if write != ZERO else []
@@ -59,12 +56,16 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Statements:
     return lines + [s for n in outputs for s in assigned(cell, f"DO{port}{n}", f"{latest}[{n}]")]
 
 
-def check_width(cell: DeviceCell, port: str, width: int) -> None:
-    """Raises CompileError for words that the model does not know."""
+def port_width(cell: DeviceCell, port: str) -> int:
+    """The bits of a port's words. Raises CompileError for a port that the models do not know."""
+    width = cell.number(f"DATA_WIDTH_{port}", WIDTH)
     if width not in (WIDTH, BYTE, *NARROW):
         raise unknown(cell, f"words of {width} bits")
     if width in NARROW and cell.pin(f"WE{port}") != ZERO:
         raise unknown(cell, f"writes of {width} bits")
+    if cell.pin(f"RST{port}") != ZERO:
+        raise unknown(cell, "a reset")
+    return width
 
 
 def _halves(cell: DeviceCell, memory: str, port: str) -> list[str]:

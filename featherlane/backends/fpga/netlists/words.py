@@ -16,9 +16,9 @@ from featherlane.backends.fpga.netlists.block_ram import (
     NARROW,
     WIDTH,
     WORDS,
-    check_width,
     enabled,
     initial_words,
+    port_width,
 )
 from featherlane.backends.fpga.netlists.cells import (
     Statements,
@@ -43,9 +43,24 @@ from featherlane.backends.fpga.text import indented
 
 OPERAND, PRODUCT = 18, 36
 
+
+def _minus(sign: str, other: str) -> str:
+    """The statements that take an operand away at the upper bits where the other is negative."""
+    return f"""\
+  carry = ZERO;
+  for (int k = 0; k < 18; k++) begin
+    x = signed_{sign} & {sign}[17] & {other}[k];
+    half = x ^ p[18 + k];
+    x = x & ~p[18 + k];
+    p[18 + k] = half ^ carry;
+    carry = x | (carry & ~half);
+  end
+"""
+
+
 # The product of two numbers, bit by bit; a negative one is taken for 2^18 more at first. Sizes of
 # arrays are powers of two, so that Verilator checks no index.
-MULTIPLY = """
+MULTIPLY = f"""
 function automatic void multiply(
   input level a [0:31], input level b [0:31], input level signed_a, input level signed_b,
   output level p [0:63]
@@ -64,23 +79,7 @@ function automatic void multiply(
     end
     p[i + 18] = carry;
   end
-  carry = ZERO;
-  for (int k = 0; k < 18; k++) begin
-    x = signed_a & a[17] & b[k];
-    half = x ^ p[18 + k];
-    x = x & ~p[18 + k];
-    p[18 + k] = half ^ carry;
-    carry = x | (carry & ~half);
-  end
-  carry = ZERO;
-  for (int k = 0; k < 18; k++) begin
-    x = signed_b & b[17] & a[k];
-    half = x ^ p[18 + k];
-    x = x & ~p[18 + k];
-    p[18 + k] = half ^ carry;
-    carry = x | (carry & ~half);
-  end
-endfunction
+{_minus("a", "b")}{_minus("b", "a")}endfunction
 """.strip().splitlines()
 
 
@@ -244,10 +243,7 @@ def _port(cell: DeviceCell, memory: str, port: str) -> Iterator[RamPort]:
     outputs = _outputs(cell, port, latest)
     if clock in (ZERO, ONE) or (not outputs and write == ZERO):
         return
-    width = cell.number(f"DATA_WIDTH_{port}", WIDTH)
-    check_width(cell, port, width)
-    if cell.pin(f"RST{port}") != ZERO:
-        raise unknown(cell, "a reset")
+    width = port_width(cell, port)
     mode = cell.parameters.get(f"WRITEMODE_{port}", "NORMAL")
     if mode == "WRITETHROUGH":
         raise unknown(cell, "a port that reads what it writes")
