@@ -31,6 +31,11 @@ def each_bit(bits, *names):
 
 
 CELLS = {
+    "CCU2C": BlackBox(
+        ("INIT0", "INIT1", "INJECT1_0", "INJECT1_1"),
+        one_bit("CIN", *(f"{name}{n}" for n in (0, 1) for name in "ABCD")),
+        one_bit("S0", "S1", "COUT"),
+    ),
     "EHXPLLL": BlackBox(
         (
             "PLLRST_ENA", "INTFB_WAKE", "STDBY_ENABLE", "DPHASE_SOURCE", "OUTDIVIDER_MUXA",

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import black_boxes
@@ -21,13 +22,40 @@ DESIGNS = {
     "shared on a board": {"function": "inverse_dynamics", "board": "ulx3s", "interval": 6},
     "arrays": {"function": "inverse_dynamics", "interval": 8, "arrays": "limbs"},
     "memories": {"function": "inverse_dynamics", "interval": 6, "datapath": "memories"},
+    "memories of narrow sums": {
+        "function": "inverse_dynamics", "interval": 12, "format": "fitted", "datapath": "memories",
+    },
+    "memories of 27 bits": {
+        "function": "forward_dynamics_derivatives_from", "interval": 10, "datapath": "memories",
+    },
+    "memories, ECP5": {
+        "function": "inverse_dynamics", "interval": 8, "datapath": "memories",
+        "format": "fitted18", "device": "ecp5_85k",
+    },
+    "memories in blocks, ECP5": {
+        "function": "forward_dynamics_derivatives_from", "interval": 24, "datapath": "memories",
+        "format": "fitted18", "device": "ecp5_85k",
+    },
+    "memories on a board": {
+        "function": "forward_dynamics", "interval": 13, "datapath": "memories", "board": "ulx3s",
+    },
     "board": {"function": "inverse_dynamics", "board": "ulx3s"},
-}
+}  # fmt: skip
+OF_MEMORIES = [kind for kind in DESIGNS if "memories" in kind]
 
 
+@cache
 def sources_of(kind):
     """The texts of a small design."""
     return fl.accelerator(fl.load("double_pendulum"), **DESIGNS[kind]).design.sources
+
+
+@cache
+def two_functions():
+    """The texts of two functions as stations of units with operand memories."""
+    functions = ["inverse_dynamics", "mass_matrix"]
+    made = fl.multifunction(fl.load("double_pendulum"), functions, interval=12, datapath="memories")
+    return made.circuit.sources
 
 
 def warnings(folder, sources, *options):
@@ -54,8 +82,12 @@ def synthesised(folder, sources):
 
 @needs_verilator
 @pytest.mark.parametrize(
-    ("kind", "cell"), [("pipeline", "DSP48E2"), ("memories", "DSP48E2"), ("board", "MULT18X18D")]
-)
+    ("kind", "cell"),
+    [
+        ("pipeline", "DSP48E2"), ("memories", "DSP48E2"), ("board", "MULT18X18D"),
+        ("memories, ECP5", "CCU2C"), ("memories on a board", "MULT18X18D"),
+    ],
+)  # fmt: skip
 def test_what_synthesis_reads_has_no_warnings(tmp_path, kind, cell):
     sources = sources_of(kind)
     assert any(f"{cell} #(" in text for text in sources.values())
@@ -81,20 +113,51 @@ def test_the_list_of_a_folder_has_no_warnings(tmp_path):
     assert warnings(tmp_path, made.board_design.sources) == []
 
 
-def test_black_boxes_have_the_ports_of_yosys():
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("CCU2C", "ccu2c_sim.vh"),
+        ("EHXPLLL", "cells_bb_ecp5.v"),
+        ("MULT18X18D", "cells_bb_ecp5.v"),
+    ],
+)
+def test_black_boxes_have_the_ports_of_yosys(name, file):
     yosys = pytest.importorskip("pyosys", reason="pyosys is not installed")
     share = Path(yosys.__file__).parent / "share"
-    text = next(share.rglob("cells_bb_ecp5.v")).read_text(encoding="utf-8")
-    for name in ("EHXPLLL", "MULT18X18D"):
-        ports = re.search(rf"^module {name}\((.*?)\);", text, re.DOTALL | re.MULTILINE)[1]
-        cell = black_boxes.CELLS[name]
-        assert {*re.findall(r"\w+", ports)} == {*cell.inputs, *cell.outputs}
+    text = next(share.rglob(file)).read_text(encoding="utf-8")
+    ports = re.search(rf"^module {name}\((.*?)\);", text, re.DOTALL | re.MULTILINE)[1]
+    names = re.findall(r"\w+", re.sub(r"\(\*.*?\*\)", "", ports))
+    cell = black_boxes.CELLS[name]
+    assert {*names} - {"input", "output", "wire"} == {*cell.inputs, *cell.outputs}
 
 
 @needs_verilator
 def test_networks_have_no_warnings(tmp_path):
     made = fl.multifunction(fl.load("double_pendulum"), interval=4, format="proved")
     assert warnings(tmp_path, made.circuit.sources) == []
+
+
+@needs_verilator
+def test_networks_of_operand_memories_have_no_warnings(tmp_path):
+    assert warnings(tmp_path, two_functions()) == []
+
+
+@pytest.mark.skipif(not shutil.which("iverilog"), reason="Icarus Verilog is not installed")
+@pytest.mark.parametrize("kind", [*OF_MEMORIES, "network"])
+def test_icarus_has_nothing_to_say_of_operand_memories(tmp_path, kind):
+    """No constant selects in an always_comb, which it takes for reads of all bits."""
+    sources = two_functions() if kind == "network" else sources_of(kind)
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    command = ["iverilog", "-g2012", "-o", "design.vvp", *sources]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
+
+
+@pytest.mark.parametrize("kind", DESIGNS)
+def test_lines_have_no_blanks_at_their_end(kind):
+    for name, text in sources_of(kind).items():
+        assert not re.search(r"[ \t]$", text, re.MULTILINE), name
 
 
 @needs_verilator

@@ -21,7 +21,7 @@ from featherlane.backends.fpga.memories.layout import (
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import UNREAD, ChoiceTree, Multiplexer, Statement
+from featherlane.backends.fpga.statements import UNREAD, ChoiceTree, Multiplexer
 from featherlane.backends.fpga.text import Signal, fitted, literal
 from featherlane.backends.fpga.units import accumulator
 from featherlane.backends.fpga.units.multipliers import Tile
@@ -175,11 +175,23 @@ def _add_constants(module: Module, place: int, memory: OperandMemory) -> None:
     module.clocked(f"operand_{place} <= chosen_{place};")
 
 
-def _multiplexer(tile: Tile, target: str, selector: str, names: Sequence[str]) -> Statement:
-    """A multiplexer with the number of a signal, in the form that synthesis knows best."""
+def _add_multiplexer(
+    module: Module, tile: Tile, target: str, selector: str, sources: Sequence[str], bits: int
+) -> None:
+    """A multiplexer with the number of a source, in the form that synthesis knows best. Sources
+    that are some bits of a signal get a wire: Icarus knows no selects in an `always_comb`.
+    """
     if tile.trees:
-        return ChoiceTree(target, selector, tuple(names))
-    return Multiplexer(target, selector, tuple(enumerate(names)))
+        module.body.append(ChoiceTree(target, selector, tuple(sources)))
+        return
+    rows = list[tuple[int, str]]()
+    for n, source in enumerate(sources):
+        if "[" in source:
+            wire = module.declare(f"{target}_{n}", bits=bits, signed=True)
+            module.assign(wire, source)
+            source = wire
+        rows.append((n, source))
+    module.body.append(Multiplexer(target, selector, tuple(rows)))
 
 
 def _add_choice(
@@ -194,7 +206,7 @@ def _add_choice(
     if len(names) == 1:
         return names[0]
     taken = module.declare(f"taken_{place}", bits=memory.width, signed=True)
-    module.body.append(_multiplexer(tile, taken, f"from_{place}", names))
+    _add_multiplexer(module, tile, taken, f"from_{place}", names, memory.width)
     return taken
 
 
@@ -218,12 +230,18 @@ def _add_accumulator(
     ports |= {name: name for name in (*accumulator.controls(m), "sum")}
     module.instance(f"{prefix}{m.name}", "accumulate", ports)
     width = formats.outputs[unit.unit][0]
-    kept = [f"$signed(sum[{x.shift + min(x.width, width) - 1}:{x.shift}])" for x in unit.slices]
+    kept = [_bits_of_sum(x.shift, min(x.width, width), width) for x in unit.slices]
     if len(kept) == 1:
         return kept[0]
     module.declare("kept", bits=width, signed=True)
-    module.body.append(_multiplexer(tile, "kept", "slice", kept))
+    _add_multiplexer(module, tile, "kept", "slice", kept, width)
     return "kept"
+
+
+def _bits_of_sum(shift: int, kept: int, width: int) -> str:
+    """The bits of a sum that a result keeps, with so many of the sign that it has a width."""
+    bits = f"$signed(sum[{shift + kept - 1}:{shift}])"
+    return f"{width}'({bits})" if kept < width else bits
 
 
 def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list[str]:
