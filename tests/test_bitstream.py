@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from placed_tables import placed_tables
+from placed_tables import IN_LOOP, OF_OLD, placed_tables
 
 import featherlane as fl
 from featherlane.accelerators import bitstreams, host
@@ -175,15 +175,23 @@ def test_divisors_are_set_in_one_pll():
         build.with_clock(text + text, clock)
 
 
+@pytest.mark.parametrize("names", [IN_LOOP, OF_OLD])
 @given(st.integers(64, 65520), st.integers(64, 65520))
-def test_the_length_of_a_bit_is_set_in_configuration_and_netlist(length, other):
+def test_the_length_of_a_bit_is_set_in_configuration_and_netlist(names, length, other):
     """Nothing else changes."""
-    assert with_line_rate(*placed_tables(length), other) == placed_tables(other)
+    assert with_line_rate(*placed_tables(length, names), other) == placed_tables(other, names)
+
+
+def test_cells_that_have_no_table_of_the_line():
+    names = ["line_bit_3", "a.line_bit[15].table_of_bit", "a.line_bits_3", "outline_bit_3", "x_3"]
+    assert [rate.bit_of(name) for name in names] == [3, 15, None, None, None]
 
 
 def test_designs_without_tables_of_a_bit_have_no_rate():
     configuration, netlist = placed_tables(64)
-    with pytest.raises(CompileError, match=r"tables \[\] of a bit's length: wanted line_bit_0 to"):
+    with pytest.raises(
+        CompileError, match=r"tables \[\] of a bit's length: wanted a cell in line_"
+    ):
         with_line_rate(configuration, b"{}", 64)
     with pytest.raises(CompileError, match=r"has 0 tables at X0/Y7/SLICEB\.K0: wanted one"):
         with_line_rate(configuration.replace("R7C0", "R8C0"), netlist, 64)
@@ -529,7 +537,7 @@ def test_another_rate_needs_no_routing(tmp_path):
     assert (faster.baud, round(faster.bit)) == (2_000_000, 35)
     data = json.loads((faster.folder / f"{faster.name}_top_routed.json").read_text())
     length = sum(
-        (cell["parameters"]["INITVAL"] == "1" * 16) << int(name.rsplit("_", 1)[1])
+        (cell["parameters"]["INITVAL"] == "1" * 16) << rate.bit_of(name)
         for name, cell in data["modules"]["top"]["cells"].items()
     )
     assert length == 16 * faster.bit

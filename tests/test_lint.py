@@ -154,10 +154,20 @@ def test_icarus_has_nothing_to_say_of_operand_memories(tmp_path, kind):
     assert done.stdout + done.stderr == ""
 
 
+def stray_blanks(sources):
+    """The files with blanks at the end of a line, or two empty lines."""
+    return [name for name, text in sources.items() if re.search(r"[ \t]\n|\n\n\n", text)]
+
+
 @pytest.mark.parametrize("kind", DESIGNS)
-def test_lines_have_no_blanks_at_their_end(kind):
-    for name, text in sources_of(kind).items():
-        assert not re.search(r"[ \t]$", text, re.MULTILINE), name
+def test_emitted_files_have_no_stray_blanks(kind):
+    assert stray_blanks(sources_of(kind)) == []
+
+
+def test_files_of_a_board_have_no_stray_blanks():
+    made = fl.accelerator(fl.load("double_pendulum"), "inverse_dynamics", board="ulx3s")
+    assert stray_blanks(made.board_design.sources) == []
+    assert stray_blanks(made.board(128).wrapped.sources) == []
 
 
 @needs_verilator

@@ -198,7 +198,7 @@ class Module:
         head = [*self._head(), *indented(declared)]
         if self.unread:
             head = waived("UNUSEDSIGNAL", self.unread, head)
-        inside = [*([""] if declared and body else []), *indented(body)]
+        inside = [*([""] if declared and body and body[0] else []), *indented(body)]
         return "\n".join([*self._about(), *head, *inside, "endmodule", ""])
 
     def _about(self) -> Iterator[str]:

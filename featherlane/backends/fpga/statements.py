@@ -30,7 +30,7 @@ class Assign(NamedTuple):
     comment: str = ""
 
     def lines(self, enable: str) -> list[str]:
-        return [f"assign {self.target} = {self.value};{behind(self.comment)}"]
+        return f"assign {self.target} = {self.value};{behind(self.comment)}".split("\n")
 
 
 class Registers(NamedTuple):
@@ -166,6 +166,23 @@ class Alternative(NamedTuple):
         return [f"`ifdef {self.macro}", *first, "`else", *others, "`endif"]
 
 
+class Loop(NamedTuple):
+    """Statements that stand for each value of a variable from 0 up to its end, in blocks of a
+    name.
+    """
+
+    variable: str
+    end: int
+    block: str
+    statements: tuple[Statement, ...]
+
+    def lines(self, enable: str) -> list[str]:
+        n = self.variable
+        head = f"for (genvar {n} = 0; {n} < {self.end}; {n}++) begin : {self.block}"
+        inside = [line for statement in self.statements for line in statement.lines(enable)]
+        return [head, *indented(inside), "end"]
+
+
 class Waived(NamedTuple):
     """Statements that a linter does not check by a rule of Verilator's, and the reason."""
 
@@ -195,6 +212,7 @@ Statement = (
     | ChoiceTree
     | Instance
     | Alternative
+    | Loop
     | Waived
     | Remark
 )

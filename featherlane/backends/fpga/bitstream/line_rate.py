@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from featherlane.backends.fpga.serial.rate import TABLE, tables
+from featherlane.backends.fpga.serial.rate import BLOCK, bit_of, tables
 from featherlane.errors import CompileError
 
 PLACE = re.compile(r"X(\d+)/Y(\d+)/(SLICE[ABCD]\.K[01])")  # of a table, as nextpnr names it
@@ -21,18 +21,19 @@ def with_line_rate(configuration: str, netlist: bytes, length: int) -> tuple[str
     Raises CompileError for a design that has not one table for each bit of the length.
     """
     data = json.loads(netlist)
-    wanted, named = tables(length), dict[str, Any]()
+    wanted, cells = tables(length), dict[int, Any]()
     for module in data.get("modules", {}).values():
-        cells = module.get("cells", {})
-        named |= {name.rsplit(".", 1)[-1]: cell for name, cell in cells.items() if TABLE in name}
-    if named.keys() != wanted.keys():
+        for name, cell in module.get("cells", {}).items():
+            if (bit := bit_of(name)) is not None:
+                cells[bit] = cell
+    if cells.keys() != wanted.keys():
         raise CompileError(
-            f"the netlist has the tables {sorted(named)} of a bit's length: wanted {TABLE}0 to "
-            f"{TABLE}{len(wanted) - 1}"
+            f"the netlist has the tables {sorted(cells)} of a bit's length: wanted a cell in "
+            f"{BLOCK}[0] to {BLOCK}[{len(wanted) - 1}]"
         )
-    for name, cell in named.items():
-        cell["parameters"]["INITVAL"] = f"{wanted[name]:016b}"
-        configuration = _with_table(configuration, cell["attributes"]["NEXTPNR_BEL"], wanted[name])
+    for bit, cell in cells.items():
+        cell["parameters"]["INITVAL"] = f"{wanted[bit]:016b}"
+        configuration = _with_table(configuration, cell["attributes"]["NEXTPNR_BEL"], wanted[bit])
     return configuration, json.dumps(data, separators=(",", ":")).encode()
 
 

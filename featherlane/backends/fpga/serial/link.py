@@ -15,6 +15,8 @@ from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.part import MOST_ENABLED
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.rate import BITS, ONE, PORT
+from featherlane.backends.fpga.statements import filled
+from featherlane.backends.fpga.text import indented
 
 PAUSE_SECONDS = 0.01  # a line that is quiet for so long, or up to twice, ends half a frame
 MOST_OUTSTANDING = 64  # as many frames as a USB adapter may gather before it answers
@@ -250,27 +252,43 @@ def _padded(expression: str, bits: int, room: int) -> str:
     return expression if bits == room else f"{{{room - bits}'d0, {expression}}}"
 
 
-def _facts(plan: LinkPlan) -> str:
-    """The fields of the answer to a query, the last one first."""
+def _add_facts(module: Module, plan: LinkPlan) -> str:
+    """Names for the numbers in the answer to a query. Returns its fields, the last one first, in
+    lines.
+    """
     known: Mapping[str, int] = {**plan._asdict(), "version": frames.VERSION}
-    fields = (
-        PORT if name == "sixteenths" else f"{8 * size}'h{known[name]:x}" if name in known else name
-        for name, size in frames.ANSWER.items()
-    )
-    return ", ".join(reversed([*fields]))
+    fields = list[str]()
+    for name, size in frames.ANSWER.items():
+        if name == "sixteenths":
+            fields.append(PORT)
+        elif name in known:
+            if name.upper() not in module.declarations:
+                value = f"{8 * size}'h{known[name]:x}" if name == "hash" else known[name]
+                module.constant(name.upper(), value, bits=8 * size, comment=frames.MEANING[name])
+            fields.append(name.upper())
+        else:
+            fields.append(name)
+    return ",\n".join(indented(filled([*reversed(fields), "FACTS"])))
 
 
 def _add_answers(module: Module, plan: LinkPlan) -> None:
     """The next frame out: the answer to a test, to a query, or a result."""
     room = 8 * (1 + max(plan.answers.values()))
     module.remark("The next frame out")
-    result = f"result_data, numbers[oldest], 8'h{frames.RESULT:02x}"
+    for name, kind in (
+        ("RESULT", frames.RESULT),
+        ("FACTS", frames.FACTS),
+        ("TESTED", frames.TESTED),
+    ):
+        module.constant(name, f"8'h{kind:02x}", bits=8)
+    facts = _add_facts(module, plan)
+    result = "result_data, numbers[oldest], RESULT"
     if missing := -plan.result_bits % 8:
         result = f"{missing}'d0, {result}"
     parts = {
         "result": (f"{{{result}}}", frames.RESULT),
-        "facts": (f"{{{_facts(plan)}, 8'h{frames.FACTS:02x}}}", frames.FACTS),
-        "tested": (f"{{test_signature, test_cycles, 8'h{frames.TESTED:02x}}}", frames.TESTED),
+        "facts": (f"{{\n{facts}\n}}", frames.FACTS),
+        "tested": ("{test_signature, test_cycles, TESTED}", frames.TESTED),
     }
     for name, (value, kind) in parts.items():
         bits = 8 * (1 + plan.payloads[kind])

@@ -8,17 +8,19 @@ cycle a bit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Assign, Instance
+from featherlane.backends.fpga.statements import Alternative, Assign, Instance, Loop
 from featherlane.errors import shown
 
 ONE = 16  # units of a bit's length in a clock cycle
 SLOWEST, FASTEST = 4095, 4  # clock cycles of a bit
 BITS = 16  # of its length
 PORT = "bit_time"
-TABLE = "line_bit_"  # the cell of each bit, before its number
+BLOCK = "line_bit"  # of the generate loop that has the table of each bit
+CELL = re.compile(rf"(?:^|\.){BLOCK}(?:_|\[)(\d+)(?:\]\.\w+)?$")
 ALL = {False: 0, True: 0xFFFF}  # the table of four inputs that is always 0 or 1
 
 
@@ -35,9 +37,17 @@ def sixteenths(clock: float, baud: float) -> int:
     return round(ONE * cycles)
 
 
-def tables(length: int) -> Mapping[str, int]:
-    """The table of each cell, by its name. length: of a bit, in sixteenths."""
-    return {f"{TABLE}{n}": ALL[bool(length >> n & 1)] for n in range(BITS)}
+def tables(length: int) -> Mapping[int, int]:
+    """The table of each bit of a length. length: of a bit of the line, in sixteenths."""
+    return {n: ALL[bool(length >> n & 1)] for n in range(BITS)}
+
+
+def bit_of(cell: str) -> int | None:
+    """The number of the bit that a cell of a routed design has the table of, None for any other
+    cell. Designs of before the loop have cells `line_bit_0` and so on.
+    """
+    match = CELL.search(cell)
+    return int(match[1]) if match else None
 
 
 def rate(name: str, length: int) -> Module:
@@ -50,12 +60,10 @@ def rate(name: str, length: int) -> Module:
     )
     module = Module(name, comment)
     module.output(PORT, bits=BITS)
-    unused = dict.fromkeys("ABCD", "1'b0")
-    cells = tuple(
-        Instance(
-            "LUT4", cell, {**unused, "Z": f"{PORT}[{n}]"}, {"INIT": f"16'h{table:04x}"}, {}, "keep"
-        )
-        for n, (cell, table) in enumerate(tables(length).items())
-    )
-    module.body = [Alternative("SYNTHESIS", cells, (Assign(PORT, f"{BITS}'d{length}"),))]
+    module.constant("LENGTH", f"{BITS}'d{length}", bits=BITS)
+    ports = {**dict.fromkeys("ABCD", "1'b0"), "Z": f"{PORT}[n]"}
+    init = f"LENGTH[n] ? 16'h{ALL[True]:04x} : 16'h{ALL[False]:04x}"
+    cell = Instance("LUT4", "table_of_bit", ports, {"INIT": init}, {}, "keep")
+    loop = Loop("n", BITS, BLOCK, (cell,))
+    module.body = [Alternative("SYNTHESIS", (loop,), (Assign(PORT, "LENGTH"),))]
     return module

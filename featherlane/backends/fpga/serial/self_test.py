@@ -152,7 +152,10 @@ def _add_signature(module: Module, plan: TestPlan, bits: int) -> None:
     for n in range(0, len(words), ADDED):
         name = module.declare(f"sum_{n // ADDED}", bits=SIGNATURE)
         lines = [" ^ ".join(words[k : k + 3]) for k in range(n, min(n + ADDED, len(words)), 3)]
-        module.clocked(f"{name} <= {' ^'.join(f'{chr(10)}  {line}' for line in lines)};")
+        if len(lines) == 1:
+            module.clocked(f"{name} <= {lines[0]};")
+        else:
+            module.clocked("\n  ".join([f"{name} <=", " ^\n  ".join(lines)]) + ";")
         sums.append(name)
     module.declare("folded", bits=SIGNATURE, comment="the words of a result, added modulo 2")
     module.declare("fresh", "fresh_sums")
