@@ -590,7 +590,13 @@ def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):
     unrouted.file.write_bytes(bits)
     source = unrouted.folder / f"{unrouted.name}.sv"
     source.write_text(source.read_text() + "// changed\n")
-    for use in (unrouted.load, unrouted.simulated, lambda: unrouted.serial("/dev/ttyNONE")):
+    uses = (
+        unrouted.load, unrouted.simulated, lambda: unrouted.serial("/dev/ttyNONE"),
+        lambda: host.simulated(unrouted.folder),
+        lambda: host.connect(unrouted.folder, "/dev/ttyNONE"),
+        lambda: check_boards(unrouted.folder, made().cases(2)),
+    )  # fmt: skip
+    for use in uses:
         with pytest.raises(ValueError, match=r"older than its design .its sources changed since"):
             use()
     unrouted.file.unlink()

@@ -310,6 +310,22 @@ def test_entries_beyond_their_formats_saturate():
 
 
 @needs_verilator
+def test_calls_refuse_entries_beyond_their_formats():
+    """Their results say nothing of saturated entries, where those of `run` do."""
+    device = driver()
+    told = r"x is {}: wanted -64 to 63\.9375, the range of its format; saturate=True takes"
+    with pytest.raises(ValueError, match=told.format(r"1e\+09")):
+        device({"op": 1, "x": [0.5, 1e9]})
+    with pytest.raises(ValueError, match=told.format("-inf")):
+        device({"op": 1, "x": -np.inf})
+    with pytest.raises(ValueError, match=r"op is 9: wanted 0 to 3"):
+        device({"op": 9, "x": 0.0})
+    inputs = {"op": 1, "x": [1e9, 63.9375, 63.96]}
+    assert device(inputs, saturate=True)["y"].tolist() == device.run(inputs).results["y"].tolist()
+    assert device({"op": 1, "x": 63.96})["y"] == device({"op": 1, "x": 63.9375})["y"]
+
+
+@needs_verilator
 def test_another_design_is_refused():
     board = wrapped()
     facts = facts_of(board)

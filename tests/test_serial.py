@@ -22,6 +22,7 @@ from small_core import overtaking_core, results_of, small_core, tasks_of, withou
 import featherlane as fl
 from featherlane.accelerators import host
 from featherlane.accelerators.pins import check_at_pins
+from featherlane.backends.cache import digest
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.harness import harness
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
@@ -318,11 +319,17 @@ def test_a_folder_without_a_bitstream_is_told(tmp_path):
     for call in calls:
         with pytest.raises(ValueError, match=r"holds no bitstream: .*bitstream\.json"):
             call()
-    (tmp_path / "bitstream.json").write_text(json.dumps({"name": "tiny"}))
+    digests = {"sources": host.sources_digest({}), "bitstream": digest(b"bits")}
+    facts = {"name": "tiny", **digests}
+    (tmp_path / "bitstream.json").write_text(json.dumps(facts))
+    for call in calls:
+        with pytest.raises(ValueError, match=r"holds no bitstream: .*tiny\.bit"):
+            call()
+    (tmp_path / "tiny.bit").write_bytes(b"bits")
     for call in calls:
         with pytest.raises(ValueError, match=r"bitstream\.json' does not say the rate of a line"):
             call()
-    rate = {"name": "tiny", "megahertz": 60.0, "baud": 3_000_000}
+    rate = {**facts, "megahertz": 60.0, "baud": 3_000_000}
     (tmp_path / "bitstream.json").write_text(json.dumps(rate))
     with pytest.raises(ValueError, match=r"tiny_top_routed\.json' is no routed netlist"):
         host.simulated(tmp_path)
@@ -353,6 +360,10 @@ def test_functions_of_one_design_are_called_by_name():
     assert found[:3] == (700, 700, True)
     states = design.samples("mass_matrix", 3)
     assert device(states, "mass_matrix").keys() == {"M"}
+    with pytest.raises(ValueError, match=r"q\[1\] is inf: wanted -\d.* to \d.*, the range of its"):
+        device({"q": [[0.0, 0.0], [0.0, np.inf]]}, "mass_matrix")
+    last = device({"q": [0.0, np.inf]}, "mass_matrix", saturate=True)["M"]
+    assert np.array_equal(last, device({"q": [0.0, 1e6]}, "mass_matrix", saturate=True)["M"])
     mixed = {**design.samples("inverse_dynamics", 3), "function": [0, 2, 0]}
     results = device(mixed)
     names = [name for name in results if not np.isnan(results[name]).all()]

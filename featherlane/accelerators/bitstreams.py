@@ -135,20 +135,18 @@ class Bitstream:
 
     def check(self) -> None:
         """Raises ValueError if the bitstream is older than the design in its folder."""
-        check(self.folder)
+        host.check_bitstream(self.folder)
 
     def serial(self, port: str, seconds: float = 0.25) -> SerialDriver:
         """The driver of a board that this bitstream was loaded into; see `host.connect`. Raises
         ValueError for a bitstream that is older than its design.
         """
-        self.check()
         return host.connect(self.folder, port, seconds)
 
     def simulated(self) -> SerialDriver:
         """The driver of the routed netlist in a simulation, at the pins of the serial line; see
         `host.simulated`. Raises ValueError for a bitstream that is older than its design.
         """
-        self.check()
         return host.simulated(self.folder)
 
     def load(self, *arguments: str) -> None:
@@ -206,7 +204,7 @@ def built(
         tools=design.tools,
         pins=_known_pins(path, bits),
     )
-    origin = {"sources": _digest(work.sources), "bitstream": digest(bits)}
+    origin = {"sources": host.sources_digest(work.sources), "bitstream": digest(bits)}
     texts = {
         **work.sources,
         f"{work.name}.lpf": wrapper.constraints(work.board),
@@ -225,7 +223,7 @@ def built(
 def _known_pins(path: Path, bits: bytes) -> PinCheck | None:
     """The result of simulating a folder's bitstream, if that has the same bits."""
     try:
-        facts = check(path)
+        facts = host.check_bitstream(path)
     except ValueError:
         return None
     known = facts.get("pins") if facts["bitstream"] == digest(bits) else None
@@ -248,7 +246,6 @@ def checked(bitstream: Bitstream, cases: Iterable[PinCase]) -> Bitstream:
     lines of boards in a simulation; its report and bitstream.json then say so. Errors as of
     `host.simulated`.
     """
-    bitstream.check()
     result = replace(bitstream, pins=check_boards(bitstream.folder, [*cases]))
     facts = {**host.read_facts(result.folder), **result.facts}
     texts = {host.BITSTREAM: json.dumps(facts, indent=1) + "\n", PAGE: result.report}
@@ -259,10 +256,10 @@ def checked(bitstream: Bitstream, cases: Iterable[PinCase]) -> Bitstream:
 
 def read(place: str | Path) -> Bitstream:
     """Returns the bitstream of a folder that `Accelerator.bitstream` wrote. Raises ValueError as
-    `check` does.
+    `host.check_bitstream` does.
     """
     path = folder.checked_path("folder", place)
-    facts = check(path)
+    facts = host.check_bitstream(path)
     # Before rates were set after routing, they were 1 Mbaud at the aim
     facts.setdefault("aim", float(round(1e6 * facts["megahertz"] / facts["baud"])))
     return Bitstream(
@@ -276,31 +273,6 @@ def read(place: str | Path) -> Bitstream:
         tools=tuple(facts.get("tools", ())),
         **{name: facts[name] for name in FIGURES},
     )
-
-
-def check(path: Path) -> dict[str, Any]:
-    """Returns the facts beside a bitstream. Raises ValueError for a folder without one, and for a
-    bitstream of other sources than those beside it.
-    """
-    facts = host.read_facts(path)
-    try:
-        bits = (path / f"{facts['name']}.bit").read_bytes()
-    except (OSError, KeyError) as error:
-        raise ValueError(f"folder {str(path)!r} holds no bitstream: {error}") from error
-    texts = {file.name: file.read_text(encoding="utf-8") for file in path.glob("*.sv")}
-    names = {"its sources changed": (_digest(texts), facts["sources"])}
-    names["its file changed"] = digest(bits), facts["bitstream"]
-    for reason, (now, then) in names.items():
-        if now != then:
-            raise ValueError(
-                f"folder {str(path)!r}: {facts['name']}.bit is older than its design ({reason} "
-                "since it was built): build it again"
-            )
-    return facts
-
-
-def _digest(texts: Mapping[str, str]) -> str:
-    return digest(json.dumps(texts, sort_keys=True).encode())
 
 
 # The report

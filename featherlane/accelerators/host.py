@@ -11,10 +11,12 @@ simulation, as a function of arrays.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import ne
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
 from featherlane.backends.fpga.serial.harness import MOST_BOARDS
@@ -52,8 +54,9 @@ def connect(folder: str | Path, port: str, seconds: float = 0.25) -> SerialDrive
     """The driver of a board whose bitstream a folder has.
 
     port: as "/dev/ttyUSB0" or "COM3"; seconds: after which no answer is expected. Raises ValueError
-    for a folder without a bitstream, ImportError without pyserial, DeviceError if the port does not
-    open, the board does not answer, or has another design.
+    for a folder without a bitstream or with one that is older than its design, ImportError without
+    pyserial, DeviceError if the port does not open, the board does not answer, or has another
+    design.
     """
     facts, rate = SerialFacts.read(folder), _rate(folder)
     return SerialDriver(facts, SerialPort(port, rate.baud, seconds))
@@ -62,7 +65,7 @@ def connect(folder: str | Path, port: str, seconds: float = 0.25) -> SerialDrive
 def simulated(folder: str | Path) -> SerialDriver:
     """The driver of the routed netlist of a folder, in a simulation by Verilator at the pins of its
     serial line: the same bytes as those of a board. Raises ValueError for a folder without a
-    bitstream, CompileError if Verilator is missing.
+    bitstream or with one that is older than its design, CompileError if Verilator is missing.
     """
     (line,) = _simulated_boards(folder, 1).lines
     return SerialDriver(SerialFacts.read(folder), line)
@@ -110,9 +113,35 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
         raise ValueError(f"folder {str(folder)!r} holds no bitstream: {error}") from error
 
 
+def check_bitstream(folder: str | Path) -> dict[str, Any]:
+    """Returns the facts beside a bitstream. Raises ValueError for a folder without one, and for a
+    bitstream of other sources than those beside it.
+    """
+    path, facts = Path(folder), read_facts(folder)
+    try:
+        bits = (path / f"{facts['name']}.bit").read_bytes()
+        known = facts["sources"], facts["bitstream"]
+    except (OSError, KeyError) as error:
+        raise ValueError(f"folder {str(path)!r} holds no bitstream: {error}") from error
+    texts = {file.name: file.read_text(encoding="utf-8") for file in path.glob("*.sv")}
+    now = sources_digest(texts), digest(bits)
+    for what, changed in zip(("sources", "file"), map(ne, now, known), strict=True):
+        if changed:
+            raise ValueError(
+                f"folder {str(path)!r}: {facts['name']}.bit is older than its design (its {what} "
+                "changed since it was built): build it again"
+            )
+    return facts
+
+
+def sources_digest(texts: Mapping[str, str]) -> str:
+    """The digest of sources, the text of each file by its name, beside the bitstream of them."""
+    return digest(json.dumps(texts, sort_keys=True).encode())
+
+
 def _rate(folder: str | Path) -> LineRate:
-    """The rate of the line of a folder's bitstream. Raises ValueError for a folder without one."""
-    data = read_facts(folder)
+    """The rate of the line of a folder's bitstream. Errors as of `check_bitstream`."""
+    data = check_bitstream(folder)
     try:
         return LineRate(data["name"], float(data["megahertz"]), int(data["baud"]))
     except (KeyError, TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.batch import BoardRun, batch_of
+from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch, batch_of
 from featherlane.backends.fpga.board.core import TAG, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import (
@@ -151,9 +151,16 @@ class BoardDriver:
 
     # Tasks
 
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """The results by name; as `run`, without what else is known."""
-        return self.run(inputs).results
+    def __call__(self, inputs: Mapping[str, Any], saturate: bool = False) -> dict[str, Array]:
+        """Returns the results by name, as `run` does, without what else is known.
+
+        saturate: entries of inputs beyond their formats take the nearest number in them, as in
+        `run`, which counts them. Without it, raises ValueError for such an entry.
+        """
+        batch = batch_of(self.facts.tasks.words, inputs)
+        if not saturate:
+            self.facts.tasks.check_ranges(batch.inputs)
+        return self._run(batch).results
 
     def run(self, inputs: Mapping[str, Any]) -> BoardRun:
         """Runs tasks through the board.
@@ -163,7 +170,9 @@ class BoardDriver:
         entries that a result has not are NaN. Raises ValueError for inputs that are none and NaN,
         DeviceError, after a reset, for what the board reports and for a DMA that does not end.
         """
-        batch = batch_of(self.facts.tasks.words, inputs)
+        return self._run(batch_of(self.facts.tasks.words, inputs))
+
+    def _run(self, batch: TaskBatch) -> BoardRun:
         before = self.counters()
         saturated, parts = dict[str, int](), list[dict[str, Array]]()
         for start in range(0, batch.tasks, self.tasks_per_packet):

@@ -90,6 +90,26 @@ class PacketLayout(NamedTuple):
         buffer[...] = whole[:, : self.size]
         return saturated
 
+    def check_ranges(self, inputs: Mapping[str, Array]) -> None:
+        """Raises ValueError for an entry beyond its field. inputs: as of `encode`."""
+        tasks = len(next(iter(inputs.values())))
+        flat = {name: np.reshape(x, (tasks, -1)) for name, x in inputs.items()}
+        for field in self.words.fields:
+            name, position = field.entries[0]
+            if name not in flat:  # a tag
+                continue
+            values = flat[name][self._rows(flat, field.when), position]
+            if not integers(values, field)[1]:
+                continue
+            value = next(x for x in values if integers(x, field)[1])
+            index = np.unravel_index(position, self.words.shapes[name])
+            entry = f"{name}[{', '.join(map(str, index))}]" if index else name
+            least, most = (x * 2.0**-field.fraction for x in (field.least, field.most))
+            raise ValueError(
+                f"{entry} is {value:g}: wanted {least:g} to {most:g}, the range of its format; "
+                "saturate=True takes the nearest number in it"
+            )
+
     def _rows(self, flat: Mapping[str, Array], when: int | None) -> Any:
         """The words whose selector is a number; all of them for None."""
         selector = self.words.selector

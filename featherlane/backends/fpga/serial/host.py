@@ -12,7 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.batch import BoardRun, batch_of, inputs_of_function
+from featherlane.backends.fpga.board.batch import (
+    BoardRun,
+    TaskBatch,
+    batch_of,
+    inputs_of_function,
+)
 from featherlane.backends.fpga.board.core import NO_FUNCTIONS, TAG, SelectedFunction, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.serial import frames
@@ -165,9 +170,19 @@ class SerialDriver:
 
     # Tasks
 
-    def __call__(self, inputs: Mapping[str, Any], function: str | None = None) -> dict[str, Array]:
-        """The results by name; as `run`, without what else is known."""
-        return self.run(inputs, function).results
+    def __call__(
+        self, inputs: Mapping[str, Any], function: str | None = None, saturate: bool = False
+    ) -> dict[str, Array]:
+        """Returns the results by name, as `run` does, without what else is known.
+
+        saturate: entries of inputs beyond their formats take the nearest number in them, as in
+        `run`, which counts them. Without it, raises ValueError for such an entry.
+        """
+        inputs, selected = self._inputs_of(inputs, function)
+        batch = batch_of(self.facts.tasks.words, inputs)
+        if not saturate:
+            self.facts.tasks.check_ranges(batch.inputs)
+        return self._run(batch, selected).results
 
     def run(self, inputs: Mapping[str, Any], function: str | None = None) -> BoardRun:
         """Runs tasks through the board.
@@ -182,10 +197,21 @@ class SerialDriver:
         board counted. Raises ValueError for inputs that are none and NaN, DeviceError for a board
         that falls silent, or loses a task twice.
         """
-        selected = None if function is None else self._selected(function)
-        if function is not None and selected is not None:
-            inputs = inputs_of_function(self.facts.tasks.words, inputs, function, selected)
-        batch = batch_of(self.facts.tasks.words, inputs)
+        inputs, selected = self._inputs_of(inputs, function)
+        return self._run(batch_of(self.facts.tasks.words, inputs), selected)
+
+    def _inputs_of(
+        self, inputs: Mapping[str, Any], function: str | None
+    ) -> tuple[Mapping[str, Any], SelectedFunction | None]:
+        """The inputs of all functions, where the tasks want one of several, and this one."""
+        if function is None:
+            return inputs, None
+        selected = self._selected(function)
+        words = self.facts.tasks.words
+        return inputs_of_function(words, inputs, function, selected), selected
+
+    def _run(self, batch: TaskBatch, selected: SelectedFunction | None) -> BoardRun:
+        """Runs a batch. selected: the function of its tasks, if it is one of several."""
         before, damaged = self.query(), self._reader.damaged
         modulus = NUMBERS if self._tag is None else min(self._tag.most + 1, NUMBERS)
         numbers = np.arange(batch.tasks) % modulus
