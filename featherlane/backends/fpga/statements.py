@@ -166,7 +166,7 @@ class Alternative(NamedTuple):
         return [f"`ifdef {self.macro}", *first, "`else", *others, "`endif"]
 
 
-class Loop(NamedTuple):
+class GenerateLoop(NamedTuple):
     """Statements that stand for each value of a variable from 0 up to its end, in blocks of a
     name.
     """
@@ -212,7 +212,7 @@ Statement = (
     | ChoiceTree
     | Instance
     | Alternative
-    | Loop
+    | GenerateLoop
     | Waived
     | Remark
 )

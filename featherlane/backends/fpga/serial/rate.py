@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Assign, Instance, Loop
+from featherlane.backends.fpga.statements import Alternative, Assign, GenerateLoop, Instance
 from featherlane.errors import shown
 
 ONE = 16  # units of a bit's length in a clock cycle
@@ -64,6 +64,6 @@ def rate(name: str, length: int) -> Module:
     ports = {**dict.fromkeys("ABCD", "1'b0"), "Z": f"{PORT}[n]"}
     init = f"LENGTH[n] ? 16'h{ALL[True]:04x} : 16'h{ALL[False]:04x}"
     cell = Instance("LUT4", "table_of_bit", ports, {"INIT": init}, {}, "keep")
-    loop = Loop("n", BITS, BLOCK, (cell,))
+    loop = GenerateLoop("n", BITS, BLOCK, (cell,))
     module.body = [Alternative("SYNTHESIS", (loop,), (Assign(PORT, "LENGTH"),))]
     return module
