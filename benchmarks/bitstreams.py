@@ -4,9 +4,10 @@ estimates, and how many states does the routed netlist compute right at its pins
 Each function of each robot as a bitstream: at the smallest interval that fits, or at those of
 --intervals. Aimed at 60 MHz; what was routed once is read from the cache, with its seconds. With
 --batch the routed netlist is simulated at the pins of its serial line, and so many states compared
-to the bit: 0.01 to 0.07 s a state for a pendulum, a second or more for an arm. With --folders the
-rows are those of bitstreams that were built before. --datapath tells of which kind all are. --csv
-keeps the rows of other designs in a file.
+to the bit: 1,000 take seconds to two minutes, and the netlist's compilation up to three minutes.
+With --folders the rows are those of bitstreams that were built before. --datapath tells of which
+kind all are. The table is printed as docs/from_robot_to_board.md has it; --csv writes all figures,
+and keeps the rows of other designs in the file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,15 @@ from featherlane.errors import CompileError
 
 BOARD = "ulx3s"
 SYSTEM = "Next Generation"  # in the version of a nextpnr that is no package of PyPI
-KEY = "robot", "function", "board", "interval", "aim MHz"  # of a design
+KEY = "robot", "function", "datapath", "board", "interval", "aim MHz"  # of a design
+SECONDS = "seconds of a processor for placement and routing"
+PINS = "states at the pins", "states equal"
+CELLS = "multipliers", "LUTs", "flip-flops"  # with an estimate beside what was routed
+HEAD = (
+    "robot, function", "datapath", "interval", "MHz routed", "MHz of the board", "million states/s",
+    "latency, us", *(f"{cell}: estimate, routed" for cell in CELLS), "block RAM", "seconds",
+    "right at the pins",
+)  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -44,21 +54,38 @@ def main() -> int:
         csv=None,
     ).parse_args()
     rows: list[Row] = []
-    for row in map(of_folder, args.folders) if args.folders else built_rows(args):
-        if args.datapath == "memories":
-            row["robot"] += " (operand memories)"
+    for row in of_folders(args) if args.folders else built_rows(args):
         rows.append(row)
         if len(rows) == 1:
-            print(f"| {' | '.join(row)} |\n|{'---|' * len(row)}")
-        print(f"| {' | '.join(map(str, row.values()))} |", flush=True)
+            print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
+        print(page_line(row) if "LUTs" in row else row, flush=True)
     options.write_json(args.json, rows, board=BOARD)
     if args.csv is not None:
-        merge(args.csv, [row for row in rows if isinstance(row["MHz"], float)])
+        merge(args.csv, [row for row in rows if "LUTs" in row])
     return 0
 
 
-def built_rows(args: Any) -> Any:
-    """The rows of the robots, functions and intervals that are asked for."""
+def page_line(row: Row) -> str:
+    """A row of the table on the page."""
+    states, equal = (row[name] for name in PINS)
+    cells = [
+        f"{row['robot']}, `{row['function']}`",
+        row["datapath"],
+        row["interval"],
+        row["MHz"],
+        row["clock MHz"],
+        row["million states/s"],
+        row["latency us"],
+        *(f"{int(row[f'{cell} estimated']):,}, {int(row[cell]):,}" for cell in CELLS),
+        row["block RAM"],
+        row[SECONDS],
+        f"{int(equal):,} of {int(states):,}" if states else "",
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def built_rows(args: Any) -> Iterator[Row]:
+    """Yields the rows of the robots, functions and intervals that are asked for."""
     for robot in args.robots:
         for function in sorted(args.functions, key=[*SHARES].index):
             for interval in args.intervals or ["auto"]:
@@ -68,25 +95,26 @@ def built_rows(args: Any) -> Any:
 
 def of_design(robot: str, what: tuple[str, int | str, str], states: int) -> Row:
     """The row of a design, by its function, interval and kind of datapath; one that is refused or
-    not routed has the reason in the place of its clock.
+    not routed has the reason instead of figures.
     """
     function, interval, datapath = what
     choices = {"board": BOARD, "interval": interval, "datapath": datapath}
     try:
         design = fl.accelerator(options.loaded(robot), function, **choices)
         with tempfile.TemporaryDirectory() as folder:
-            return figures(design.bitstream(folder, verify=states))
+            return figures(design.bitstream(folder, verify=states), datapath)
     except CompileError as error:
-        return {"robot": robot, "function": function, "interval": interval, "MHz": str(error)}
+        return {"robot": robot, "function": function, "interval": interval, "refused": str(error)}
 
 
-def of_folder(folder: str) -> Row:
-    """The row of a bitstream that was built before."""
-    return figures(bitstreams.read(folder))
+def of_folders(args: Any) -> Iterator[Row]:
+    """Yields the rows of bitstreams that were built before."""
+    for folder in args.folders:
+        yield figures(bitstreams.read(folder), args.datapath)
 
 
-def figures(built: Bitstream) -> Row:
-    """The row of a bitstream."""
+def figures(built: Bitstream, datapath: str) -> Row:
+    """The row of a bitstream with this kind of datapath."""
     names = sorted([*SHARES, "functions"], key=len, reverse=True)
     function = next(name for name in names if built.name.endswith(name))
     cells, needs, pins = built.cells, built.estimate, built.pins
@@ -94,12 +122,14 @@ def figures(built: Bitstream) -> Row:
     return {
         "robot": built.name.removesuffix(f"_{function}"),
         "function": function,
+        "datapath": datapath,
         "board": built.board.key,
         "interval": built.interval,
         "aim MHz": round(built.aim),
         "MHz": round(built.reached, 2),
-        "million states/s": round(built.reached / built.interval, 1),
-        "latency us": round(built.latency / built.reached, 2),
+        "clock MHz": round(built.megahertz, 2),
+        "million states/s": round(built.states_per_second / 1e6, 1),
+        "latency us": round(built.microseconds, 2),
         "multipliers estimated": round(needs.dsps),
         "multipliers": cells.get("MULT18X18D", 0),
         "LUTs estimated": round(needs.luts),
@@ -107,10 +137,10 @@ def figures(built: Bitstream) -> Row:
         "flip-flops estimated": round(needs.ffs),
         "flip-flops": cells["TRELLIS_FF"],
         "block RAM": cells.get("DP16KD", 0),
-        "seconds of a processor for placement and routing": round(built.seconds[1]),
+        SECONDS: round(built.seconds[1]),
         "nextpnr": "" if not tools else "native" if SYSTEM in tools else "YoWASP",
-        "states at the pins": pins.states if pins else "",
-        "states equal": pins.equal if pins else "",
+        PINS[0]: pins.states if pins else "",
+        PINS[1]: pins.equal if pins else "",
         "seconds of a processor for these": round(pins.seconds) if pins else "",
     }
 

@@ -528,13 +528,22 @@ def test_a_bitstream_is_loaded_by_the_program_of_its_board(unrouted, monkeypatch
         unrouted.load()
 
 
+def test_the_clock_of_a_board_leaves_room_for_the_jitter_of_its_pll(unrouted):
+    """A cycle that is shorter by the jitter still has the time that routing needs."""
+    shortest = (1 - devices.load(unrouted.board.device).jitter / 100) / unrouted.megahertz
+    assert 1 <= shortest * unrouted.reached < 1.01
+    assert devices.load("ecp5_85k").jitter == devices.load("ecp5_25k").jitter > 1
+    below = 100 * (1 - unrouted.megahertz / 70)
+    assert f" MHz, {below:.1f} % below the 70 MHz that routing reached, " in unrouted.report
+
+
 @pytest.mark.usefixtures("unrouted")
 def test_another_rate_needs_no_routing(tmp_path):
     """It is set in the netlist, for the driver and in the report; what no clock makes is refused
     before anything runs.
     """
     faster = made().bitstream(tmp_path / "design", baud=2_000_000)
-    assert (faster.baud, round(faster.bit)) == (2_000_000, 35)
+    assert (faster.baud, round(faster.bit)) == (2_000_000, 34)
     data = json.loads((faster.folder / f"{faster.name}_top_routed.json").read_text())
     length = sum(
         (cell["parameters"]["INITVAL"] == "1" * 16) << rate.bit_of(name)
@@ -582,7 +591,7 @@ def test_a_report_keeps_what_the_same_bits_gave_at_their_pins(unrouted):
 
 def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):
     assert bitstreams.read(unrouted.folder) == unrouted
-    assert 0.99 * 70 < unrouted.megahertz <= unrouted.reached == 70
+    assert unrouted.reached == 70
     bits = unrouted.file.read_bytes()
     unrouted.file.write_bytes(bits + b"more")
     with pytest.raises(ValueError, match=r"is older than its design .its file changed since"):

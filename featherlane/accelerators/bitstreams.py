@@ -64,8 +64,8 @@ class BoardDesign(NamedTuple):
 class Bitstream:
     """A design that was placed and routed for a board, in a folder.
 
-    aim: the clock that placement aimed at, MHz; megahertz: the clock that its PLL is set to;
-    reached: the clock that routing reached; baud: of the serial port; cells: by kind, the link's
+    aim: the clock that placement aimed at, MHz; megahertz: the clock that its PLL is set to, by its
+    jitter below reached, the clock that routing reached; baud: of the serial port; cells: by kind, the link's
     among them; estimate: the resources that were predicted, without the link; interval, latency:
     cycles; seconds: of a processor for synthesis, and for placement and routing; hash: the
     design's, which the board tells its driver; pins: what the routed netlist gave in a simulation,
@@ -180,8 +180,10 @@ def built(
     """
     path = folder.checked_path("folder", place)
     folder.check(path, work.serial.core.name)  # before minutes of routing
-    design = build.routed(work.sources, work.name, work.board, work.megahertz, seeds, limit)
-    clock = divisors(work.board.oscillator, design.megahertz)
+    usable = work.board.usable
+    wanted = work.megahertz / usable
+    design = build.routed(work.sources, work.name, work.board, wanted, seeds, limit)
+    clock = divisors(work.board.oscillator, design.megahertz * usable)
     megahertz = clock.clock(work.board.oscillator)
     length = sixteenths(1e6 * megahertz, baud)
     configuration, netlist = with_line_rate(design.configuration, design.netlist, length)
@@ -282,11 +284,13 @@ def _head(bitstream: Bitstream) -> list[str]:
     board, (synthesis, routing) = bitstream.board, bitstream.seconds
     rate, microseconds = bitstream.states_per_second, bitstream.microseconds
     cycles = f"{bitstream.interval} cycle{'s' * (bitstream.interval > 1)}"
+    below = 100 * (1 - bitstream.megahertz / bitstream.reached)
     error = 100 * (bitstream.bit * bitstream.baud / (1e6 * bitstream.megahertz) - 1)
     return [
         f"# {bitstream.name} on the {board.name}",
         "",
-        f"- clock: {bitstream.megahertz:.4g} MHz; routing reached {bitstream.reached:.4g} MHz",
+        f"- clock: {bitstream.megahertz:.4g} MHz, {below:.1f} % below the {bitstream.reached:.4g} MHz "
+        "that routing reached, for the jitter of the PLL",
         f"- interval: {cycles}, {rate / 1e6:.4g} million states a second in the circuit",
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
         f"- serial port: {bitstream.baud:,} baud, {bitstream.bit:g} cycles a bit, "

@@ -48,6 +48,13 @@ class CircuitBoard(NamedTuple):
         """The board's device at its grade. model: of delays; clock: nanoseconds a cycle."""
         return load(self.device, model, clock, self.grade)
 
+    @property
+    def usable(self) -> float:
+        """The part of a clock that routing reached which the PLL is set to: its shortest cycle by
+        the device's jitter is then as long as routing needs.
+        """
+        return 1 - load(self.device).jitter / 100
+
 
 @cache
 def tables() -> Mapping[str, CircuitBoard]:

@@ -71,7 +71,8 @@ class Device(NamedTuple):
     carry: bits of an element of carry chains. block: words and bits of the block memory that tables
     are made of, and FIFOs where that is cheaper; None for memories of LUTs. clock: nanoseconds a
     cycle. most: percent of the multipliers, LUTs and flip-flops that a design may take,
-    most_shared: that one may whose operations share units. fabric: where its logic lies, if known.
+    most_shared: that one may whose operations share units. jitter: percent by which a cycle of its
+    PLL may be shorter than the others. fabric: where its logic lies, if known.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Device(NamedTuple):
     clock: float = CLOCK
     most: tuple[float, float, float] = ALL
     most_shared: tuple[float, float, float] = ALL
+    jitter: float = 0.0
     fabric: Fabric | None = None
 
     @property
@@ -176,6 +178,7 @@ def load(
         clock=clock,
         most=ALL if grade is None else tuple(data["routable"]),
         most_shared=ALL if grade is None else tuple(data["routable_shared"]),
+        jitter=data.get("jitter", 0.0),
         fabric=_fabric(data["fabric"]) if "fabric" in data else None,
     )
 

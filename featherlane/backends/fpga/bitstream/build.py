@@ -2,7 +2,7 @@
 was reached, and ecppack.
 
 A design is routed once, at the clock that it aims at. The PLL's divisors are a few bits of the
-configuration: they are set afterwards to the fastest clock that routing reached.
+configuration: they are set afterwards, by the fastest clock that routing reached.
 """
 
 from __future__ import annotations
