@@ -2,10 +2,11 @@
 
 The first table has one wire out of each of many registers, in a device that is empty otherwise:
 nanoseconds by distance in tiles, along a row and along a column, without what the register takes.
-With --folders, folders that `bitstream` or `featherlane build` wrote are placed and routed once
-more, and the second table has the wires out of their registers: how many there are, the tiles that
-they cross (half the perimeter), and nanoseconds, as medians, the 95th hundredth and the longest,
-beside the share of the LUTs that a design fills.
+With --folders, the routed netlists of folders that `bitstream` or `featherlane build` wrote are
+read, and the second table has all wires between their cells: how many there are, the tiles that
+they cross (half the perimeter), nanoseconds, and these over what the first table has for a wire of
+that length, as medians and the 95th hundredth (the longest one, too), beside the share of the
+device's LUTs that a design fills. Clocks, constants and ways inside of a slice are no wires.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ ALONG_COLUMNS = (1, 2, 4, 8, 12, 16, 24, 32, 40, 64, 80)
 OF_EACH = 3
 PLACE = re.compile(r"X(\d+)/Y(\d+)/")
 REPORT = "report.json"
+DELAYS = re.compile(
+    r"\(INTERCONNECT (\S+)/\w+ (\S+)/(\w+) \([\d.]+:[\d.]+:([\d.]+)\)"
+)  # of an SDF file
+INSIDE = {"CLK", "WCK", "FCI", "DI", "WD", "F1", "FXA", "FXB", *(f"WAD{n}" for n in range(4))}
+CONSTANT = re.compile(r"\$PACKER_(VCC|GND)")
 # Nanoseconds out of a register, by grade, as nextpnr's paths have them
 OUT_OF_REGISTERS = {8: 0.395, 6: 0.525}
 
@@ -93,7 +99,7 @@ def by_distance(board: CircuitBoard, grade: int) -> Iterator[list[Any]]:
         work = Path(name)
         (work / "top.sv").write_text(registers(all_wires))
         run_yosys("read_verilog -sv top.sv; synth_ecp5 -top top; write_json top.json", work)
-        nets = nets_out_of_registers(work, "top", board._replace(grade=grade), free_pins=True)
+        nets = nets_out_of_registers(work, "top", board._replace(grade=grade))
     arrivals: dict[tuple[str, int], list[float]] = {}
     for net in nets:
         if found := re.fullmatch(r"wire_(\d+)", net["net"]):
@@ -107,43 +113,43 @@ def arrival(endpoint: Mapping[str, Any]) -> float:
     return float(max(endpoint["delay"]))
 
 
-def nets_out_of_registers(
-    work: Path, top: str, board: CircuitBoard, free_pins: bool = False
-) -> list[Any]:
+def nets_out_of_registers(work: Path, top: str, board: CircuitBoard) -> list[Any]:
     """Places and routes; what nextpnr says of the wires that registers drive."""
-    pins = ["--lpf-allow-unconstrained"] if free_pins else ["--lpf", f"{top}.lpf"]
-    files = ["--json", f"{top}.json", "--write", "netlist.json"]
+    files = ["--json", f"{top}.json", "--lpf-allow-unconstrained"]
     reports = ["--report", REPORT, "--detailed-timing-report"]
-    run(NEXTPNR, [*build.options(board), *files, *pins, *reports], work)
+    run(NEXTPNR, [*build.options(board), *files, *reports], work)
     nets = json.loads((work / REPORT).read_text())["detailed_net_timings"]
     return [net for net in nets if net["port"] == "Q"]
 
 
-def of_design(folder: Path) -> list[Any]:
-    """(design, board, LUTs in hundredths of the device, wires, and of their tiles and ns the
-    median, the 95th hundredth and the most).
+def of_design(folder: Path, empty: Mapping[int, Mapping[int, float]]) -> list[Any]:
+    """(design, board, LUTs in hundredths of the device, wires, and of their tiles, their ns and of
+    these over the wires of an empty device the spread). empty: ns by tiles, by grade.
     """
-    sources = (folder / "files.f").read_text().split()
     top = next(path.stem for path in folder.glob("*.lpf"))
-    board = boards.board(json.loads((folder / "bitstream.json").read_text())["board"])
+    facts = json.loads((folder / "bitstream.json").read_text())
+    board = boards.board(facts["board"])
+    netlist = json.loads((folder / f"{top}_routed.json").read_text())
+    module = netlist["modules"]["top"]
+    module["settings"]["router"] = "router1"  # it keeps the wires as they are
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        for file in (*sources, f"{top}.lpf"):
-            (work / file).write_text((folder / file).read_text())
-        build.synthesise(sources, top, board, work)
-        nets = nets_out_of_registers(work, top, board)
-        module = json.loads((work / "netlist.json").read_text())["modules"]["top"]
-        used = json.loads((work / REPORT).read_text())["utilization"]["TRELLIS_COMB"]
+        (work / "netlist.json").write_text(json.dumps(netlist))
+        (work / f"{top}.lpf").write_text((folder / f"{top}.lpf").read_text())
+        files = ["--json", "netlist.json", "--lpf", f"{top}.lpf", "--sdf", "wires.sdf"]
+        run(NEXTPNR, [*build.options(board), "--no-pack", "--no-place", *files], work)
+        delays = (work / "wires.sdf").read_text().replace("\\", "")
     places = {name: place(cell) for name, cell in module["cells"].items()}
     tiles, times = [], []
-    for net in nets:
-        for endpoint in net["endpoints"]:
-            start, end = places.get(net["driver"]), places.get(endpoint["cell"])
-            if start is not None and end is not None:
-                tiles.append(abs(start[0] - end[0]) + abs(start[1] - end[1]))
-                times.append(arrival(endpoint) - OUT_OF_REGISTERS[board.grade])
-    share = round(100 * used["used"] / used["available"], 1)
-    return [top, board.name, share, len(tiles), *spread(tiles), *spread(times)]
+    for start, end, port, picoseconds in DELAYS.findall(delays):
+        first, last = places.get(start), places.get(end)
+        if first and last and port not in INSIDE and not CONSTANT.match(start):
+            tiles.append(abs(first[0] - last[0]) + abs(first[1] - last[1]))
+            times.append(float(picoseconds) / 1e3)
+    known = empty[board.grade]
+    over = np.array(times) / np.interp(tiles, [*known], [*known.values()])
+    share = round(100 * facts["cells"]["TRELLIS_COMB"] / load(board.device).luts, 1)
+    return [top, board.name, share, len(tiles), *spread(tiles), *spread(times), *spread(over)[:2]]
 
 
 def place(cell: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -158,7 +164,7 @@ def spread(values: Sequence[float]) -> list[float]:
 HEADS = {
     "distance": ("along", "tiles", "grade", "ns"),
     "design": ("design", "board", "LUTs %", "wires", "tiles median", "tiles 95 %", "tiles most",
-               "ns median", "ns 95 %", "ns most"),
+               "ns median", "ns 95 %", "ns most", "over an empty device: median", "95 %"),
 }  # fmt: skip
 
 
@@ -177,7 +183,12 @@ def main() -> int:
     distances = (row for grade in OUT_OF_REGISTERS for row in by_distance(board, grade))
     tables = {"distance": printed(HEADS["distance"], distances)}
     if args.folders:
-        tables["design"] = printed(HEADS["design"], (of_design(Path(x)) for x in args.folders))
+        empty: dict[int, dict[int, float]] = {grade: {} for grade in OUT_OF_REGISTERS}
+        for along, tiles, grade, ns in tables["distance"]:
+            if along == "rows":
+                empty[grade][tiles] = ns
+        designs = (of_design(Path(folder), empty) for folder in args.folders)
+        tables["design"] = printed(HEADS["design"], designs)
     if args.csv:
         with args.csv.open("w", encoding="utf-8", newline="") as file:
             write = csv.writer(file, lineterminator="\n")
