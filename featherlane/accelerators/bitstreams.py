@@ -65,9 +65,9 @@ class Bitstream:
     """A design that was placed and routed for a board, in a folder.
 
     aim: the clock that placement aimed at, MHz; megahertz: the clock that its PLL is set to, by its
-    jitter below reached, the clock that routing reached; baud: of the serial port; cells: by kind, the link's
-    among them; estimate: the resources that were predicted, without the link; interval, latency:
-    cycles; seconds: of a processor for synthesis, and for placement and routing; hash: the
+    jitter below reached, the clock that routing reached; baud: of the serial port; cells: by kind,
+    the link's among them; estimate: the resources that were predicted, without the link; interval,
+    latency: cycles; seconds: of a processor for synthesis, and for placement and routing; hash: the
     design's, which the board tells its driver; pins: what the routed netlist gave in a simulation,
     None if there was none; tools: the versions of Yosys and nextpnr.
     """
@@ -289,8 +289,8 @@ def _head(bitstream: Bitstream) -> list[str]:
     return [
         f"# {bitstream.name} on the {board.name}",
         "",
-        f"- clock: {bitstream.megahertz:.4g} MHz, {below:.1f} % below the {bitstream.reached:.4g} MHz "
-        "that routing reached, for the jitter of the PLL",
+        f"- clock: {bitstream.megahertz:.4g} MHz, {below:.1f} % below the "
+        f"{bitstream.reached:.4g} MHz that routing reached, for the jitter of the PLL",
         f"- interval: {cycles}, {rate / 1e6:.4g} million states a second in the circuit",
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
         f"- serial port: {bitstream.baud:,} baud, {bitstream.bit:g} cycles a bit, "
