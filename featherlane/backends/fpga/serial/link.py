@@ -92,6 +92,9 @@ def _add_ports(module: Module, plan: LinkPlan) -> None:
 
 
 TIMER = BITS + 1  # bits of a timer
+# The upper bits of a timer are 0 in its last two cycles: a bit has four or more, so that a register
+# knows the last one ahead
+LAST = f"[{BITS}:{(2 * ONE - 1).bit_length()}] == '0"
 
 
 def _add_bits_in(module: Module, plan: LinkPlan) -> None:
@@ -106,18 +109,19 @@ def _add_bits_in(module: Module, plan: LinkPlan) -> None:
     module.declare("place", bits=4)
     module.declare("timer", bits=TIMER)
     module.declare("quiet", bits=plan.pause + 1, comment="cycles since the last bit")
-    module.wire("tick", None, "timer < ONE")
+    module.declare("tick", comment="timer < ONE")
     module.wire("data_bit", None, "tick && place >= 4'd2 && place <= 4'd9")
     module.wire("whole", None, "tick && place == 4'd10 && line")
     module.wire("broken", None, "tick && place == 4'd10 && !line")
     module.wire("paused", None, f"quiet[{plan.pause}]")
-    module.clocked("""
+    module.clocked(f"""
         earlier <= reset || rx;
         line <= reset || earlier;
         timer <= place == 4'd0 ? half_bit : tick ? timer + next_bit_in : timer - ONE;
+        tick <= place != 4'd0 && !tick && timer{LAST};
         quiet <= reset || place != 4'd0 ? '0 : paused ? quiet : quiet + 1'b1;
         if (reset) place <= 4'd0;
-        else if (place == 4'd0) place <= {3'd0, !line};
+        else if (place == 4'd0) place <= {{3'd0, !line}};
         else if (place == 4'd11) place <= line ? 4'd0 : 4'd11;
         else if (tick && place == 4'd10) place <= line ? 4'd0 : 4'd11;
         else if (tick) place <= place == 4'd1 && line ? 4'd0 : place + 1'b1;
@@ -225,9 +229,9 @@ def _add_numbers(module: Module, plan: LinkPlan) -> None:
     module.declare("newest", "oldest", bits=place)
     module.declare("under_way", bits=8)
     module.declare("leaving")
-    module.assign("room", "!test_running && !asked_test && under_way != OUTSTANDING")
+    module.assign("room", "!test_running && !test_start && !asked_test && under_way != OUTSTANDING")
     module.assign("started", "asked_test && under_way == '0 && !test_running && !task_valid")
-    module.assign("test_start", "started")
+    module.clocked("test_start <= started && !reset;")
     module.clocked("""
         if (reset) begin
           newest <= '0;
@@ -295,10 +299,12 @@ def _add_answers(module: Module, plan: LinkPlan) -> None:
         module.wire(f"{name}_frame", room, _padded(value, bits, room))
     module.declare("owes_test", comment="a test has ended whose answer was not sent")
     module.declare("send_left", bits=(room // 8 + frames.CRC_BYTES).bit_length())
-    module.wire("idle", None, "!reset && send_left == '0")
-    module.wire("test_sent", None, "idle && owes_test")
-    module.wire("facts_sent", None, "idle && asked_facts && !owes_test")
-    module.assign("result_ready", "idle && !asked_facts && !owes_test && !test_running")
+    module.declare("vacant", comment="send_left is 0")
+    module.wire("idle", None, "!reset && vacant")
+    module.wire("test_sent", None, "idle && !offers && owes_test")
+    module.wire("facts_sent", None, "idle && !offers && asked_facts && !owes_test")
+    module.declare("offers", comment="to send a result; else an answer that is owed")
+    module.assign("result_ready", "offers")
     module.assign("leaving", "result_valid && result_ready")
     module.clocked("owes_test <= !reset && (test_done || (owes_test && !test_sent));")
 
@@ -315,31 +321,58 @@ def _add_bits_out(module: Module, plan: LinkPlan) -> None:
     )}  # fmt: skip
     module.remark("Bits out: place 0 is the start bit, 1 to 8 are data, 9 is the stop bit")
     module.declare("send_timer", bits=TIMER)
+    module.declare("send_tick", comment="send_timer < ONE")
     module.declare("send_place", bits=4)
-    module.declare("sending", bits=room)
     module.declare("send_crc", bits=16)
-    module.wire("send_tick", None, "send_timer < ONE")
+    module.declare("vacates")
     data = f"send_left > {left}'d{frames.CRC_BYTES}"
     module.wire("next_bit", None, f"{data} ? sending[0] : send_crc[0]")
+    module.wire("shifts_out", None, "send_tick && send_place != 4'd0 && send_place != 4'd9")
+    module.assign("vacates", (
+        "reset || (vacant ? !leaving && (offers || (!owes_test && !asked_facts)) : "
+        f"send_tick && send_place == 4'd9 && send_left == {left}'d1)"
+    ))  # fmt: skip
+    _add_sending(module, room)
     module.clocked(f"""
         send_timer <= reset ? '0 : send_tick ? send_timer + next_bit_in : send_timer - ONE;
+        send_tick <= reset || (!send_tick && send_timer{LAST});
+        vacant <= vacates;
+        offers <= vacates && !reset && !owes_test && !asked_facts;
         if (reset) begin
           tx <= 1'b1;
           send_left <= '0;
-        end else if (send_left == '0) begin
+        end else if (vacant) begin
           send_place <= '0;
           send_crc <= '0;
-          if (owes_test) send_left <= {sizes["tested"]};
+          if (leaving) send_left <= {sizes["result"]};
+          else if (offers) send_left <= '0;
+          else if (owes_test) send_left <= {sizes["tested"]};
           else if (asked_facts) send_left <= {sizes["facts"]};
-          else if (leaving) send_left <= {sizes["result"]};
-          sending <= owes_test ? tested_frame : asked_facts ? facts_frame : result_frame;
         end else if (send_tick) begin
           send_place <= send_place == 4'd9 ? 4'd0 : send_place + 1'b1;
           tx <= send_place == 4'd9 || (send_place != 4'd0 && next_bit);
           if (send_place == 4'd9) send_left <= send_left - 1'b1;
-          else if (send_place != 4'd0) begin
-            sending <= {{1'b0, sending[{room - 1}:1]}};
+          if (shifts_out)
             send_crc <= {{1'b0, send_crc[15:1]}} ^ (send_crc[0] ^ next_bit ? POLYNOMIAL : '0);
-          end
         end
     """)
+
+
+def _add_sending(module: Module, bits: int) -> None:
+    """The frame that is sent, which shifts a cycle after its bit was taken, in parts as the payload
+    does.
+    """
+    module.declare("sending", "next_frame", bits=bits)
+    module.assign("next_frame", "offers ? result_frame : owes_test ? tested_frame : facts_frame")
+    for n, first in enumerate(range(0, bits, MOST_ENABLED)):
+        end = min(first + MOST_ENABLED, bits)
+        part = f"[{end - 1}:{first}]"
+        vacant, shifts = (module.declare(f"{x}_{n}", attribute="keep") for x in ("vacant", "shift"))
+        above = "1'b0" if end == bits else f"sending[{end}]"
+        rest = f"{{{above}, sending[{end - 1}:{first + 1}]}}" if end - first > 1 else above
+        module.clocked(f"""
+            {vacant} <= vacates;
+            {shifts} <= shifts_out && !vacant;
+            if ({vacant}) sending{part} <= next_frame{part};
+            else if ({shifts}) sending{part} <= {rest};
+        """)

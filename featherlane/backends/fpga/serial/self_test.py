@@ -16,12 +16,14 @@ import numpy as np
 from featherlane.backends.fpga.board.core import TAG, StreamCore, Words
 from featherlane.backends.fpga.board.packets import layout_of
 from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.part import MOST_ENABLED
 
 Array = Any
 POLYNOMIAL = 0x04C11DB7  # of CRC-32, without x^32
 SIGNATURE = 32  # bits
 ADDED = 12  # words of a result that are added in a cycle
-MOST_PASSES = 20  # as a power of two: a count of states has 32 bits
+MOST_PASSES = 20  # as a power of two
+COUNT = 33  # bits of a count of states, with its sign
 
 
 class TestPlan(NamedTuple):
@@ -100,41 +102,57 @@ def _add_memory(module: Module, plan: TestPlan, bits: int) -> None:
     module.declare("states", bits=bits, size=len(plan.tasks), attribute=memory)
     module.declare("state", bits=bits)
     module.declare("offered", comment="state is on offer")
-    module.declare("next_state", bits=32, comment="counts the states that were read")
-    module.wire("read", None, "running && next_state != total && (!offered || in_ready)")
+    module.declare("next_state", bits=place)
+    module.declare("to_read", bits=COUNT, comment="states, less one: below 0 all were read")
+    module.wire("read", None, f"running && !to_read[{COUNT - 1}] && (!offered || in_ready)")
     module.assign("in_valid", "running ? offered : task_valid")
-    module.assign("in_data", "running ? state : task_data")
-    module.clocked(f"state <= states[next_state[{place - 1}:0]];", when="read")
+    _add_choice(module, bits)
+    module.clocked("state <= states[next_state];", when="read")
     rows = [f"states[{n}] = {bits}'h{word:x};" for n, word in enumerate(plan.tasks)]
     module.process("initial", *rows)
+
+
+def _add_choice(module: Module, bits: int) -> None:
+    """The words of the core: those of the memory or of the link, by registers of their own for
+    each part of the bits.
+    """
+    for n, first in enumerate(range(0, bits, MOST_ENABLED)):
+        part = f"[{min(first + MOST_ENABLED, bits) - 1}:{first}]"
+        flag = module.declare(f"running_{n}", attribute="keep")
+        module.clocked(f"{flag} <= runs;")
+        module.assign(f"in_data{part}", f"{flag} ? state{part} : task_data{part}")
 
 
 def _add_counts(module: Module, plan: TestPlan) -> None:
     """Counts of states, results and cycles."""
     place = plan.place_bits
-    module.declare("total", "results", bits=32)
+    module.declare("to_come", bits=COUNT, comment="results, less two: below 0 one is left")
     module.declare("ended", comment="the last result came; the signature takes a cycle more")
     module.declare("counting", comment="the first state has gone in")
-    module.wire("last_result", None, "running && out_valid && results == total - 1'b1")
+    module.wire("last_result", None, f"running && out_valid && to_come[{COUNT - 1}]")
+    module.declare("runs", comment="running in the next cycle")
+    module.assign("runs", "!reset && (start || (running && !last_result))")
+    first = f"{COUNT}'h{(1 << COUNT) - (1 << place):x}"
+    module.declare("last_state", bits=COUNT, comment="the number of states, less one")
+    module.assign("last_state", f"~({first} << passes)")
     module.clocked(f"""
         ended <= last_result && !reset;
         done <= ended && !reset;
-        if (reset) running <= 1'b0;
-        else if (start) running <= 1'b1;
-        else if (last_result) running <= 1'b0;
+        running <= runs;
         if (start) begin
-          total <= 32'd{1 << place} << passes;
+          to_read <= last_state;
+          to_come <= {{last_state[{COUNT - 1}:1], 1'b0}};
           next_state <= '0;
-          results <= '0;
           cycles <= '0;
           offered <= 1'b0;
           counting <= 1'b0;
         end else if (running) begin
           if (read) next_state <= next_state + 1'b1;
+          if (read) to_read <= to_read - 1'b1;
           offered <= read || (offered && !in_ready);
           counting <= counting || (offered && in_ready);
           if (counting || (offered && in_ready)) cycles <= cycles + 1'b1;
-          if (out_valid) results <= results + 1'b1;
+          if (out_valid) to_come <= to_come - 1'b1;
         end
     """)
 
