@@ -123,8 +123,8 @@ def nets_out_of_registers(work: Path, top: str, board: CircuitBoard) -> list[Any
 
 
 def of_design(folder: Path, empty: Mapping[int, Mapping[int, float]]) -> list[Any]:
-    """(design, board, LUTs in hundredths of the device, wires, and of their tiles, their ns and of
-    these over the wires of an empty device the spread). empty: ns by tiles, by grade.
+    """(design, interval, board, LUTs in hundredths of the device, wires, and of their tiles, their
+    ns and of these over the wires of an empty device the spread). empty: ns by tiles, by grade.
     """
     top = next(path.stem for path in folder.glob("*.lpf"))
     facts = json.loads((folder / "bitstream.json").read_text())
@@ -149,7 +149,8 @@ def of_design(folder: Path, empty: Mapping[int, Mapping[int, float]]) -> list[An
     known = empty[board.grade]
     over = np.array(times) / np.interp(tiles, [*known], [*known.values()])
     share = round(100 * facts["cells"]["TRELLIS_COMB"] / load(board.device).luts, 1)
-    return [top, board.name, share, len(tiles), *spread(tiles), *spread(times), *spread(over)[:2]]
+    which = [facts["name"], facts["interval"], board.name]
+    return [*which, share, len(tiles), *spread(tiles), *spread(times), *spread(over)[:2]]
 
 
 def place(cell: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -163,8 +164,9 @@ def spread(values: Sequence[float]) -> list[float]:
 
 HEADS = {
     "distance": ("along", "tiles", "grade", "ns"),
-    "design": ("design", "board", "LUTs %", "wires", "tiles median", "tiles 95 %", "tiles most",
-               "ns median", "ns 95 %", "ns most", "over an empty device: median", "95 %"),
+    "design": ("design", "interval", "board", "LUTs %", "wires",
+               "tiles median", "tiles 95 %", "tiles most", "ns median", "ns 95 %", "ns most",
+               "over an empty device: median", "over an empty device: 95 %"),
 }  # fmt: skip
 
 
