@@ -274,6 +274,11 @@ def test_a_board_decides_device_grade_clock_and_format():
     assert again.design.sources == design.design.sources
     with pytest.raises(ValueError, match="device is 'ecp5_85k': the Colorlight i5 has an ecp5_25k"):
         made(device="ecp5_85k")
+    with pytest.raises(ValueError, match="device is 'xcvu9p': the ULX3S 85F has an ecp5_85k"):
+        fl.accelerator(pendulum(), board="ulx3s", device="xcvu9p")
+    with pytest.raises(ValueError, match="device is 'xcvu9p': the ULX3S 85F has an ecp5_85k"):
+        fl.multifunction(pendulum(), board="ulx3s", device="xcvu9p")
+    assert fl.accelerator(pendulum(), device="xcvu9p").device is not None
     with pytest.raises(ValueError, match=r"board is 'i7'.*'i9'"):
         fl.accelerator(pendulum(), board="i7")
 
@@ -630,3 +635,12 @@ def test_a_build_takes_the_next_interval_when_routing_fails(monkeypatch):
     with pytest.raises(NotRoutedError):
         fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built", interval=5)
     assert tried[3:] == [5]
+    steps = []
+    fl.accelerator.build(
+        arm, ["mass_matrix", "inverse_dynamics"], board="ulx3s", folder="b", interval=3,
+        progress=steps.append,
+    )  # fmt: skip
+    assert steps == [
+        "designs mass_matrix, inverse_dynamics",
+        "places and routes double_pendulum_functions at interval 3",
+    ]

@@ -15,10 +15,14 @@ from placed_tables import placed_tables
 from repetition import repeated
 
 import featherlane
+from featherlane.accelerators.entry import Accelerators
+from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.bitstream import build as routes
 from featherlane.backends.fpga.bitstream.pll import ClockDivisors
+from featherlane.errors import CompileError
 from featherlane.robot.loaders import bundled
 from featherlane.tools import bench, cli, commands, selfcheck, timing
+from featherlane.tools.options import BOARDS
 from featherlane.tools.progress import ProgressLine
 from featherlane.tools.selfcheck import Check, self_check
 
@@ -305,6 +309,57 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         assert any(map(key.match, found)), f"{key.pattern} is documented and not there"
     for path in found:
         assert any(key.match(path) for key in whole), f"{path} is not documented"
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """The robot, the functions and the options of builds from the command line."""
+    calls = []
+
+    def build(accelerators, model, function, **options):
+        calls.append((model, function, options))
+        raise CompileError("not built")
+
+    monkeypatch.setattr(Accelerators, "build", build)
+    return calls
+
+
+@pytest.mark.parametrize("words", [("ID", "mass_matrix"), ("ID,M",), ("inverse_dynamics,M",)])
+def test_a_bitstream_may_have_several_functions(words, run, builds):
+    places = ("--board", "i9", "--output", "made")
+    assert run("build", "double_pendulum", *words, *places)[0] == 2
+    (_, functions, options), *_ = builds
+    assert functions == ["inverse_dynamics", "mass_matrix"]
+    assert options["board"] == "i9"
+    assert run("build", "double_pendulum", *places, "M")[0] == 2
+    assert builds[-1][1] == "mass_matrix"
+
+
+def test_functions_of_a_bitstream_have_names(run, builds, capsys):
+    with pytest.raises(SystemExit):
+        run("build", "double_pendulum", "ID,MM", "--board", "i9", "--output", "made")
+    assert "function is 'MM'; wanted one of inverse_dynamics (ID)," in capsys.readouterr().err
+    assert builds == []
+
+
+def test_boards_of_the_command_line_are_those_of_the_package():
+    named = [boards.board(name).key for name in BOARDS]
+    assert sorted(named) == sorted(boards.tables())
+
+
+def test_friction_of_joints_is_left_out_of_circuits(run, builds, tmp_path):
+    """As the message about its operation says."""
+    places = ("--board", "ulx3s", "--output", str(tmp_path / "made"))
+    assert run("build", "so101", "FD", *places)[0] == 2
+    assert run("build", "so101", "FD", *places, "--no-friction")[0] == 2
+    (before, *_), (after, *_) = builds
+    assert before.friction.any()
+    assert not after.friction.any()
+    to = ("--target", "verilog", "--output", str(tmp_path), "--function", "FD", "--interval", "8")
+    status, _, err = run("generate", "so101", *to)
+    assert status == 2
+    assert "there is no circuit for sqrt" in err
+    assert "with --no-friction" in err
 
 
 def test_a_missing_library_is_one_line(run, monkeypatch, tmp_path):

@@ -201,3 +201,9 @@ def test_files_tell_their_clock_and_their_reset():
         assert ("input logic clock" in ports) == (ONE_CLOCK in head), name
         assert ("input logic reset" in ports) == (RESET in head), name
         assert (NO_RESET in head) == (ONE_CLOCK in head and RESET not in head), name
+
+
+def test_streams_tell_how_often_they_take_a_state():
+    for kind, often in (("divisions", "every cycle"), ("pipeline", "every 4 cycles")):
+        text = " ".join(" ".join(sources_of(kind).values()).replace("// ", "").split())
+        assert f"a state {often}, results in cycle" in text

@@ -106,7 +106,7 @@ class TargetChoices(NamedTuple):
 
 
 def target_choices(
-    board: Any, device: str, clock: Any = None, format: Any = None, sharing: Any = None
+    board: Any, device: Any, clock: Any = None, format: Any = None, sharing: Any = None
 ) -> TargetChoices:
     """Returns the choices of a design for a board, or for none, with defaults for None. Raises
     ValueError for an unknown board, and for a device that it has not.
@@ -117,9 +117,9 @@ def target_choices(
         for x, default in zip((clock, format, sharing), usual, strict=True)
     )
     if board is None:
-        return TargetChoices(device, clock, format, sharing, None)
+        return TargetChoices(DEVICE if device is None else device, clock, format, sharing, None)
     table = boards.board(board)
-    if device not in (DEVICE, table.device):
+    if device not in (None, table.device):
         raise ValueError(
             f"device is {shown(device)}: the {table.name} has an {table.device}; leave device out"
         )

@@ -11,7 +11,6 @@ from featherlane.accelerators.accelerator import Accelerator
 from featherlane.accelerators.choices import (
     ARRAYS,
     AUTO,
-    DEVICE,
     MEMORIES,
     SHARED,
     DesignSpec,
@@ -41,7 +40,7 @@ def accelerator(
     *,
     interval: int | Literal["auto"] = 1,
     format: str | None = None,
-    device: str = DEVICE,
+    device: str | None = None,
     delays: str | None = None,
     clock: float | None = None,
     sharing: str | None = None,
@@ -73,7 +72,7 @@ def accelerator(
             points that rule out overflow for inputs within `ranges`; or "fitted", with 27 bits, 18
             for constants, sines and cosines, and binary points from sampled states. "proved24" and
             "fitted24/16" set other numbers of bits. None: "q16.16", and "fitted18" on a board
-        device: a name in `backends.fpga.devices`
+        device: a name in `backends.fpga.devices`; None: the board's, and "xcvu9p" without a board
         delays: the name of one of the device's delay models; None: its first one
         clock: MHz; None: 125, and 60 on a board
         sharing: operations that may share multipliers: those of a "module" (a step of a joint), of
@@ -151,7 +150,7 @@ def multifunction(
     *,
     interval: int | Literal["auto"] = 1,
     format: str | None = None,
-    device: str = DEVICE,
+    device: str | None = None,
     delays: str | None = None,
     clock: float | None = None,
     sharing: str | None = None,
@@ -180,7 +179,7 @@ def multifunction(
         interval: clock cycles from one task to the next; "auto" is the smallest whose design fits
         format: as in `accelerator`; in arrays, a uniform or fitted one. None: "q16.16", and
             "fitted18" on a board
-        device: a name in `backends.fpga.devices`
+        device: a name in `backends.fpga.devices`; None: the board's, and "xcvu9p" without a board
         delays: the name of one of the device's delay models; None: its first one
         clock: MHz; None: 125, and 60 on a board
         sharing: as in `accelerator`; in arrays, "whole" in each. None: "module", and "whole" on a

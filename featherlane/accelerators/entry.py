@@ -210,6 +210,7 @@ class Accelerators:
         limit: float = LIMIT,
         verify: int = 0,
         baud: int | None = None,
+        progress: Callable[[str], object] | None = None,
         **choices: Any,
     ) -> Bitstream:
         """Builds the bitstream of a function for a board, or of several, and returns it with the
@@ -230,6 +231,7 @@ class Accelerators:
             limit: the longest time of a routing, s, as in `bitstream`
             verify: states that the routed netlist computes in a simulation, as in `bitstream`
             baud: of the serial port. None: the rate that the board's is documented to do
+            progress: called with each step, in words; None: nothing is
             choices: other arguments of `accelerator`, or of `multifunction`
 
         Examples:
@@ -240,15 +242,20 @@ class Accelerators:
         make: Callable[..., Accelerator] = (
             of_function if isinstance(function, str) else of_functions
         )
+        say = progress or (lambda step: None)
+        names = function if isinstance(function, str) else ", ".join(map(str, function))
+        say(f"designs {names}")
         design = make(model, function, board=board, interval=interval, **choices)
         last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
         while True:
+            say(f"places and routes {design.name} at interval {design.interval}")
             try:
                 return design.bitstream(folder, seeds=seeds, limit=limit, verify=verify, baud=baud)
             except NotRoutedError:
                 if design.interval >= last:
                     raise
             choices |= {"board": board, "interval": design.interval + 1}
+            say(f"designs {names} at interval {design.interval + 1}")
             design = make(model, function, **choices)
 
 

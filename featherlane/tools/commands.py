@@ -21,12 +21,14 @@ from featherlane.robot.loaders.files import LARGEST_FILE
 from featherlane.tools.command import COMMANDS, Answer, command
 from featherlane.tools.options import (
     ANY_FUNCTION,
-    CIRCUIT_FUNCTION,
+    BOARD,
+    CIRCUIT_FUNCTIONS,
     DTYPE,
     DTYPE_OF_ARRAYS,
     FUNCTION,
     LOOPS,
     MAPPED_FUNCTION,
+    NO_FRICTION,
     PACKAGES,
     ROBOT,
     ROOT,
@@ -59,9 +61,10 @@ def _source(robot: str) -> str:
 
 
 def _model(args: argparse.Namespace) -> Model:
-    """The robot that ROBOT, NAME:=VALUE, --packages, --loops and --root ask for."""
+    """The robot that ROBOT, NAME:=VALUE, --packages, --loops, --root and --no-friction ask for."""
     expansion = {"xacro_args": args.xacro_args, "packages": args.packages}
-    return load(_source(args.robot), root=args.root, loops=args.loops, **expansion)
+    model = load(_source(args.robot), root=args.root, loops=args.loops, **expansion)
+    return model.with_physics(friction=0) if getattr(args, "no_friction", False) else model
 
 
 @command(
@@ -198,6 +201,7 @@ def compile_functions(args: argparse.Namespace) -> Answer:
     ROOT,
     PACKAGES,
     LOOPS,
+    NO_FRICTION,
     choice(
         "--target",
         "c: C99; wasm: WebAssembly; ptx: NVIDIA GPUs; gfx90a, gfx942: AMD GPUs; spirv64: SPIR-V;"
@@ -347,8 +351,9 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     ROOT,
     PACKAGES,
     LOOPS,
-    CIRCUIT_FUNCTION,
-    free_text("--board", "a board with an ECP5, such as ulx3s or i9", required=True),
+    NO_FRICTION,
+    CIRCUIT_FUNCTIONS,
+    BOARD,
     free_text("--output", "the folder to write to, created if missing", required=True),
     count("--interval", "clock cycles from one state to the next (the smallest that is routed)"),
     free_text("--format", "number format, such as fitted18 or q16.16 (fitted18)"),
@@ -371,7 +376,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     flag("--load", "also load the bitstream into the board that is plugged in"),
 )
 def build(args: argparse.Namespace) -> Answer:
-    """Builds the bitstream of a function for a board with an FPGA, by Yosys and nextpnr.
+    """Builds the bitstream of functions for a board with an FPGA, by Yosys and nextpnr.
 
     It writes the circuit, its serial link and clock, the pins, the routed netlist, the bitstream,
     and a report with the clock that was reached (docs/from_robot_to_board.md).
@@ -387,7 +392,10 @@ def build(args: argparse.Namespace) -> Answer:
     options |= {n: getattr(args, n) for n in ("verify", "baud") if getattr(args, n) is not None}
     seeds = range(1, args.seeds + 1)
     places = {"board": args.board, "folder": args.output, "seeds": seeds}
-    built = Accelerators().build(_model(args), args.function, **places, **options)
+    functions = [name for names in args.function for name in names]
+    chosen = functions if len(functions) > 1 else functions[0]
+    with ProgressLine(sys.stderr) as progress:
+        built = Accelerators().build(_model(args), chosen, progress=progress, **places, **options)
     if args.load:
         built.load()
     return Answer({"files": [str(file) for file in built.files], **built.facts}, built.report)

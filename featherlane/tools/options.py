@@ -158,6 +158,11 @@ def _mapped_function(text: str) -> str:
     raise ArgumentTypeError(f"is {text!r}{instead(name, [*NAMED, *IN_FULL])}")
 
 
+def _functions(text: str) -> tuple[str, ...]:
+    """One of the seven functions, or several with commas between them."""
+    return tuple(_function(word) for word in text.split(","))
+
+
 def _function(text: str) -> str:
     name = IN_FULL.get(text, text)
     if name in FUNCTIONS:
@@ -189,11 +194,21 @@ FUNCTION = Option(
     (*FUNCTIONS, *IN_FULL),
     settings={"type": _function, "action": "append", "metavar": "NAME"},
 )
-CIRCUIT_FUNCTION = FUNCTION._replace(
+CIRCUIT_FUNCTIONS = FUNCTION._replace(
     name="function",
-    help=f"one of the seven functions: {', '.join(IN_FULL)}, or its full name",
-    settings={"type": _function, "metavar": "FUNCTION"},
+    help=f"one of the seven functions: {', '.join(IN_FULL)}, or its full name; or several of them, "
+    "behind one serial port",
+    settings={"type": _functions, "metavar": "FUNCTION", "nargs": "+"},
 )
+# Names that `fl.accelerator.build` takes, whose tables are read when it needs them
+BOARDS = ("ulx3s", "i5", "i9", "orangecrab", "ecp5_evn")
+BOARD = Option(
+    "--board",
+    f"a board with an ECP5: {', '.join(BOARDS)}",
+    BOARDS,
+    settings={"metavar": "BOARD", "required": True},
+)
+NO_FRICTION = flag("--no-friction", "leave the friction of joints out, which circuits may not have")
 ANY_FUNCTION = Option(
     "--function",
     "a function of the robot, followed by a colon and its frame, parameter or integrator if it has "

@@ -30,6 +30,7 @@ from featherlane.backends.fixed.slots import SlotKernel
 from featherlane.backends.fpga.arrays.schedule import folding
 from featherlane.backends.fpga.devices import Device, load
 from featherlane.backends.fpga.resources import NOTHING, Resources
+from featherlane.backends.fpga.text import every
 from featherlane.errors import one_of, shown
 from featherlane.robot.chains import Alike, Chain
 from featherlane.robot.editing.physics import with_physics
@@ -98,12 +99,12 @@ class Organisation:
         return children([array.parent for array in self.arrays])
 
     def __str__(self) -> str:
-        lines = [f"{self.function} of {self.model.name}, a state every {self.interval} cycles"]
+        lines = [f"{self.function} of {self.model.name}, a state {every(self.interval)}"]
 
         def enter(number: int, indent: str) -> None:
             x = self.arrays[number]
-            every = f"one every {x.interval} cycles"
-            multiplexed = f", {x.slots} time-multiplexed, {every}" if x.is_shared else ""
+            often = f"one {every(x.interval)}"
+            multiplexed = f", {x.slots} time-multiplexed, {often}" if x.is_shared else ""
             lanes = f" on {x.lanes} lanes" if x.lanes > 1 else ""
             described = f"{len(x.limbs[0])} joints, {x.products:,} products{multiplexed}{lanes}"
             lines.append(f"{indent}{x.name}: {described}")

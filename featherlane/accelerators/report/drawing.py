@@ -9,6 +9,7 @@ from html import escape
 from typing import NamedTuple
 
 from featherlane.accelerators.organise.organisation import ArrayChoice, Organisation
+from featherlane.backends.fpga.text import every
 from featherlane.robot.parts import WORLD
 
 INK, FAINT = "#75808a", "#8b949e"  # readable on white and on dark pages: there is no background
@@ -81,7 +82,7 @@ def _heading(organisation: Organisation) -> Iterator[str]:
     if o.before.bodies[0].name != o.root:
         root += f", before {o.before.bodies[0].name}"
     yield root
-    yield f"{o.function.replace('_', ' ')}, a state every {o.interval} cycles"
+    yield f"{o.function.replace('_', ' ')}, a state {every(o.interval)}"
     shared = sum(array.separate - array.products for array in o.arrays)
     products = sum(array.products for array in o.arrays)
     saved = f", {products + shared:,} if each limb had its own" if shared else ""
@@ -221,9 +222,9 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
     yield str(_Text(x + 10, top + 33, label, 11))
     if array.is_shared:
         lanes = f" on {array.lanes} lanes" if array.lanes > 1 else ""
-        label = f"{array.slots} slots{lanes}, one every {array.interval} cycles"
+        label = f"{array.slots} slots{lanes}, one {every(array.interval)}"
     else:
-        label = f"one every {array.interval} cycles"
+        label = f"one {every(array.interval)}"
     yield str(_Text(x + 10, top + 33 + LINE, label, 11))
     joints = len(array.limbs[0])
     side = min(20.0, (BOX - 20 - WORDS) / joints - 3)

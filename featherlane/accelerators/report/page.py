@@ -16,6 +16,7 @@ from featherlane.accelerators.report.svg import number, tag
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.network.cycles import Timeline
 from featherlane.backends.fpga.network.structure import Network
+from featherlane.backends.fpga.text import every
 from featherlane.backends.fpga.verilog import Design
 
 FOLDER = files("featherlane.accelerators.report")
@@ -230,7 +231,7 @@ def _timeline(module_boxes: Sequence[Box], design: Design) -> str:
     return _section(
         "Timeline",
         _words(
-            f"A new task enters every {design.interval} cycles and leaves after {design.latency}. "
+            f"A new task enters {every(design.interval)} and leaves after {design.latency}. "
             "Bars are the time that a module works on a task, darker where more operations start; "
             "a colour is a task, and vertical lines are where tasks end."
         ),

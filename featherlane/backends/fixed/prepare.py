@@ -40,15 +40,17 @@ def rewritten(graph: Graph) -> Graph:
     return lowered
 
 
+FRICTION = (
+    "; joint friction needs it: model.with_physics(friction=0) has none, nor has a command's robot "
+    "with --no-friction"
+)
+
+
 def _check(graph: Graph) -> None:
     for k, (op, tag) in enumerate(zip(graph.op, graph.tag, strict=True)):
         where = place(graph, k)
         if op not in OPERATIONS:
-            friction = (
-                "; joint friction needs it, model.with_physics(friction=0) has none"
-                if op == "sqrt"
-                else ""
-            )
+            friction = FRICTION if op == "sqrt" else ""
             reason = f"there is no circuit for {op}, only for {_known()}{friction}"
             raise CompileError(f"{where}: {reason}")
         if op not in UNTAGGED and not getattr(tag, "call", 0):

@@ -14,6 +14,7 @@ from featherlane.backends.fpga.module import Bits, Module, named, same
 from featherlane.backends.fpga.netlist import Field, Netlist
 from featherlane.backends.fpga.part import MOST_ENABLED
 from featherlane.backends.fpga.statements import UNREAD
+from featherlane.backends.fpga.text import every
 from featherlane.program.analysis.pipeline import Pipeline
 
 DATAPATH = ("clock", "phase_next", "given", "results")  # the ports of a datapath
@@ -128,7 +129,7 @@ def _top(netlist: Netlist, depth: int) -> Module:
     pipeline, width = netlist.pipeline, bits(netlist.outputs)
     phase_bits = max((pipeline.interval - 1).bit_length(), 1)
     comment = (
-        f"A stream of inputs to a stream of results: a state every {pipeline.interval} cycles, "
+        f"A stream of inputs to a stream of results: a state {every(pipeline.interval)}, "
         f"results in cycle {pipeline.latency}. A word is taken where valid and ready are both 1. "
         "reset is synchronous."
     )

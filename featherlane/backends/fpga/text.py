@@ -66,6 +66,11 @@ def literal(x: int, width: int) -> str:
     return f"-{width}'sd{-x}" if x < 0 else f"{width}'sd{x}"
 
 
+def every(cycles: int) -> str:
+    """How often something comes, in words: every cycle, or every so many."""
+    return "every cycle" if cycles == 1 else f"every {cycles} cycles"
+
+
 def constant(x: int, width: int) -> Signal:
     """A literal in the place of a signal."""
     return Signal(literal(x, width), width, value=x)

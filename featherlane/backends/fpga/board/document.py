@@ -5,6 +5,7 @@ from __future__ import annotations
 from featherlane.backends.fpga.board import registers
 from featherlane.backends.fpga.board.packets import PacketLayout, Rate
 from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.text import every
 
 PAGE = """\
 # {name}
@@ -94,7 +95,7 @@ def summary(rate: Rate) -> str:
     """The rate in a sentence."""
     moved = rate.per_second * 1e-9
     return (
-        f"A task every {rate.cycles} cycles, limited by {rate.limit}: "
+        f"A task {every(rate.cycles)}, limited by {rate.limit}: "
         f"{rate.per_second / 1e6:.4g} million a second, {rate.bytes_in * moved:.3g} GB/s in "
         f"({100 * rate.used_in:.0f} % of it bits of entries) and {rate.bytes_out * moved:.3g} GB/s "
         f"out ({100 * rate.used_out:.0f} %)."
