@@ -67,7 +67,7 @@ def literal(x: int, width: int) -> str:
 
 
 def every(cycles: int) -> str:
-    """How often something comes, in words: every cycle, or every so many."""
+    """The time between things that come one after the other, in words."""
     return "every cycle" if cycles == 1 else f"every {cycles} cycles"
 
 
