@@ -17,11 +17,12 @@ from featherlane.accelerators.organise.pass_graph import parts_of
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.runs import accumulated
-from featherlane.backends.fpga import devices
+from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.binding import bound
 from featherlane.backends.fpga.cost import DesignCost
+from featherlane.backends.fpga.floor import least_cost, least_cost_of_memories
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import memory_design
@@ -117,6 +118,28 @@ class Designer:
             return shared
         return min(shared, memories, key=lambda needed: needed.excess)
 
+    def least(self, whole: Whole, interval: int) -> DesignCost | None:
+        """Returns what a design takes at least, without a schedule; None for networks, arrays and
+        devices whose post-adders take sums.
+        """
+        spec, device = self.spec, self.spec.target
+        if spec.is_network or not isinstance(whole, Datapath) or device.tile.post_adder:
+            return None
+        narrow, costs = narrowed(whole), list[DesignCost]()
+        if spec.datapath != SHARED and interval > 1:
+            costs.append(least_cost_of_memories(narrow, interval, device))
+        if spec.datapath != MEMORIES:
+            apart = spec.has_units_apart(interval)
+            costs.append(least_cost(narrow, interval, device, apart))
+        return min(costs, key=lambda needed: needed.excess, default=None)
+
+    def quick(self, whole: Whole, interval: int) -> DesignCost:
+        """Returns the cost as `smallest` does, or what a design takes at least if that is too
+        much already.
+        """
+        least = self.least(whole, interval)
+        return self.smallest(whole, interval) if least is None or least.fits else least
+
     def _smallest_shared(self, whole: Whole, interval: int) -> DesignCost:
         try:
             return self.design(self.fused(whole), interval)[1]
@@ -168,23 +191,47 @@ class Designer:
                 return other, its_need, candidate
         return first, needed, whole
 
+    def _may_fit_memories(self, whole: Whole) -> bool:
+        """Whether multipliers suffice for units with operand memories at the longest interval."""
+        memories = replace(self, spec=replace(self.spec, datapath=MEMORIES))
+        least = memories.least(whole, LONGEST_ON_BOARDS)
+        return least is None or least.fits
+
+    def larger_board(self, whole: Whole) -> str:
+        """The board with the most LUTs as the end of a message, if a design that does not fit on
+        its own board fits there.
+        """
+        largest = max(boards.tables().values(), key=lambda board: board.target(None, 1.0).luts)
+        spec = replace(self.spec, board=largest.key, device=largest.device, delays=None)
+        if spec.target.luts <= self.spec.target.luts:
+            return ""
+        there, interval = replace(self, spec=spec), spec.interval
+        fitting, *_ = interval_that_fits(there, whole, interval, there.quick(whole, interval))
+        known = [b.name for b in boards.tables().values() if b.device == largest.device]
+        return f"; on the {' or '.join(known)} interval {fitting} does" if fitting else ""
+
     def refusal(self, whole: Whole, needed: DesignCost) -> TooSmallError:
         """The error of a design that does not fit, with an interval that does."""
         spec, interval = self.spec, self.spec.interval
         is_flat = isinstance(whole, Datapath)
         is_pipeline = is_flat and not spec.is_network
         quick = self if is_pipeline else replace(self, runs=1)
-        fitting, tried = interval_that_fits(quick, whole, interval, needed)
+        fitting, tried, last = interval_that_fits(quick, whole, interval, needed)
         would = f"interval {tried} fits" if fitting else f"no interval up to {tried} fits either"
+        if not fitting and tried > interval:
+            it_takes = "they take" if spec.is_network else "it takes"
+            would += f", where {it_takes} {last.percentages(0)}"
+        if not fitting and spec.board is not None:
+            would += quick.larger_board(whole)
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
         if spec.board is not None and needed.shares.luts > needed.most[1]:
             fewer = "need fewer LUTs"
-            if spec.datapath == SHARED and not fitting:
+            if spec.datapath == SHARED and not fitting and self._may_fit_memories(whole):
                 fewer += ', and so does datapath="memories" at long intervals'
         if is_pipeline and spec.sharing != "whole" and spec.datapath == SHARED:
             longer = max(interval, min(tried, LONGEST // 4))
             shared = replace(self, spec=replace(spec, sharing="whole"))
-            if shared.smallest(whole, longer).fits:
+            if shared.quick(whole, longer).fits:
                 would += f', sharing="whole" at interval {longer} does'
         if spec.is_network and is_flat and needed.shares.luts > 100:
             fewer += ", arrays='auto' fewer LUTs at long intervals"
@@ -228,12 +275,12 @@ def _times(factor: float) -> str:
 
 def interval_that_fits(
     designer: Designer, whole: Whole, interval: int, needed: DesignCost
-) -> tuple[int | None, int]:
-    """Returns the first interval that fits, if any does, and the last that was tried: shared units
-    shrink as the interval grows. needed: at an interval that does not fit.
+) -> tuple[int | None, int, DesignCost]:
+    """Returns the first interval that fits, if any does, the last that was tried and its cost:
+    shared units shrink as the interval grows. needed: at an interval that does not fit.
     """
     tried, last = interval, LONGEST if designer.spec.board is None else LONGEST_ON_BOARDS
     while not needed.fits and tried < last:
         tried = max(tried + 1, ceil(tried * min(needed.excess, 2)))
-        needed = designer.smallest(whole, tried)
-    return tried if needed.fits else None, tried
+        needed = designer.quick(whole, tried)
+    return tried if needed.fits else None, tried, needed

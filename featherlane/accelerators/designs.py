@@ -290,6 +290,9 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     computation.check_overflow(flat_of(whole))
     labels = labels_of(model, flat_of(whole).graph, computation.spec.frames)
     designer = Designer(top, computation.spec, labels=labels)
+    least = designer.least(whole, spec.interval)
+    if least is not None and not least.fits:  # before a schedule, of minutes for a large robot
+        raise designer.refusal(whole, least)
     design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
         raise designer.refusal(whole, cost)

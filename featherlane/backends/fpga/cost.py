@@ -35,13 +35,15 @@ PLACE = 1.4  # LUTs a bit of the counter of places in rings, counts of Yosys
 
 class DesignCost(NamedTuple):
     """The resources that a design takes. parts: by module and kind of unit; packed: flip-flops that
-    fit into DSPs; shared: whether operations share units.
+    fit into DSPs; shared: whether operations share units; is_least: whether it has only what any
+    schedule takes, of multipliers and LUTs.
     """
 
     device: Device
     parts: Mapping[tuple[str, str], Resources]
     packed: int
     shared: bool = False
+    is_least: bool = False
 
     @property
     def total(self) -> Resources:
@@ -92,6 +94,9 @@ class DesignCost(NamedTuple):
     def percentages(self, digits: int) -> str:
         """The shares in words."""
         dsps, luts, ffs, blocks = (f"{n:.{digits}f} %" for n in self.shares)
+        if self.is_least:
+            more = f" and {luts} of the LUTs" if self.total.luts else ""
+            return f"at least {dsps} of the DSPs{more} of {self.device.name}"
         ram = f", {blocks} of the blocks of RAM" if self.total.memories else ""
         shares = f"{dsps} of the DSPs{ram}, {luts} of the LUTs and {ffs} of the flip-flops"
         return f"{shares} of {self.device.name}"
@@ -168,13 +173,12 @@ def _nodes(
             if late:
                 yield home, "waiting", Resources(ffs=bits * late)
         elif operator and not operator.shared:
-            luts_a_bit = _circuit(netlist, device, k, operator.kind)
-            yield home, operator.kind, Resources(luts=luts_a_bit, ffs=operator.cycles * bits)
+            luts = circuit_luts(netlist.datapath, device, k, operator.kind)
+            yield home, operator.kind, Resources(luts=luts, ffs=operator.cycles * bits)
 
 
-def _circuit(netlist: Netlist, device: Device, k: int, kind: str) -> float:
-    """The LUTs of an operation without a unit."""
-    datapath = netlist.datapath
+def circuit_luts(datapath: Datapath, device: Device, k: int, kind: str) -> float:
+    """Returns the LUTs of an operation that has its circuit alone. kind: of its operator."""
     op, args, out = datapath.graph.op[k], datapath.graph.args[k], datapath.formats[k]
     if op == "exponent":
         return device.bits[kind] * datapath.format(args[0]).width
