@@ -18,6 +18,7 @@ from placed_tables import IN_LOOP, OF_OLD, placed_tables
 import featherlane as fl
 from featherlane.accelerators import bitstreams, designers, host
 from featherlane.accelerators.accelerator import Accelerator
+from featherlane.accelerators.computation import Computation
 from featherlane.accelerators.designers import Designer
 from featherlane.accelerators.pins import PinCheck, check_at_pins, check_boards
 from featherlane.backends.fpga import boards, devices
@@ -312,7 +313,8 @@ def test_a_design_takes_no_less_than_the_least(function, choices):
     """Which all but multiplexers, registers and units of functions make up."""
     design = fl.accelerator(pendulum(), function, board="ulx3s", **choices)
     designer = Designer("x", design.spec)
-    least = designer.least(design.function_datapath, design.interval)
+    whole = Computation.of(pendulum(), design.spec).flat
+    least = designer.least(whole, design.interval)
     assert 0 < least.total.dsps <= design.cost.total.dsps
     assert least.total.luts <= design.cost.total.luts
     if "datapath" not in choices:
@@ -322,7 +324,7 @@ def test_a_design_takes_no_less_than_the_least(function, choices):
         assert least.total.luts >= luts
 
 
-@pytest.mark.parametrize("datapath", ["shared", "memories", "auto"])
+@pytest.mark.parametrize("datapath", ["shared", "memories"])
 def test_a_design_that_no_interval_makes_fit_is_refused_without_a_schedule(datapath, monkeypatch):
     for name in ("pipelined", "memory_design"):
         monkeypatch.setattr(designers, name, lambda *args, **options: pytest.fail("scheduled"))
