@@ -199,7 +199,7 @@ class Designer:
 
     def larger_board(self, whole: Whole) -> str:
         """The board with the most LUTs as the end of a message, if a design that does not fit on
-        its own board fits there.
+        the board of the spec fits there.
         """
         largest = max(boards.tables().values(), key=lambda board: board.target(None, 1.0).luts)
         spec = replace(self.spec, board=largest.key, device=largest.device, delays=None)
