@@ -128,10 +128,13 @@ def memory_network(
     """
     parts = parts_of(datapath.graph)
     wide, narrow = cut(datapath, parts), cut(narrowed(datapath), parts)
+    nodes = {part: len(inside.graph) for part, inside in wide.items()}
 
     def station(design: str, part: str, ports: Any, arrival: Mapping[str, int]) -> Design:
         both = Formatted(wide[part], narrow[part])
-        options = interval, spec.target, PortTimes(ports, arrival), LATE
+        blocks = spec.target.blocks * nodes[part] // sum(nodes.values())
+        device = spec.target._replace(blocks=blocks)
+        options = interval, device, PortTimes(ports, arrival), LATE
         return units_without_stream(design, both, *options, labels=crossing(labels))
 
     return _network(name, narrow, spec, interval, station, labels)

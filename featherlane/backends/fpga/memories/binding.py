@@ -1,21 +1,24 @@
 """Binding: the unit of each operation, so that the operands of a port come from few units.
 
 The memory of a port is written from the outputs of units, through a multiplexer with an input for
-each output that gives an operand there. Operations are bound in the order of evaluation, each to
-the unit where it adds the fewest inputs; then operations are moved, while moves that add inputs are
-accepted less and less often (Kirkpatrick et al., Optimization by simulated annealing, 1983).
+each output that gives an operand there. Operations that belong together (`affinity`) begin on one
+unit; then operations are moved, or exchanged with one of a unit that has no room, while what adds
+inputs is accepted less and less often (Kirkpatrick et al., Optimization by simulated annealing,
+1983).
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, exp
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fpga.memories.affinity import groups_of
 from featherlane.backends.fpga.memories.operations import (
+    INPUT,
     MULTIPLY,
     OUTPUTS,
     PORTS,
@@ -24,16 +27,10 @@ from featherlane.backends.fpga.memories.operations import (
     operands,
 )
 
-SWEEPS = 50, 200  # rounds over all operations, at least and at most
-MOVES = 500_000  # that are tried, if these rounds allow it
+SWEEPS = 24, 120  # rounds over all operations, at least and at most
+MOVES = 200_000  # that are tried, if these rounds allow it
 CANDIDATES = 12  # units that are tried for an operation in a round
-WARM, COLD = 1.0, 0.05  # temperatures of the first round and of the last one
-# The cost of a multiplexer by its inputs, in LUTs a bit, and of a further input: a LUT of six
-# inputs takes four of them, one of four inputs two
-COSTS = {
-    6: ((0.0, 0.3, 1.0, 1.2, 1.4, 2.6, 3.2, 3.8, 4.4), 0.6),
-    4: ((0.0, 0.3, 1.0, 1.8, 2.0), 0.5),
-}
+WARM, COLD = 1.0, 0.08  # temperatures of the first round and of the last one, in inputs
 
 PLACES = 64 * OUTPUTS  # of a unit: its outputs, with up to 63 places dropped
 Port = tuple[int, int]  # a unit, and the number of its operand
@@ -53,13 +50,12 @@ def bound(
     datapath: Datapath,
     operations: Sequence[UnitOperation],
     interval: int,
-    inputs: int = 6,
     fill: float = 0.88,
 ) -> Binding:
-    """Returns the binding of operations at an interval, for which runs are not longer. inputs: of a
-    LUT; fill: the share of the cycles of units that operations take; more leave moves no room.
+    """Returns the binding of operations at an interval, for which runs are not longer. fill: the
+    share of the cycles of units that operations take; more leave moves no room.
     """
-    binder = _Binder(datapath, operations, interval, (inputs, fill))
+    binder = _Binder(datapath, operations, interval, fill)
     binder.place_all()
     least, most = SWEEPS
     sweeps = max(least, min(most, MOVES // max(len(binder.movable), 1)))
@@ -79,11 +75,11 @@ def _units(operations: Sequence[UnitOperation], interval: int, fill: float) -> l
 
 
 class _Placement(NamedTuple):
-    """A unit for an operation, with the ports of its operands, and what that adds to the costs of
-    multiplexers.
+    """A unit for an operation, with the ports of its operands, and the inputs of multiplexers that
+    it adds.
     """
 
-    added: float
+    added: int
     unit: int
     swapped: tuple[bool, ...]
 
@@ -101,13 +97,10 @@ class _Binder:
         datapath: Datapath,
         operations: Sequence[UnitOperation],
         interval: int,
-        options: tuple[int, float],
+        fill: float,
     ) -> None:
-        """options: inputs and fill, as of `bound`."""
         self.datapath, self.operations, self.interval = datapath, operations, interval
-        inputs, fill = options
         self.kinds = kinds = _units(operations, interval, fill)
-        self.costs = COSTS[inputs]
         self.unit = [-1] * len(operations)
         self.swapped: list[tuple[bool, ...]] = [()] * len(operations)
         self.inputs: list[Counter[int]] = [Counter() for _ in range(PORTS * len(kinds))]
@@ -135,52 +128,56 @@ class _Binder:
                         self.read_at[k].append((n, m, place))
         self.random = random.Random(0)
         self.movable = [n for n, op in enumerate(operations) if op.kind == MULTIPLY]
-        self.multipliers = [u for u, kind in enumerate(kinds) if kind == MULTIPLY]
-
-    def cost(self, inputs: int) -> float:
-        """The cost of a multiplexer of so many inputs."""
-        few, more = self.costs
-        return few[inputs] if inputs < len(few) else few[-1] + more * (inputs + 1 - len(few))
+        self.on = [list[int]() for _ in kinds]  # movable operations by their units
 
     # First placement
 
     def place_all(self) -> None:
-        """Places the operations in their order; multipliers are entered one after the other."""
-        readers = defaultdict[int, set[int]](set)  # the units that read each source
+        """Places the operations, those that belong together on one unit as far as there is room."""
+        kinds = MULTIPLY, INPUT
+        groups = groups_of(self.datapath, self.operations, dict.fromkeys(kinds, self.interval))
+        groups += [[n] for n, op in enumerate(self.operations) if op.kind not in kinds]
+        cycles = lambda group: sum(self.operations[n].cycles for n in group)
+        unit, left = dict[int, int](), list[int]()
+        for group in sorted(groups, key=lambda group: (-cycles(group), group)):
+            place = self._with_room(self.operations[group[0]].kind, cycles(group))
+            if place is None:
+                left += group
+                continue
+            self.free[place] -= cycles(group)
+            unit |= dict.fromkeys(group, place)
+        for n in sorted(left, key=lambda n: (-self.operations[n].cycles, n)):
+            operation = self.operations[n]
+            place = self._with_room(operation.kind, operation.cycles)
+            unit[n] = self._added(operation.kind) if place is None else place
+            self.free[unit[n]] -= operation.cycles
         for n, operation in enumerate(self.operations):
-            values = [k for pair in self.reads[n] for k in pair if k is not None]
-            if operation.kind == MULTIPLY:
-                near = Counter(u for k in values for u in readers[self.source[k]])
-                units = [
-                    u
-                    for u, _ in near.most_common()
-                    if self.kinds[u] == MULTIPLY and self.free[u] >= operation.cycles
-                ]
-                fresh = [u for u in self.multipliers if self.free[u] == self.interval][:1]
-                units = units[:CANDIDATES] + fresh or [self._with_room(operation)]
-            else:
-                units = [self._with_room(operation)]
-            self._put(n, min(self._placement(n, u) for u in units))
-            for k in values:
-                readers[self.source[k]].add(self.unit[n])
+            self.source |= {k: PLACES * unit[n] + self.at[k] for k in operation.gives}
+        self.free = [self.interval] * len(self.kinds)
+        for n in range(len(self.operations)):
+            self._put(n, self._placement(n, unit[n]))
+        for n in self.movable:
+            self.on[unit[n]].append(n)
+        self.multipliers = [u for u, kind in enumerate(self.kinds) if kind == MULTIPLY]
 
-    def _with_room(self, operation: UnitOperation) -> int:
-        """The first unit with room for an operation, a new one if there is none."""
-        for u, kind in enumerate(self.kinds):
-            if kind == operation.kind and self.free[u] >= operation.cycles:
-                return u
-        self.kinds.append(operation.kind)
+    def _with_room(self, kind: str, cycles: int) -> int | None:
+        """The unit with the least room that operations have there, None if there is none."""
+        units = (u for u, of in enumerate(self.kinds) if of == kind and self.free[u] >= cycles)
+        return min(units, key=lambda u: self.free[u], default=None)
+
+    def _added(self, kind: str) -> int:
+        """A further unit."""
+        self.kinds.append(kind)
         self.free.append(self.interval)
         self.inputs += [Counter() for _ in range(PORTS)]
         self.kept.append(Counter())
-        if operation.kind == MULTIPLY:
-            self.multipliers.append(len(self.kinds) - 1)
+        self.on.append([])
         return len(self.kinds) - 1
 
     def _placement(self, n: int, unit: int) -> _Placement:
         """The better ports for the operands of an operation at a unit, term by term."""
         if self.kinds[unit] != MULTIPLY:  # all such units are alike, and read what is there
-            return _Placement(0.0, unit, (False,) * len(self.reads[n]))
+            return _Placement(0, unit, (False,) * len(self.reads[n]))
         first, second = self.inputs[PORTS * unit : PORTS * unit + 2]
         new: tuple[set[int], set[int]] = set(), set()
         swapped = []
@@ -193,14 +190,9 @@ class _Binder:
             for value, port, more in ports:
                 if value is not None and self.source[value] not in port:
                     more.add(self.source[value])
-        added = sum(
-            self.cost(len(port) + len(more)) - self.cost(len(port))
-            for port, more in zip((first, second), new, strict=True)
-        )
         kept, drops = self.kept[unit], self.drops[n]
-        if drops is not None and kept and drops not in kept:
-            added += self.cost(len(kept) + 1) - self.cost(len(kept))
-        return _Placement(added, unit, tuple(swapped))
+        slices = drops is not None and bool(kept) and drops not in kept
+        return _Placement(len(new[0]) + len(new[1]) + slices, unit, tuple(swapped))
 
     def _new(self, value: int | None, port: Counter[int], more: set[int]) -> bool:
         """Whether a value comes from a source that a port does not have yet."""
@@ -228,28 +220,51 @@ class _Binder:
         """Tries to move each operation of multipliers, in random order."""
         self.random.shuffle(self.movable)
         for n in self.movable:
-            self._move(n, temperature)
+            choices = [*self._choices(n)]
+            if choices:
+                self._try(n, *min(choices)[1:], temperature)
 
-    def _move(self, n: int, temperature: float) -> None:
-        old = _Placement(0.0, self.unit[n], self.swapped[n])
-        ports = self._ports_that_read(n)
-        self._put(n, old, -1)
-        old = self._placement(n, old.unit)
-        best: _Placement | None = None
-        for unit in self._candidates(n):
-            if self.free[unit] >= self.operations[n].cycles and unit != old.unit:
-                placement = self._placement(n, unit)
-                change = placement.added - old.added + self._moved(ports, old.unit, unit)
-                if best is None or change < best.added:
-                    best = placement._replace(added=change)
-        if best is None or self.random.random() > exp(min(-best.added / temperature, 0.0)):
-            self._put(n, old)
+    def _choices(self, n: int) -> Iterator[tuple[int, int, int]]:
+        """Yields candidates for an operation: the inputs that it adds there, the unit, and the
+        operation that makes room there, -1 if there is room.
+        """
+        old, cycles = self.unit[n], self.operations[n].cycles
+        for unit in self._candidates(n) - {old}:
+            least, most = cycles - self.free[unit], cycles + self.free[old]
+            others = [m for m in self.on[unit] if least <= self.operations[m].cycles <= most]
+            if least <= 0 or others:
+                other = -1 if least <= 0 else self.random.choice(others)
+                yield self._placement(n, unit).added, unit, other
+
+    def _try(self, n: int, unit: int, other: int, temperature: float) -> None:
+        """Moves an operation, another one in exchange for it; or leaves both where they are."""
+        old, moved = self.unit[n], [(n, unit)] if other < 0 else [(other, self.unit[n]), (n, unit)]
+        added, before = 0, list[tuple[int, _Placement]]()
+        for m, to in moved:
+            before.append((m, _Placement(0, self.unit[m], self.swapped[m])))
+            added += self._relocate(m, to)
+        if added > 0 and self.random.random() > exp(-added / temperature):
+            for m, placement in reversed(before):
+                self._relocate(m, placement.unit, placement)
             return
-        self._put(n, best)
+        for m, to in moved:
+            self.on[old if to == unit else unit].remove(m)
+            self.on[to].append(m)
+
+    def _relocate(self, n: int, unit: int, wanted: _Placement | None = None) -> int:
+        """Places an operation on another unit and returns the inputs that this adds. wanted: the
+        placement there, by default the best.
+        """
+        ports, old = self._ports_that_read(n), self.unit[n]
+        self._put(n, _Placement(0, old, self.swapped[n]), -1)
+        new = wanted or self._placement(n, unit)
+        added = new.added - self._placement(n, old).added + self._moved(ports, old, unit)
+        self._put(n, new)
         for port, reads in ports.items():
             for at, count in reads.items():
-                _count(self.inputs[port], PLACES * old.unit + at, -count)
-                _count(self.inputs[port], PLACES * best.unit + at, count)
+                _count(self.inputs[port], PLACES * old + at, -count)
+                _count(self.inputs[port], PLACES * unit + at, count)
+        return added
 
     def _candidates(self, n: int) -> set[int]:
         """Units of operations that read what operation n reads, or whose results are read together
@@ -279,17 +294,15 @@ class _Binder:
                 ports[port][self.at[result]] += 1
         return ports
 
-    def _moved(self, ports: Mapping[int, Counter[int]], old: int, new: int) -> float:
-        """The change of the costs of ports that read results from another unit."""
-        change = 0.0
+    def _moved(self, ports: Mapping[int, Counter[int]], old: int, new: int) -> int:
+        """The inputs that ports have more if they read results from another unit."""
+        added = 0
         for port, reads in ports.items():
             inputs = self.inputs[port]
-            after = len(inputs)
             for at, count in reads.items():
-                after -= inputs[PLACES * old + at] == count
-                after += PLACES * new + at not in inputs
-            change += self.cost(after) - self.cost(len(inputs))
-        return change
+                added -= inputs[PLACES * old + at] == count
+                added += PLACES * new + at not in inputs
+        return added
 
 
 def _dropped(datapath: Datapath, operation: UnitOperation) -> int | None:

@@ -122,7 +122,7 @@ def units_without_stream(
     assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN if device.tile.post_adder else 4}
     operations, depths = by_arrival(datapath, operations, assumed)
     for fill in FILLS:
-        binding = bound(datapath, operations, interval, device.inputs, fill)
+        binding = bound(datapath, operations, interval, fill)
         try:
             formats = formats_of(datapath, narrow, operations, binding, device.tile)
             every = unit_cycles(formats, binding, cycles)

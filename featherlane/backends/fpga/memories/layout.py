@@ -128,35 +128,37 @@ class UnitLayout(NamedTuple):
 
 
 class BlockChoice(NamedTuple):
-    """Decides between blocks of RAM and LUTs: by the blocks that a design may take, the words of
-    a memory of LUTs, and the words of micro-code from which on it takes a block.
+    """Decides between blocks of RAM and LUTs: by the blocks that a design may take, the words that
+    memories of LUTs have, and the words of micro-code from which on it takes a block.
     """
 
     blocks: int
-    words: int
+    words: Sequence[int]
     microcode: int
 
     @classmethod
     def of(cls, device: Device) -> BlockChoice:
         """The choice on a device."""
-        return cls(int(FULL * device.blocks), device.memories[0][0], 1 << device.inputs)
+        words = sorted(words for words, _, _ in device.memories)
+        return cls(int(FULL * device.blocks), words, 1 << device.inputs)
 
     def turned(
         self, memories: dict[Port, OperandMemory], waits: Waits, interval: int, microcode: int
     ) -> dict[Port, OperandMemory]:
         """Returns memories of which so many turn, in LUTs, that blocks are left for micro-code, as
-        far as one memory of LUTs has room.
+        far as memories of LUTs have room; those of fewer words first.
         """
         result = dict(memories)
         count = microcode + sum(memory.blocks for memory in memories.values())
-        for port, memory in memories.items():
-            if count <= self.blocks:
-                break
-            if memory.blocks and not memory.constants:
-                turning = cells(waits[port], interval, self.words)
-                if turning is not None:
-                    result[port] = memory._replace(ring=self.words, cells=turning)
-                    count -= memory.blocks
+        for words in self.words:
+            for port, memory in result.items():
+                if count <= self.blocks:
+                    return result
+                if memory.blocks and not memory.constants:
+                    turning = cells(waits[port], interval, words)
+                    if turning is not None:
+                        result[port] = memory._replace(ring=words, cells=turning)
+                        count -= memory.blocks
         return result
 
 
