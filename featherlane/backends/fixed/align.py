@@ -5,7 +5,8 @@ smallest one; the other products have an operand that drops places, which bits o
 its result keeps stand for. Dropping places costs wires, or an input of a multiplexer where others
 read the whole value. So a value of which all readers drop places is rounded there itself, and what
 is left is done by *aligned* operands: products with a power of two that is a constant, rounded down
-(`datapath`). Constants have the fraction that each reader wants.
+(`datapath`). Constants have the fraction that each reader wants. Values of many bits that many
+products read have fractions that are multiples of `GRID`, so that few numbers of places occur.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from math import ceil, log2, prod
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
@@ -22,8 +24,11 @@ from featherlane.program.rewrite import placed, renumbered
 
 GUARD = 2  # places of an addend below the last place of the sum's result, at least
 LEAST = 2  # bits of a format
+GRID, READERS, WIDE = 4, 8, 24  # of a value with so many readers and bits, or more
+CANCELLED = GRID + 4  # places of a product below the result, at least: fewer are mostly rounding
+ERROR = 4  # last places that an operand may be wrong
 SUM = 48  # bits of a sum up to the last one of its result, as accumulators have
-WHOLE = 2  # places that one operand of a product drops alone; of more, each drops half
+WHOLE = 2, 4  # places that one narrow or wide operand of a product drops alone; else each half
 EXPONENT = Format(8, 0)
 
 
@@ -76,6 +81,8 @@ class _Alignment:
         self.most = max(widths, default=LEAST) - 2  # places that a power of two moves an addend
         divisors = {k for n in self.graph.nodes_of("div") for k in (n, self.graph.args[n][1])}
         self.normalised = divisors - {*self.graph.nodes_of("constant")}
+        self._hold_rounding()
+        self._coarsen()
         self.of_run = {root: self._fraction_of(root) for root in sorted(runs)}
         self.first = dict(self.fraction)  # before values drop places
 
@@ -104,7 +111,53 @@ class _Alignment:
         self.fraction[root] = min(self.fraction[root], fraction)
         return fraction
 
-    # Values of which all readers drop places
+    # Results in which products cancel
+
+    def _hold_rounding(self) -> None:
+        """Takes places from results that are smaller than what errors of the operands of their
+        products can make, as those that are 0 but for rounding: their format was fitted to the
+        rounding of other states. So do results of products with these alone.
+        """
+        taken = dict[int, int]()
+        for root, terms in sorted(self.runs.items()):
+            form, bound, inherited = self.datapath.format(root), 0.0, list[int]()
+            for values in map(self._values, terms):
+                bound += sum(self._rounding(k, values) for k in values if not self._is_constant(k))
+                inherited.append(max(taken.get(k, 0) for k in values))
+            places = min(inherited)
+            if bound > 0:
+                places = max(places, ceil(log2(bound)) - (form.width - 1 - self.fraction[root]))
+            if places > 0:
+                taken[root] = places
+                self.fraction[root] -= places
+
+    def _rounding(self, k: int, values: Sequence[int]) -> float:
+        """What an error of an operand of a few of its last places changes a product or a sum."""
+        formats = [self.datapath.format(x) for x in values if x != k]
+        return (
+            prod(2.0 ** (x.width - 1 - x.fraction) for x in formats)
+            * ERROR
+            * 2.0 ** -(self.fraction[k])
+        )
+
+    # Values of which readers drop places
+
+    def _coarsen(self) -> None:
+        """Takes up to GRID - 1 places from wide values that many terms read, where formats differ:
+        each number of places that readers drop is an input of a multiplexer.
+        """
+        uses = self._uses()
+        if len({self.fraction[k] for k in uses}) < 2:
+            return
+        first = dict(self.fraction)
+        for k, terms in uses.items():
+            if len(terms) < READERS or self.datapath.format(k).width < WIDE:
+                continue
+            if k not in self.normalised and all(
+                sum(first[x] for x in self._values(term)) - first[root] >= CANCELLED
+                for root, term in terms
+            ):
+                self.fraction[k] -= self.fraction[k] % GRID
 
     def lower(self) -> None:
         """Takes places from values, as many as all their readers drop; those that are read most
@@ -156,7 +209,8 @@ class _Alignment:
         many, each operand drops a half of them, since the bits left of one alone would be few.
         """
         surplus = sum(self.first[x] for x in values) - self.of_run[root]
-        if surplus <= WHOLE or self.normalised & {*values}:
+        is_wide = all(self.datapath.format(x).width >= WIDE for x in values)
+        if surplus <= WHOLE[is_wide] or self.normalised & {*values}:
             return self.first[k] - surplus
         return self.first[k] - (surplus + (k == values[0])) // 2
 
