@@ -3,7 +3,8 @@
 Operations are placed from the last results backwards, the one with the longest path in front of it
 first, so that a result is there shortly before it is read. An output shows a result until the next
 one on its unit; meanwhile each memory that needs it takes it, in a phase in which it takes nothing
-else. Where there is no such phase, the memory takes it from a delayed copy of the output.
+else. Where there is no such phase, another value makes room, if the memory can take that one in
+another phase; else the memory takes the value from a delayed copy of the output.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ class _Scheduler:
 
     reads, shown: cycles of placed operations. writes: by port and value. busy: the phases of each
     unit in which it reads a term. results: the operations of each unit by the phase from which they
-    are shown. taken: of each port, the phases in which it takes a value.
+    are shown. taken: of each port, what it takes by phase. taps: of each
+    port, the writes by tap.
     """
 
     def __init__(self, bound: BoundOperations, slack: Mapping[int, int]) -> None:
@@ -149,8 +151,8 @@ class _Scheduler:
         self.writes = dict[tuple[Port, int], Write]()
         self.busy = defaultdict[int, set[int]](set)
         self.results = defaultdict[int, dict[int, int]](dict)
-        self.taken = defaultdict[Port, set[int]](set)
-        self.taps = defaultdict[Port, set[Tap]](set)
+        self.taken = defaultdict[Port, dict[int, Write]](dict)
+        self.taps = defaultdict[Port, Counter[Tap]](Counter)
         self.copies = defaultdict[tuple[int, int], Counter[int]](Counter)  # of outputs, by delay
         self.ports = [[*ports_of(datapath, x, binding, n)] for n, x in enumerate(operations)]
         self.maker = {
@@ -284,22 +286,59 @@ class _Scheduler:
         shown: int,
         window: int,
         chosen: list[Write],
-        changed: Mapping[Port, set[int]],
+        changed: dict[Port, set[int]],
     ) -> bool:
         """Chooses the write of an operand into the memory of a port, and returns whether there is
         one. changed: phases of a port that become free.
         """
         port = need.port
-        taken = self.taken[port] - changed[port]
+        taken = self.taken[port].keys() - changed[port]
         taken |= {write.cycle % self.interval for write in chosen if write.port == port}
-        copies = self.copies[tap[:2]]
-        for delay in chain((0,), sorted(copies), range(1, need.first - shown)):
+        of_port = (x.delay for x in self.taps[port] if x.delay and x._replace(delay=0) == tap)
+        copies = sorted(of_port), sorted(self.copies[tap[:2]]), range(1, need.first - shown)
+        for delay in chain((0,), *copies):
             first = max(shown + delay, need.last - DEEPEST)
-            for cycle in range(first, min(shown + delay + window, need.first)):
-                if cycle % self.interval not in taken:
-                    chosen.append(Write(port, need.value, tap._replace(delay=delay), cycle))
-                    return True
+            cycles = range(first, min(shown + delay + window, need.first))
+            cycle = next((c for c in cycles if c % self.interval not in taken), None)
+            if cycle is None and not delay:
+                cycle = self._made_free(port, cycles, tap.unit, taken, chosen, changed[port])
+            if cycle is not None:
+                chosen.append(Write(port, need.value, tap._replace(delay=delay), cycle))
+                return True
         return False
+
+    def _made_free(
+        self,
+        port: Port,
+        cycles: Sequence[int],
+        unit: int,
+        taken: Collection[int],
+        chosen: list[Write],
+        changed: set[int],
+    ) -> int | None:
+        """One of some cycles in which a port can take a value, since it takes the one that it takes
+        there, of another unit, in another phase; None if there is none.
+        """
+        for cycle in cycles:
+            phase = cycle % self.interval
+            write = self.taken[port].get(phase)
+            if write is None or phase in changed or write.tap.unit == unit:
+                continue
+            for other in self._cycles_of(write):
+                if other % self.interval not in taken:
+                    changed.add(phase)
+                    chosen.append(write._replace(cycle=other))
+                    return cycle
+        return None
+
+    def _cycles_of(self, write: Write) -> range:
+        """The cycles in one of which a port takes a value, with the same delay."""
+        n = self.maker[write.value][0]
+        shown, results = self.shown[n], self.results[write.tap.unit]
+        window = min((other - shown) % self.interval or self.interval for other in results)
+        first, last = self._read_range(write.port, write.value)
+        start = shown + write.tap.delay
+        return range(max(start, last - DEEPEST), min(start + window, first))
 
     def _take(self, n: int, slot: _Slot) -> None:
         """Places an operation in a slot."""
@@ -309,23 +348,24 @@ class _Scheduler:
         self.results[unit][shown % self.interval] = n
         for write in slot.writes:
             if old := self.writes.get((write.port, write.value)):
-                self.taken[write.port].remove(old.cycle % self.interval)
-                self._count_copy(old.tap, -1)
+                del self.taken[write.port][old.cycle % self.interval]
+                self._count_copy(old, -1)
         for write in slot.writes:
             self.writes[write.port, write.value] = write
-            self.taken[write.port].add(write.cycle % self.interval)
-            self._count_copy(write.tap, 1)
+            self.taken[write.port][write.cycle % self.interval] = write
+            self._count_copy(write, 1)
         self.length = max(self.length, self.depth[n] - shown)
         for term, port, value in self.ports[n]:
             self.read_at[value][port].append(self.reads[n][term])
 
-    def _count_copy(self, tap: Tap, more: int) -> None:
-        """Counts the writes from a delayed copy."""
+    def _count_copy(self, write: Write, more: int) -> None:
+        """Counts the writes from a delayed copy, and those of its port."""
+        tap = write.tap
         if tap.delay:
-            copies = self.copies[tap[:2]]
-            copies[tap.delay] += more
-            if not copies[tap.delay]:
-                del copies[tap.delay]
+            for counts, key in ((self.copies[tap[:2]], tap.delay), (self.taps[write.port], tap)):
+                counts[key] += more  # type: ignore[index]
+                if not counts[key]:  # type: ignore[index]
+                    del counts[key]  # type: ignore[arg-type]
 
 
 def _fit(lengths: Sequence[int], gaps: list[int]) -> bool:
