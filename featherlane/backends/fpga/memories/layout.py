@@ -23,7 +23,8 @@ from featherlane.backends.fpga.units.accumulator import controls
 SHALLOW = 32  # values in the ring of a memory of LUTs; a longer one is a block of RAM
 SHORTEST = 16  # values in a ring
 BLOCK = 18 * 1024, 36  # bits of a block of RAM, and of its words at most
-FULL, BESIDE = 0.9, 32  # of the blocks of a device, and those that a board needs beside the design
+FULL = 0.85  # of the blocks of a device; a board has memories beside the design
+LARGE, BESIDE = 0.9, 32  # of the blocks of a device to which so many beside the design are little
 
 
 Waits = Mapping[Port, Mapping[int, Wait]]  # of the values of ports
@@ -140,8 +141,8 @@ class BlockChoice(NamedTuple):
     def of(cls, device: Device) -> BlockChoice:
         """The choice on a device."""
         words = sorted(words for words, _, _ in device.memories)
-        blocks = min(int(FULL * device.blocks), device.blocks - BESIDE)
-        return cls(blocks, words, 1 << device.inputs)
+        large = min(LARGE * device.blocks, device.blocks - BESIDE)
+        return cls(int(max(FULL * device.blocks, large)), words, 1 << device.inputs)
 
     def turned(
         self, memories: dict[Port, OperandMemory], waits: Waits, interval: int, microcode: int
