@@ -132,7 +132,7 @@ class _Alignment:
                 self.fraction[root] -= places
 
     def _rounding(self, k: int, values: Sequence[int]) -> float:
-        """What an error of an operand of a few of its last places changes a product or a sum."""
+        """The change of a product or a sum by an error of a few last places of an operand."""
         formats = [self.datapath.format(x) for x in values if x != k]
         return (
             prod(2.0 ** (x.width - 1 - x.fraction) for x in formats)
