@@ -28,7 +28,7 @@ from featherlane.backends.fpga.memories.operations import (
 )
 
 SWEEPS = 24, 120  # rounds over all operations, at least and at most
-MOVES = 300_000  # that are tried, if these rounds allow it
+MOVES = 400_000  # that are tried, if these rounds allow it
 CANDIDATES = 12  # units that are tried for an operation in a round
 WARM, COLD = 1.0, 0.08  # temperatures of the first round and of the last one, in inputs
 
