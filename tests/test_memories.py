@@ -1,7 +1,9 @@
 """Units with operand memories: schedules, circuits and DSPs equal their definitions."""
 
 import subprocess
+from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,17 +12,21 @@ from repetition import repeated
 from test_verilog import check, needs_icarus, needs_verilator, states_of
 
 import featherlane as fl
+from featherlane.api.fixed import input_ranges
+from featherlane.backends.fixed import align
 from featherlane.backends.fixed.align import shift_of
 from featherlane.backends.fixed.assign import uniform
 from featherlane.backends.fixed.evaluate import Evaluator, quantised
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.runs import accumulated
 from featherlane.backends.fpga import devices, pipeline_folder, words
+from featherlane.backends.fpga.memories.affinity import groups_of
 from featherlane.backends.fpga.memories.design import (
     Formatted,
     memory_design,
     units_without_stream,
 )
+from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY, operations_of
 from featherlane.backends.fpga.memories.scheduler import PortTimes
 from featherlane.backends.fpga.memories.turning import Wait, address, cells
 from featherlane.backends.fpga.module import sources
@@ -134,6 +140,52 @@ def test_operands_are_aligned():
     dropped = [shift_of(runs, k) for runs in every for k in range(len(runs.graph))]
     assert len({*dropped} - {None}) > 4
     assert min(n for n in dropped if n is not None) > 0
+
+
+@cache
+def derivatives():
+    """The datapath of derivatives of the iiwa14, and states."""
+    arm = fl.load("iiwa14")
+    fixed = arm.function("inverse_dynamics_derivatives", backend="fixed", format="fitted")
+    return fixed.datapath, input_ranges(arm, fixed.inputs, {}, seed=1, states=1000)[1]
+
+
+def test_results_that_are_zero_but_for_rounding_do_not_overflow():
+    """Formats are fitted to what rounding leaves of them in some states; operands that drop places
+    leave more.
+    """
+    datapath, states = derivatives()
+    runs = accumulated(datapath, 12)
+    integers, saturated = quantised(runs, states)
+    assert not saturated
+    assert not Evaluator(runs)(integers).overflows
+
+
+def test_wide_values_that_many_read_have_few_fractions(monkeypatch):
+    datapath, _ = derivatives()
+
+    def multiples():
+        runs = accumulated(datapath, 12)
+        readers = Counter(a for args in runs.graph.args for a in {*args})
+        forms = [form for k, form in enumerate(runs.formats) if form and readers[k] >= 8]
+        return sum(form.fraction % 4 == 0 for form in forms if form.width >= 20)
+
+    every_fourth = multiples()
+    monkeypatch.setattr(align, "GRID", 1)
+    assert every_fourth > 1.2 * multiples()
+
+
+@pytest.mark.parametrize("interval", [3, 8, 20])
+def test_groups_of_operations_have_room_on_a_unit(interval):
+    runs = accumulated(mixed(3), interval)
+    operations, _ = operations_of(runs)
+    groups = groups_of(runs, operations, dict.fromkeys([MULTIPLY, INPUT], interval))
+    every = sorted(n for group in groups for n in group)
+    assert every == [n for n, op in enumerate(operations) if op.kind in (MULTIPLY, INPUT)]
+    for group in groups:
+        assert len({operations[n].kind for n in group}) == 1
+        assert sum(operations[n].cycles for n in group) <= interval
+    assert len(groups) < len(every)
 
 
 @needs_verilator
