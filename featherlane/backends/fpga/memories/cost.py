@@ -2,7 +2,8 @@
 flip-flops estimated.
 
 What several units have alike, synthesis makes once: a bit of micro-code that is the same in each
-phase, and the multiplexer of ports that take the same values in the same phases.
+phase, the registers of the phase and of the counter, and the multiplexer of ports that take the
+same values in the same phases.
 """
 
 from __future__ import annotations
@@ -102,6 +103,9 @@ def _control(unit: UnitLayout, device: Device, seen: set[object]) -> Resources:
     counters += max(((ring - 1).bit_length() for ring in unit.rings), default=0)
     if unit.turns:
         counters += max((x.ring - 1).bit_length() for x in unit.memories if x.cells is not None)
+    if (alike := ("counters", counters)) in seen:  # synthesis merges registers that are alike
+        counters = 0
+    seen.add(alike)
     if unit.in_block:
         return Resources(ffs=counters + width, memories=control.blocks)
     columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
