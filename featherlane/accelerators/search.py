@@ -125,7 +125,7 @@ class Space:
         whole, _ = computation.at(interval)
         error = self._error(computation, whole)
         design, needed, _ = Designer("tried", computation.spec, RUNS).best(whole, interval)
-        dsp, luts, ffs, _ = needed.shares
+        dsp, luts, ffs, *_ = needed.shares
         words, bits = _moved(design)
         return Point(
             choice.format,

@@ -74,6 +74,7 @@ class DesignCost(NamedTuple):
             100 * total.luts / there.luts,
             100 * total.ffs / there.ffs,
             100 * total.memories / there.blocks,
+            100 * total.large / there.large if there.large else 0.0,
         )
 
     @property
@@ -83,7 +84,7 @@ class DesignCost(NamedTuple):
     @property
     def excess(self) -> float:
         """The largest share as a factor of what a design may take of the device."""
-        limits = (*self.most, 100.0)
+        limits = (*self.most, 100.0, 100.0)
         return max(share / most for share, most in zip(self.shares, limits, strict=True))
 
     @property
@@ -93,11 +94,12 @@ class DesignCost(NamedTuple):
 
     def percentages(self, digits: int) -> str:
         """The shares in words."""
-        dsps, luts, ffs, blocks = (f"{n:.{digits}f} %" for n in self.shares)
+        dsps, luts, ffs, blocks, large = (f"{n:.{digits}f} %" for n in self.shares)
         if self.is_least:
             more = f" and {luts} of the LUTs" if self.total.luts else ""
             return f"at least {dsps} of the DSPs{more} of {self.device.name}"
         ram = f", {blocks} of the blocks of RAM" if self.total.memories else ""
+        ram += f", {large} of the UltraRAMs" if self.total.large else ""
         shares = f"{dsps} of the DSPs{ram}, {luts} of the LUTs and {ffs} of the flip-flops"
         return f"{shares} of {self.device.name}"
 

@@ -69,7 +69,9 @@ class Device(NamedTuple):
     multiplexers are trees of choices between two, which the flow for boards has cells for; ring:
     LUTs a bit of the memory that a long delay is made of, 0 where synthesis finds shift registers.
     carry: bits of an element of carry chains. block: words and bits of the block memory that tables
-    are made of, and FIFOs where that is cheaper; None for memories of LUTs. clock: nanoseconds a
+    are made of, and FIFOs where that is cheaper; None for memories of LUTs. large: memories that
+    are larger than those blocks and cannot be initialised, with words and bits of each
+    (`large_block`): UltraRAMs. clock: nanoseconds a
     cycle. most: percent of the multipliers, LUTs and flip-flops that a design may take,
     most_shared: that one may whose operations share units. jitter: percent by which a cycle of its
     PLL may be shorter than the others. fabric: where its logic lies, if known.
@@ -96,6 +98,8 @@ class Device(NamedTuple):
     ring: float = 0.0
     carry: int = 1
     block: tuple[int, int] | None = None
+    large: int = 0
+    large_block: tuple[int, int] | None = None
     clock: float = CLOCK
     most: tuple[float, float, float] = ALL
     most_shared: tuple[float, float, float] = ALL
@@ -153,6 +157,7 @@ def load(
     longest, shortest = bits.pop("shift_register")
     ring, carry = bits.pop("ring", 0.0), bits.pop("carry", 1)
     block = tuple(bits.pop("block")) if "block" in bits else None
+    large_block = tuple(bits.pop("large_block")) if "large_block" in bits else None
     return Device(
         data["name"],
         model,
@@ -175,6 +180,7 @@ def load(
         ring=ring,
         carry=carry,
         block=block,
+        large_block=large_block,
         clock=clock,
         most=ALL if grade is None else tuple(data["routable"]),
         most_shared=ALL if grade is None else tuple(data["routable_shared"]),

@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 
 class Resources(NamedTuple):
-    """Multipliers (DSPs), LUTs (those of logic, shift registers and memories), flip-flops, and
-    memories of 18 kbit.
+    """Multipliers (DSPs), LUTs (those of logic, shift registers and memories), flip-flops, memories
+    of 18 kbit, and large memories (UltraRAMs of 288 kbit).
     """
 
     dsps: float = 0
     luts: float = 0
     ffs: float = 0
     memories: float = 0
+    large: float = 0
 
     def __add__(self, other: object) -> Resources:
         assert isinstance(other, Resources)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from featherlane.backends.fpga.labels import WordPlace, shared_places, word_comments
-from featherlane.backends.fpga.network import links, words
+from featherlane.backends.fpga.network import links, slices, words
 from featherlane.backends.fpga.network.structure import Channel, Network, Station
 from featherlane.backends.fpga.network.text import (
     ControlModule,
@@ -161,29 +161,82 @@ def encode(network: Network) -> ControlModule:
     module.input("clock", "reset", "out_ready")
     module.output("out_valid")
     module.output("out_data", bits=plan.result_bits)
-    free = module.wire("free", None, "!out_valid || out_ready")
+    if network.slices_results:
+        module.declare("loads", "ends")
+    free = module.wire("free", None, _free(network))
     asks: list[str] = []
     sources: list[tuple[str, str]] = []
     for name in network.leading:
         module.input(f"{name}_filled")
         module.inputs_of_task(name)
-        module.input(f"{name}_head", bits=network.links[name].bits)
+        _add_source(module, name)
         instructions = [i for i, names in network.results.items() if names[0] == name]
         conditions = [f"{name}_filled"]
         for i in instructions:
             when = is_one_of(f"{name}_instruction", [i], instructions, network.code_bits)
             conditions += _add_parts(module, i, when)
-            sources.append((both(f"{name}_goes", when), _word(network, i, plan.result_bits)))
+            word = _task(network, i) if network.slices_results else _word(network, i, plan)
+            sources.append((both(f"{name}_goes", when), word))
         asks.append(module.wire(f"{name}_asks", None, both(*conditions)))
         module.driven(f"{name}_take", None, module.declare(f"{name}_goes"))
     freed = module.driven("freed", None, f"{free} && ({' || '.join(asks)})")
     _add_round_robin(module, free, asks)
-    module.clocked(
-        f"out_valid <= !reset && ({freed} || !{free});",
-        f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
-    )
+    if network.slices_results:
+        _add_gathered_result(module, plan, sources)
+    else:
+        module.clocked(
+            f"out_valid <= !reset && ({freed} || !{free});",
+            f"if ({freed}) out_data <= {the_one(sources, plan.result_bits)};",
+        )
     module.remarks(_word_comments(network, "out_data", plan.results))
     return module
+
+
+def _free(network: Network) -> str:
+    """The condition that a result may be taken from links: none is out, or under way."""
+    out = "!out_valid || out_ready"
+    return f"!loads && ({out})" if network.slices_results else out
+
+
+def _add_source(module: ControlModule, name: str) -> None:
+    """The head of a link of results, or a slice of it."""
+    network, link = module.network, module.network.links[name]
+    if link.sliced:
+        module.input(f"{name}_slice", bits=slices.slice_bits(network, link))
+    else:
+        module.input(f"{name}_head", bits=link.bits)
+
+
+def _add_gathered_result(
+    module: ControlModule, plan: words.WordLayout, sources: list[tuple[str, str]]
+) -> None:
+    """The word of a result, of which the numbers come in slices; sources: the tag and the code."""
+    network, head = module.network, sum(plan.tag)
+    bits, slicing = plan.result_bits - head, network.slices
+    whole = slicing.columns(bits) * slicing.chunk
+    chosen: list[tuple[str, str]] = []
+    for name in dict.fromkeys(name for names in network.results.values() for name in names):
+        link, taken = network.links[name], module.declare(f"{name}_taken")
+        module.clocked(f"if (freed) {taken} <= {name}_take;")
+        width = slices.slice_bits(network, link)
+        first = network.result_offset(link) // (slicing.count * slicing.chunk) * slicing.chunk
+        rest = whole - first - width
+        parts = [f"{rest}'b0"] * (rest > 0) + [f"{name}_slice"] + [f"{first}'b0"] * (first > 0)
+        chosen.append((taken, f"{{{', '.join(parts)}}}" if len(parts) > 1 else parts[0]))
+    module.declare("numbers", bits=bits)
+    module.declare("task", bits=head)
+    _, register, _ = slices.names(network)
+    ports = {
+        "clock": "clock", "reset": "reset", "start": "freed", "word": "numbers",
+        "slice": module.wire("slice", whole, the_one(chosen, whole)), "loads": "loads",
+        "ends": "ends",
+    }  # fmt: skip
+    module.instance(register, "gathered", ports, {"WIDTH": bits, "SLICE": whole})
+    module.assign("out_data", "{numbers, task}")
+    module.clocked(
+        "out_valid <= !reset && (ends || (out_valid && !out_ready));",
+        f"if (freed) task <= {the_one(sources, head)};",
+    )
 
 
 def _word_comments(
@@ -231,16 +284,22 @@ def _add_parts(module: ControlModule, instruction: int, when: str) -> list[str]:
     conditions = []
     for name in others:
         conditions.append(f"({module.input(f'{name}_filled')} || !({when}))")
-        module.input(f"{name}_head", bits=module.network.links[name].bits)
+        _add_source(module, name)
         module.driven(f"{name}_take", None, both(f"{first}_goes", when))
     return conditions
 
 
-def _word(network: Network, instruction: int, width: int) -> str:
+def _word(network: Network, instruction: int, plan: words.WordLayout) -> str:
     """The word of a result: zeros, its numbers, the tag and the code."""
-    names, bits = network.results[instruction], network.code_bits
-    code = network.codes[network.function_of(instruction)]
-    rest = width - bits - network.tag_bits - sum(network.links[name].bits for name in names)
+    names = network.results[instruction]
+    numbers = sum(network.links[name].bits for name in names)
+    rest = plan.result_bits - sum(plan.tag) - numbers
     parts = [f"{{{rest}{{1'b0}}}}"] if rest else []  # numbers have 65,536 bits at most
-    parts += [*(f"{name}_head" for name in names[::-1]), f"{names[0]}_tag", f"{bits}'d{code}"]
+    parts += [*(f"{name}_head" for name in names[::-1]), _task(network, instruction)[1:-1]]
     return f"{{{', '.join(parts)}}}"
+
+
+def _task(network: Network, instruction: int) -> str:
+    """The tag and the code in front of a result."""
+    code = network.codes[network.function_of(instruction)]
+    return f"{{{network.results[instruction][0]}_tag, {network.code_bits}'d{code}}}"

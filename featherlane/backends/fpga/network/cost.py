@@ -1,6 +1,6 @@
 """The cost of a network on a device: its stations, and the FIFOs and control between them.
 
-FIFOs lie in memories of LUTs, by the device's table of these; what chooses among words, and what
+FIFOs lie in memories of LUTs, by the device's table of these, or in slices in block memories; what chooses among words, and what
 brings a number into another format, is counted bit by bit.
 """
 
@@ -16,8 +16,8 @@ from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories import cost as of_memories
 from featherlane.backends.fpga.memories.design import MemoryDesign
-from featherlane.backends.fpga.network import words
-from featherlane.backends.fpga.network.structure import Channel, Network, Station
+from featherlane.backends.fpga.network import slicing, words
+from featherlane.backends.fpga.network.structure import ENCODE, Channel, Network, Station
 from featherlane.backends.fpga.piece_costs import fifo_resources, multiplexer
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
@@ -55,6 +55,8 @@ def _of_network(network: Network, device: Device) -> DesignCost:
 
 def fifo(network: Network, link: Channel, device: Device) -> Resources:
     """The resources of the FIFO of a link."""
+    if link.sliced:
+        return slicing.memory(network, link, device)
     lead = network.code_bits + network.tag_bits if link.leads else 0
     return fifo_resources(link.bits + lead, link.depth, device)
 
@@ -71,8 +73,14 @@ def _of_station(network: Network, station: Station, device: Device) -> Resources
     ffs = before + 1  # whether there is a task
     for port in station.inputs.values():
         links = [x for x in network.into(station.name) if x.target.port == port.name]
+        chosen = port.bits
+        if network.read_ahead(station.name, port.name):
+            slices = network.slices
+            registers = slicing.register(network, port.bits)
+            luts, ffs = luts + registers.luts, ffs + registers.ffs
+            chosen = slices.columns(port.bits) * slices.chunk
         ffs += port.bits
-        luts += port.bits * multiplexer(device, {link.name for link in links}, len(links) - 1)
+        luts += chosen * multiplexer(device, {link.name for link in links}, len(links) - 1)
     return Resources(luts=luts + 4, ffs=ffs + (station.interval - 1).bit_length())
 
 
@@ -88,19 +96,37 @@ def _conversions(link: Channel, device: Device) -> Resources:
     return Resources(luts=luts)
 
 
+def _chosen_results(network: Network, numbers: int, device: Device) -> float:
+    """The LUTs that choose the bits of results, or of their slices: AND and OR of so many."""
+    if network.slices_results:
+        slices = network.slices
+        ends = []
+        for link in network.into(ENCODE):
+            first = network.result_offset(link) // (slices.count * slices.chunk)
+            columns = slices.columns(network.padding(link) + link.wanted_bits)
+            ends.append((first * slices.chunk, (first + columns) * slices.chunk))
+        numbers = slices.columns(numbers) * slices.chunk
+        there = [sum(first <= bit < end for first, end in ends) for bit in range(numbers)]
+    else:
+        names = network.results.values()
+        widths = [sum(network.links[name].bits for name in own) for own in names]
+        there = [sum(own > bit for own in widths) for bit in range(numbers)]
+    return float(sum(ceil(max(2 * n - 1, 0) / (device.inputs - 1)) for n in there))
+
+
 def _around(network: Network, device: Device) -> Iterator[tuple[str, Resources]]:
     """Yields what the modules around the stations need."""
     plan, bits = words.layout(network), network.depth.bit_length()
-    widths = [[network.links[name].bits for name in names] for names in network.results.values()]
-    chosen = 0.0
-    for bit in range(plan.result_bits - sum(plan.tag)):
-        there = sum(sum(own) > bit for own in widths)
-        chosen += ceil(max(2 * there - 1, 0) / (device.inputs - 1))  # AND and OR of so many
+    numbers = plan.result_bits - sum(plan.tag)
+    chosen, registers = _chosen_results(network, numbers, device), Resources()
+    if network.slices_results:
+        registers = slicing.register(network, numbers) + Resources(ffs=len(network.into(ENCODE)))
     tag = ceil(2 * len(network.leading) / (device.inputs - 1)) * sum(plan.tag)
     leading = len(network.leading)
     mask = leading if leading > 1 else 0
-    luts = chosen + tag + 3 * (leading + mask)
-    yield "encode", Resources(luts=luts, ffs=plan.result_bits + 1 + mask)
+    luts = chosen + tag + 3 * (leading + mask) + registers.luts
+    ffs = registers.ffs + (sum(plan.tag) if network.slices_results else plan.result_bits)
+    yield "encode", Resources(luts=luts, ffs=ffs + 1 + mask)
     masked = sum(
         links[0].bits
         for links in words.decoded(network).values()

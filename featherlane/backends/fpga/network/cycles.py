@@ -4,7 +4,9 @@ leaves.
 It moves tasks, not numbers, by the rules of the circuit: a word that is put into a link in one
 cycle can be taken in the next one; a station takes in its last phase; what it gives in cycle c of a
 task is put into links c + 1 cycles after the task was taken; a result stands in a register of
-ENCODE for a cycle at least. Cycles count from 1, the first one after reset, as in simulations of
+ENCODE for a cycle at least. Where links are sliced, a word is taken from memory a few cycles
+(`Slicing.cycles`) before it stands in a register: at the head of its link, before the cycle in
+which a late input is taken, or after the turn of a result has come. Cycles count from 1, the first one after reset, as in simulations of
 the circuit, whose stamps are the same.
 """
 
@@ -88,7 +90,8 @@ def _step(network: Network, station: Station, instruction: int) -> _Step:
         if instruction in link.takes and link.depth:
             cycle = station.inputs[link.target.port].cycle
             if cycle:
-                late.append((link.name, cycle))
+                ahead = network.slices.cycles if link.sliced else 0
+                late.append((link.name, cycle - ahead))
             else:
                 prompt.append(link.name)
     puts = [
@@ -136,11 +139,19 @@ class _Run:
         self.taken: list[Taken] = []
         self.steps: dict[tuple[str, int], _Step] = {}
         self.links: dict[str, deque[tuple[int, int]]] = {name: deque() for name in network.links}
+        self.slow = network.slicing.cycles if network.slicing else 0  # from memory to register
+        self.stored = {  # cycles in which words were put, of links whose head is a register
+            name: deque[int]()
+            for name, link in network.links.items()
+            if link.sliced and not network.gives_slices(link)
+        }
+        self.taken_from = dict.fromkeys(self.stored, 0)  # the cycle of the last word
         self.most = Counter[str]()
         self.puts = defaultdict[int, list[tuple[str, int, int]]](list)  # by the cycle
         self.late = defaultdict[int, list[str]](list)
         self.credits, self.offered, self.given, self.out = network.depth, False, 0, 0
         self.held: int | None = None  # the task whose result stands in the register of ENCODE
+        self.whole = 0  # the cycle from which on all of it does
         self.order = deque(network.leading)  # round robin: the link that goes first now
         self.side = [link for link in network.out_of(DECODE) if link.depth]
         self.stations = [
@@ -172,13 +183,13 @@ class _Run:
             self.offered = self.stalls.goes()
         ready = self.stalls.goes()
         for name in self.late.pop(cycle, ()):
-            self._pop(name)
+            self._pop(name, cycle)
         freed = self._encode(cycle, ready)
         accepted, interval = False, self.network.interval
         for station, entries, offset in self.stations:
             if (cycle + offset) % interval == 0:
                 for name in entries:
-                    if (found := self._head(station, name)) is not None:
+                    if (found := self._head(station, name, cycle)) is not None:
                         self._take(station, name, cycle, *found)
                         accepted |= not self.network.links[name].depth
                         break
@@ -186,6 +197,8 @@ class _Run:
         for name, task, instruction in self.puts.pop(cycle, ()):
             link = self.links[name]
             link.append((task, instruction))
+            if name in self.stored:
+                self.stored[name].append(cycle)
             if len(link) > self.most[name]:
                 self.most[name] = len(link)
 
@@ -196,15 +209,27 @@ class _Run:
         before = self.after[n] if self.after is not None else None
         return before is None or 0 < self.emitted[before] < cycle
 
-    def _pop(self, name: str) -> tuple[int, int]:
+    def _pop(self, name: str, cycle: int) -> tuple[int, int]:
         if not self.links[name]:
             raise CompileError(f"link {name} is empty where a word is taken")
+        if name in self.stored:
+            self.stored[name].popleft()
+            self.taken_from[name] = cycle
         return self.links[name].popleft()
+
+    def _is_there(self, name: str, cycle: int) -> bool:
+        """Whether a link has a word that a station can take now."""
+        if name not in self.stored:
+            return bool(self.links[name])
+        if not self.stored[name]:
+            return False
+        read = max(self.stored[name][0] + 1, self.taken_from[name])
+        return cycle >= read + self.slow
 
     def _encode(self, cycle: int, ready: bool) -> bool:
         """The result that is out, and the next one; tells whether a place is free again."""
         if self.held is not None:
-            if not ready:
+            if not ready or cycle < self.whole:
                 return False
             self.emitted[self.held] = cycle
             self.out += 1
@@ -215,8 +240,9 @@ class _Run:
                 names = self.network.results[instruction]
                 if all(self.links[other] for other in names):
                     for other in names:
-                        self._pop(other)
+                        self._pop(other, cycle)
                     self.held = task
+                    self.whole = cycle + self.slow if self.network.slices_results else cycle
                     self.order.rotate(-n - 1)
                     return True
         return False
@@ -227,17 +253,18 @@ class _Run:
             self.steps[key] = _step(self.network, station, instruction)
         return self.steps[key]
 
-    def _head(self, station: Station, entry: str) -> tuple[int, int] | None:
+    def _head(self, station: Station, entry: str, cycle: int) -> tuple[int, int] | None:
         """The task, and its micro-instruction, that an entry of a station has ready."""
         if not self.network.links[entry].depth:
             if not self.offered or not self.credits:
                 return None
             return self.given, self.tasks[self.given]
-        if not self.links[entry]:
+        if not self._is_there(entry, cycle):
             return None
         task, instruction = self.links[entry][0]
         prompt = self._step(station, instruction).prompt
-        return (task, instruction) if all(self.links[name] for name in prompt) else None
+        there = all(self._is_there(name, cycle) for name in prompt)
+        return (task, instruction) if there else None
 
     def _take(self, station: Station, entry: str, cycle: int, task: int, instruction: int) -> None:
         """Lets a station take a task from an entry, and schedules the words that it takes and puts
@@ -245,7 +272,7 @@ class _Run:
         """
         step = self._step(station, instruction)
         for name in step.prompt:
-            self._pop(name)
+            self._pop(name, cycle)
         for name, later in step.late:
             self.late[cycle + later].append(name)
         for name, later, then in step.puts:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.network import slices
 from featherlane.backends.fpga.network.structure import DECODE, ENCODE, Channel, Network
 from featherlane.backends.fpga.network.text import (
     ControlModule,
@@ -72,10 +73,12 @@ def is_fed_back(network: Network, link: Channel) -> bool:
 def connect(module: ControlModule, link: Channel, outside: bool) -> None:
     """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
     name, network = link.name, module.network
+    given = "slice" if network.gives_slices(link) else "head"
+    bits = slices.slice_bits(network, link) if given == "slice" else link.wanted_bits
     puts = {f"{name}_put": None, f"{name}_take": None, f"{name}_put_word": link.bits or None}
-    heads = {f"{name}_filled": None, f"{name}_head": sum(form.width for form in link.wanted)}
+    heads = {f"{name}_filled": None, f"{name}_{given}": bits}
     if not link.bits:
-        del puts[f"{name}_put_word"], heads[f"{name}_head"]
+        del puts[f"{name}_put_word"], heads[f"{name}_{given}"]
     if link.leads:
         puts |= task_wires(network, f"{name}_put")
         heads |= task_wires(network, name)
@@ -85,7 +88,12 @@ def connect(module: ControlModule, link: Channel, outside: bool) -> None:
 
 
 def add_fifo(module: ControlModule, link: Channel) -> None:
-    """The FIFO of a link; what leads lies behind the numbers of a word."""
+    """The FIFO of a link; what leads lies behind the numbers of a word, or in another FIFO if the
+    numbers are sliced.
+    """
+    if link.sliced:
+        _add_slices(module, link)
+        return
     name, lead = link.name, lead_bits(module.network, link)
     width = link.bits + lead
     parts = [f"{name}_put_tag", f"{name}_put_instruction"] if link.leads else []
@@ -105,20 +113,55 @@ def add_fifo(module: ControlModule, link: Channel) -> None:
         _add_head(module, link)
 
 
+def _add_slices(module: ControlModule, link: Channel) -> None:
+    """The FIFOs of a link in slices: of its numbers, which wait in the formats of the target, and
+    of what leads.
+    """
+    name, network = link.name, module.network
+    memory, _, whole = slices.names(network)
+    in_slices, padding = network.gives_slices(link), network.padding(link)
+    word = _converted(module, link, f"{name}_put_word")
+    ports = {
+        "clock": "clock", "reset": "reset", "put": f"{name}_put",
+        "word": f"{{{word}, {padding}'b0}}" if padding else word,
+        "take": f"{name}_take", "filled": f"{name}_filled",
+    }  # fmt: skip
+    ports |= {"slice": f"{name}_slice"} if in_slices else {"head": f"{name}_head"}
+    kind = memory if in_slices else whole
+    module.instance(kind, f"link_{name}", ports, slices.settings(network, link))
+    if not link.leads:
+        return
+    lead = lead_bits(network, link)
+    module.declare(f"{name}_lead", bits=lead)
+    module.declare(f"{name}_leads")
+    settings = {"WIDTH": lead, "DEPTH": link.depth, "COUNT_BITS": link.depth.bit_length()}
+    ports = {
+        "clock": "clock", "reset": "reset", "put": f"{name}_put",
+        "word": f"{{{name}_put_tag, {name}_put_instruction}}",
+        "take": f"{name}_take", "head": f"{name}_lead", "filled": f"{name}_leads",
+    }  # fmt: skip
+    module.instance(f"{network.name}_link", f"lead_{name}", ports, settings)
+    module.assign(f"{{{name}_tag, {name}_instruction}}", f"{name}_lead")
+
+
 def _add_head(module: ControlModule, link: Channel) -> None:
     """The head of a link, in the formats that its target wants."""
-    name, numbers = link.name, bits_of(f"{link.name}_all", 0, link.bits)
+    module.assign(f"{link.name}_head", _converted(module, link, f"{link.name}_all"))
+
+
+def _converted(module: ControlModule, link: Channel, word: str) -> str:
+    """The numbers of a word in the formats that the target wants."""
+    name = link.name
     if all(value.form == wanted for value, wanted in zip(link.values, link.wanted, strict=True)):
-        module.assign(f"{name}_head", numbers)
-        return
+        return bits_of(word, 0, link.bits)
     parts, offset = list[str](), 0
     for n, (value, wanted) in enumerate(zip(link.values, link.wanted, strict=True)):
         x = Signal(f"{name}_{n}", value.form.width)
         module.declare_signal(x)
-        module.assign(x.name, bits_of(f"{name}_all", offset, x.width))
+        module.assign(x.name, bits_of(word, offset, x.width))
         offset += x.width
         parts.append(x.name if value.form == wanted else _saturated(module, x, value.form, wanted))
-    module.assign(f"{name}_head", f"{{{', '.join(parts[::-1])}}}")
+    return f"{{{', '.join(parts[::-1])}}}"
 
 
 def _saturated(module: ControlModule, x: Signal, form: Format, wanted: Format) -> str:

@@ -21,7 +21,7 @@ def station_module(network: Network, station: Station) -> ControlModule:
 
     Its ports: `ready` in its last phase, `take` with a task; the word of each input, which it takes
     with the task or, if it comes late, when it says so (`take_<input>`, for the micro-instruction
-    `in_<input>`); the word of each output, and for each of their cycles which task is `done`.
+    `in_<input>`, or `read_<input>` some cycles before if it comes in slices); the word of each output, and for each of their cycles which task is `done`.
     """
     comment = f"The station {station.name}: takes a task every {station.interval} cycles at most"
     module = ControlModule(network, station.name, comment)
@@ -33,7 +33,7 @@ def station_module(network: Network, station: Station) -> ControlModule:
     _add_tasks(module, station)
     bits: dict[int, str] = {}
     for port in station.inputs.values():
-        bits |= _add_input(module, port)
+        bits |= _add_input(module, port, network.read_ahead(station.name, port.name))
     _add_datapath(module, station, bits)
     _add_outputs(module, station)
     return module
@@ -71,14 +71,21 @@ def _lead(module: ControlModule) -> int:
     return module.network.code_bits + module.network.tag_bits
 
 
-def _add_input(module: ControlModule, port: Port) -> dict[int, str]:
-    """The register of an input; returns the bits of each of its nodes."""
+def _add_input(module: ControlModule, port: Port, ahead: int) -> dict[int, str]:
+    """The register of an input; returns the bits of each of its nodes. ahead: cycles by which a
+    late one is read before.
+    """
     name, code_bits = port.name, module.network.code_bits
     module.input(name, bits=port.bits)
     held, take = module.declare(f"held_{name}", bits=port.bits), "take"
     if port.cycle:
-        take = module.driven(f"take_{name}", None, f"valid[{port.cycle - 1}]")
-        task = bits_of("tasks", (port.cycle - 1) * _lead(module), code_bits)
+        read = port.cycle - 1 - ahead
+        if ahead:
+            module.driven(f"read_{name}", None, f"valid[{read}]")
+            take = f"valid[{port.cycle - 1}]"
+        else:
+            take = module.driven(f"take_{name}", None, f"valid[{read}]")
+        task = bits_of("tasks", read * _lead(module), code_bits)
         module.driven(f"in_{name}", code_bits, task)
     module.clocked(f"{held} <= {name};", when=take)
     bits, offset = dict[int, str](), 0

@@ -77,6 +77,28 @@ class Station:
         return max((port.cycle for port in self.outputs.values()), default=0)
 
 
+class Slicing(NamedTuple):
+    """How words of links lie in block memories: each in `count` slices, a power of two, that are
+    written and read one a cycle. chunk: bits that stay together, in one memory, when words are cut;
+    style: of these memories, "ultra" or "block".
+    """
+
+    count: int
+    chunk: int
+    style: str
+
+    @property
+    def cycles(self) -> int:
+        """From the cycle in which a word is taken to that in which all of it stands in a
+        register.
+        """
+        return self.count + 2
+
+    def columns(self, bits: int) -> int:
+        """The chunks of a slice of words of so many bits."""
+        return -(-bits // (self.count * self.chunk))
+
+
 class End(NamedTuple):
     """A port of a station; of DECODE or ENCODE, a part of a task's words."""
 
@@ -92,7 +114,8 @@ class Channel:
     puts, takes: the micro-instructions with which tasks put a word and take one. leads: whether the
     micro-instruction and the tag of a task travel here; an entry of a station, or of ENCODE, leads.
     becomes: micro-instructions that change on the way. depth: places; 0 for wires from DECODE,
-    which a station takes in the cycle in which the task comes.
+    which a station takes in the cycle in which the task comes. sliced: whether words lie in block
+    memories, in the slices of the network, in the formats as they are taken.
     """
 
     name: str
@@ -105,11 +128,17 @@ class Channel:
     leads: bool
     depth: int
     becomes: Mapping[int, int] = field(default_factory=dict)
+    sliced: bool = False
 
     @property
     def bits(self) -> int:
         """The bits of its word, as it is put, without what leads."""
         return sum(value.form.width for value in self.values)
+
+    @property
+    def wanted_bits(self) -> int:
+        """The bits of its word as it is taken."""
+        return sum(form.width for form in self.wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +148,7 @@ class Network:
     codes: the micro-instruction with which a task of each function begins. results: for each
     micro-instruction that leaves, the links whose words make its result, the first one leading.
     tag_bits: those of a number that users give with a task and find in its result. depth: tasks
-    that may be under way. labels: for comments.
+    that may be under way. labels: for comments. slicing: of the links that are sliced.
     """
 
     name: str
@@ -130,6 +159,7 @@ class Network:
     depth: int
     tag_bits: int = 16
     labels: Labels = NO_LABELS
+    slicing: Slicing | None = None
 
     @property
     def first(self) -> Station:
@@ -157,6 +187,59 @@ class Network:
         """The links that bring results to ENCODE, in the order of the round robin."""
         return tuple(dict.fromkeys(names[0] for names in self.results.values()))
 
+    @property
+    def slices(self) -> Slicing:
+        """The slicing of links that are sliced."""
+        assert self.slicing, f"{self.name} has no links that are sliced"
+        return self.slicing
+
+    @property
+    def slices_results(self) -> bool:
+        """Whether the words of results are put together slice by slice."""
+        return any(link.sliced for link in self.into(ENCODE))
+
+    def late(self, link: Channel) -> int:
+        """The cycle of a task in which its target takes a word; 0 if that is with the task."""
+        if link.target.station == ENCODE:
+            return 0
+        return self.stations[link.target.station].inputs[link.target.port].cycle
+
+    def gives_slices(self, link: Channel) -> bool:
+        """Whether a link gives its words in slices to a register behind it, which several links
+        share: that of results, or of an input that is taken late.
+        """
+        return link.sliced and (link.target.station == ENCODE or self.late(link) > 0)
+
+    def read_ahead(self, station: str, port: str) -> int:
+        """The cycles before that of an input in which its word is taken from links in slices; 0 for
+        other links.
+        """
+        links = [link for link in self.into(station) if link.target.port == port]
+        return self.slices.cycles if any(map(self.gives_slices, links)) else 0
+
+    def beside(self, link: Channel) -> list[Channel]:
+        """The links, this one among them, that are sliced together, since their words share a
+        register.
+        """
+        others = self.into(link.target.station)
+        if link.target.station == ENCODE:
+            return others
+        if self.late(link):
+            return [other for other in others if other.target == link.target]
+        return [link]
+
+    def padding(self, link: Channel) -> int:
+        """The zeros in front of a word that is sliced, up to its place in the result."""
+        return self.result_offset(link) % (self.slices.count * self.slices.chunk)
+
+    def result_offset(self, link: Channel) -> int:
+        """The bits of a result in front of those of a link; 0 for links to stations."""
+        for names in self.results.values():
+            if link.name in names:
+                before = names[: names.index(link.name)]
+                return sum(self.links[name].bits for name in before)
+        return 0
+
     def into(self, station: str) -> list[Channel]:
         """The links that a station takes from."""
         return [link for link in self.links.values() if link.target.station == station]
@@ -177,6 +260,7 @@ class Network:
         """
         for link in self.links.values():
             self._check_link(link)
+            self._check_slices(link)
         for station in self.stations.values():
             _check_inputs(station, self.into(station.name))
             if station.interval != self.interval:
@@ -197,6 +281,20 @@ class Network:
             port = (station.outputs if end is link.source else station.inputs)[end.port]
             if len(port.values) != len(link.values):
                 raise CompileError(f"link {link.name} does not fit to port {port.name}")
+
+    def _check_slices(self, link: Channel) -> None:
+        """Raises CompileError for a link whose words would come too late in slices, or that shares
+        a register with one that is not sliced.
+        """
+        if not link.sliced:
+            return
+        late = self.late(link)
+        if self.interval < self.slices.cycles:
+            raise CompileError(f"link {link.name}: {self.slices.count} slices outlast the interval")
+        if late and late <= self.slices.cycles:
+            raise CompileError(f"link {link.name} is sliced, but its words are taken early")
+        if not all(other.sliced for other in self.beside(link)):
+            raise CompileError(f"link {link.name} is sliced, others to its target are not")
 
 
 def _check_inputs(station: Station, links: Iterable[Channel]) -> None:

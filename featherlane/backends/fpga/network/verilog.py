@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from featherlane.backends.fpga.module import Module, named, sources
-from featherlane.backends.fpga.network import links, words
+from featherlane.backends.fpga.network import links, slices, words
 from featherlane.backends.fpga.network.control import decode, encode, feedback, schedule
 from featherlane.backends.fpga.network.stations import done_cycles, station_module
 from featherlane.backends.fpga.network.structure import Channel, Network, Port, Station
 from featherlane.backends.fpga.network.text import (
+    ALWAYS,
     ControlModule,
     both,
     is_one_of,
@@ -50,7 +51,8 @@ def circuit(network: Network) -> Circuit:
     for station in network.stations.values():
         modules |= station.design.modules
     top = _top(network, around, stations)
-    modules |= named(*stations.values(), *around, top, links.fifo(network))
+    of_links = [links.fifo(network), *slices.modules(network)]
+    modules |= named(*stations.values(), *around, top, *of_links)
     return Circuit(network, modules)
 
 
@@ -89,7 +91,8 @@ def _add_station(module: ControlModule, station: Station, inside: ControlModule)
     for port in station.inputs.values():
         renamed[port.name] = f"{name}_{port.name}"
         if port.cycle:
-            renamed[f"take_{port.name}"] = f"{name}_{port.name}_take"
+            takes = "read" if module.network.read_ahead(name, port.name) else "take"
+            renamed[f"{takes}_{port.name}"] = f"{name}_{port.name}_{takes}"
             renamed[f"in_{port.name}"] = f"{name}_{port.name}_in"
     module.inside(inside, renamed)
     for port in station.inputs.values():
@@ -105,6 +108,9 @@ def _add_input(module: ControlModule, station: Station, port: Port) -> None:
     # A task that brings none has 0, as the acceleration of forward dynamics; what comes late no
     # other task reads.
     read = {i for link in channels for i in link.takes} if port.cycle else every
+    if port.cycle and network.read_ahead(station.name, port.name):
+        _add_gathered_input(module, station, port, channels)
+        return
     choices = [
         (is_one_of(task, link.takes, read, network.code_bits), _source(link)) for link in channels
     ]
@@ -112,6 +118,32 @@ def _add_input(module: ControlModule, station: Station, port: Port) -> None:
     for link in channels if port.cycle else ():
         when = is_one_of(task, link.takes, every, network.code_bits)
         module.assign(module.declare(f"{link.name}_take"), both(f"{signal}_take", when))
+
+
+def _add_gathered_input(
+    module: ControlModule, station: Station, port: Port, channels: list[Channel]
+) -> None:
+    """The word of a late input whose links give slices, in a register that they share."""
+    network, signal = module.network, f"{station.name}_{port.name}"
+    every, chosen = taken_by(network, station), list[tuple[str, str]]()
+    for link in channels:
+        when = is_one_of(f"{signal}_in", link.takes, every, network.code_bits)
+        take = module.wire(f"{link.name}_take", None, both(f"{signal}_read", when))
+        taken = ALWAYS
+        if len(channels) > 1:
+            taken = module.declare(f"{link.name}_taken")
+            module.clocked(f"if ({signal}_read) {taken} <= {take};")
+        chosen.append((taken, f"{link.name}_slice"))
+    bits = slices.slice_bits(network, channels[0])
+    module.declare(f"{signal}_loads")
+    module.declare(f"{signal}_ends")
+    ports = {
+        "clock": "clock", "reset": "reset", "start": f"{signal}_read", "word": signal,
+        "slice": module.wire(f"{signal}_slice", bits, the_one(chosen, bits)),
+        "loads": f"{signal}_loads", "ends": f"{signal}_ends",
+    }  # fmt: skip
+    _, register, _ = slices.names(network)
+    module.instance(register, f"{signal}_gathered", ports, {"WIDTH": port.bits, "SLICE": bits})
 
 
 def _source(link: Channel) -> str:
