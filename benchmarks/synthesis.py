@@ -45,7 +45,7 @@ LUTS_OF_MEMORY = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM32M": 4, "RA
 
 def resources_of(cells: Mapping[str, int]) -> Resources:
     """The resources of cells by type, as Yosys counts them."""
-    dsps = luts = ffs = memories = 0
+    dsps = luts = ffs = memories = large = 0
     for cell, count in cells.items():
         if cell.startswith("DSP48"):
             dsps += count
@@ -57,9 +57,11 @@ def resources_of(cells: Mapping[str, int]) -> Resources:
             ffs += count
         elif cell.startswith("RAMB"):
             memories += count * (2 if cell.startswith("RAMB36") else 1)
+        elif cell.startswith("URAM288"):
+            large += count
         elif cell.startswith("RAM"):
             raise CompileError(f"Yosys uses {cell}, whose LUTs are not known")
-    return Resources(dsps, luts, ffs, memories)
+    return Resources(dsps, luts, ffs, memories, large)
 
 
 def synthesised(sources: Mapping[str, str], top: str) -> Resources:

@@ -28,11 +28,10 @@ from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fpga.arrays.station import array_station
-from featherlane.backends.fpga.devices import Device, operators
+from featherlane.backends.fpga.devices import operators
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import Formatted, units_without_stream
 from featherlane.backends.fpga.memories.scheduler import PortTimes
-from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.slicing import with_slices
 from featherlane.backends.fpga.network.structure import (
@@ -161,7 +160,7 @@ def _network(
     organised = _Organised(name, parts, interval, make_station, frozenset(codes.values()))
     structure = organised.stations, organised.links, codes, organised.results
     network = with_depth(Network(name, *structure, ENOUGH, spec.tag_bits, labels))
-    sliced = with_slices(network, spec.target, _free_blocks(network, spec.target))
+    sliced = with_slices(network, spec.target)
     network = network if sliced is network else with_depth(sliced)
     network.verify()
     return network
@@ -175,14 +174,6 @@ def with_depth(network: Network) -> Network:
         for name, link in network.links.items()
     }
     return replace(network, links=links, depth=depth)
-
-
-def _free_blocks(network: Network, device: Device) -> float:
-    """The blocks of RAM that the stations of a network leave, if links may take some."""
-    if device.block is None:
-        return 0
-    designs = [station.design for station in network.stations.values()]
-    return device.blocks - sum(cost(design, device).total.memories for design in designs)
 
 
 def _depth(network: Network) -> int:

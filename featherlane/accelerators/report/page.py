@@ -353,7 +353,7 @@ def _dataflow(network: Network) -> str:
         tag("button", escape(name.replace("_", " ")), value=name, aria_pressed="false")
         for name in network.codes
     ]
-    head = ["link", "ends", "bits", "places", "functions"]
+    head = ["link", "ends", "bits", "places", "in", "functions"]
     return _section(
         "Stations and links",
         _words(

@@ -106,17 +106,27 @@ def _station(network: Network, name: str, x: float, y: float) -> str:
 
 
 def links(network: Network) -> list[tuple[object, ...]]:
-    """A row for each link: its ends, bits, places, and functions."""
+    """A row for each link: its ends, bits, places, the memories of these, and functions."""
     return [
         (
             link.name,
             f"{link.source.station} to {link.target.station}",
             link.bits,
             link.depth,
+            _memories(network, link),
             ", ".join(functions_of(network, link)),
         )
         for link in network.links.values()
     ]
+
+
+def _memories(network: Network, link: Channel) -> str:
+    """The memories that a link lies in, in words."""
+    if not link.depth:
+        return "none"
+    if not link.sliced:
+        return "LUTs"
+    return f"UltraRAM, {network.slices.steps} slices a word"
 
 
 def timeline(network: Network, cycles_of_tasks: Timeline, functions: Sequence[str]) -> str:

@@ -219,12 +219,12 @@ def _add_gathered_result(
         link, taken = network.links[name], module.declare(f"{name}_taken")
         module.clocked(f"if (freed) {taken} <= {name}_take;")
         width = slices.slice_bits(network, link)
-        first = network.result_offset(link) // (slicing.count * slicing.chunk) * slicing.chunk
+        first = network.result_offset(link) // (slicing.steps * slicing.chunk) * slicing.chunk
         rest = whole - first - width
         parts = [f"{rest}'b0"] * (rest > 0) + [f"{name}_slice"] + [f"{first}'b0"] * (first > 0)
         chosen.append((taken, f"{{{', '.join(parts)}}}" if len(parts) > 1 else parts[0]))
     module.declare("numbers", bits=bits)
-    module.declare("task", bits=head)
+    module.declare("taken", bits=head)
     _, register, _ = slices.names(network)
     ports = {
         "clock": "clock", "reset": "reset", "start": "freed", "word": "numbers",
@@ -232,10 +232,10 @@ def _add_gathered_result(
         "ends": "ends",
     }  # fmt: skip
     module.instance(register, "gathered", ports, {"WIDTH": bits, "SLICE": whole})
-    module.assign("out_data", "{numbers, task}")
+    module.assign("out_data", "{numbers, taken}")
     module.clocked(
         "out_valid <= !reset && (ends || (out_valid && !out_ready));",
-        f"if (freed) task <= {the_one(sources, head)};",
+        f"if (freed) taken <= {the_one(sources, head)};",
     )
 
 

@@ -1,7 +1,8 @@
 """The cost of a network on a device: its stations, and the FIFOs and control between them.
 
-FIFOs lie in memories of LUTs, by the device's table of these, or in slices in block memories; what chooses among words, and what
-brings a number into another format, is counted bit by bit.
+FIFOs lie in memories of LUTs, by the device's table of these, or in slices in UltraRAMs
+(`slice_costs`); what chooses among words, and what brings a number into another format, is counted
+bit by bit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories import cost as of_memories
 from featherlane.backends.fpga.memories.design import MemoryDesign
-from featherlane.backends.fpga.network import slicing, words
+from featherlane.backends.fpga.network import slice_costs, words
 from featherlane.backends.fpga.network.structure import ENCODE, Channel, Network, Station
 from featherlane.backends.fpga.piece_costs import fifo_resources, multiplexer
 from featherlane.backends.fpga.resources import Resources
@@ -42,21 +43,28 @@ def _of_network(network: Network, device: Device) -> DesignCost:
         of_design = cost(station.design, device)
         parts |= of_design.parts
         packed += of_design.packed
-        parts[f"{network.name}_{station.name}", "control"] = _of_station(network, station, device)
-    for link in network.links.values():
-        if link.depth:
-            parts[f"{network.name}_link_{link.name}", "fifo"] = fifo(network, link, device)
-            parts[f"{network.name}_feedback", link.name] = _conversions(link, device)
-    for name, needed in _around(network, device):
-        parts[f"{network.name}_{name}", "control"] = needed
+    parts |= between(network, device)
     needs = {key: needed for key, needed in parts.items() if any(needed)}
     return DesignCost(device, needs, packed, network.interval > 1)
+
+
+def between(network: Network, device: Device) -> Iterator[tuple[tuple[str, str], Resources]]:
+    """Yields what lies between the datapaths of stations: the module, the kind, and its need."""
+    name = network.name
+    for station in network.stations.values():
+        yield (f"{name}_{station.name}", "control"), _of_station(network, station, device)
+    for link in network.links.values():
+        if link.depth:
+            yield (f"{name}_link_{link.name}", "fifo"), fifo(network, link, device)
+            yield (f"{name}_feedback", link.name), _conversions(link, device)
+    for part, needed in _around(network, device):
+        yield (f"{name}_{part}", "control"), needed
 
 
 def fifo(network: Network, link: Channel, device: Device) -> Resources:
     """The resources of the FIFO of a link."""
     if link.sliced:
-        return slicing.memory(network, link, device)
+        return slice_costs.memory(network, link, device)
     lead = network.code_bits + network.tag_bits if link.leads else 0
     return fifo_resources(link.bits + lead, link.depth, device)
 
@@ -65,18 +73,22 @@ def _of_station(network: Network, station: Station, device: Device) -> Resources
     """Registers of what is taken, what chooses it, the tasks inside, and the phase."""
     longest, _ = device.shift_register
     cycles = sorted({port.cycle for port in station.outputs.values()})
-    late = sorted({port.cycle - 1 for port in station.inputs.values() if port.cycle})
+    late = [
+        port.cycle - 1 - network.read_ahead(station.name, port.name)
+        for port in station.inputs.values()
+        if port.cycle
+    ]
     lead, before, luts = network.code_bits + network.tag_bits, -1, 0.0
     for cycle in sorted({*cycles, *late}):
         luts += lead * ceil((cycle - before) / longest)
         before = cycle
-    ffs = before + 1  # whether there is a task
+    ffs: float = before + 1  # whether there is a task
     for port in station.inputs.values():
         links = [x for x in network.into(station.name) if x.target.port == port.name]
         chosen = port.bits
         if network.read_ahead(station.name, port.name):
             slices = network.slices
-            registers = slicing.register(network, port.bits)
+            registers = slice_costs.register(network, port.bits)
             luts, ffs = luts + registers.luts, ffs + registers.ffs
             chosen = slices.columns(port.bits) * slices.chunk
         ffs += port.bits
@@ -102,7 +114,7 @@ def _chosen_results(network: Network, numbers: int, device: Device) -> float:
         slices = network.slices
         ends = []
         for link in network.into(ENCODE):
-            first = network.result_offset(link) // (slices.count * slices.chunk)
+            first = network.result_offset(link) // (slices.steps * slices.chunk)
             columns = slices.columns(network.padding(link) + link.wanted_bits)
             ends.append((first * slices.chunk, (first + columns) * slices.chunk))
         numbers = slices.columns(numbers) * slices.chunk
@@ -120,7 +132,9 @@ def _around(network: Network, device: Device) -> Iterator[tuple[str, Resources]]
     numbers = plan.result_bits - sum(plan.tag)
     chosen, registers = _chosen_results(network, numbers, device), Resources()
     if network.slices_results:
-        registers = slicing.register(network, numbers) + Resources(ffs=len(network.into(ENCODE)))
+        registers = slice_costs.register(network, numbers) + Resources(
+            ffs=len(network.into(ENCODE))
+        )
     tag = ceil(2 * len(network.leading) / (device.inputs - 1)) * sum(plan.tag)
     leading = len(network.leading)
     mask = leading if leading > 1 else 0

@@ -6,8 +6,8 @@ cycle can be taken in the next one; a station takes in its last phase; what it g
 task is put into links c + 1 cycles after the task was taken; a result stands in a register of
 ENCODE for a cycle at least. Where links are sliced, a word is taken from memory a few cycles
 (`Slicing.cycles`) before it stands in a register: at the head of its link, before the cycle in
-which a late input is taken, or after the turn of a result has come. Cycles count from 1, the first one after reset, as in simulations of
-the circuit, whose stamps are the same.
+which a late input is taken, or after the turn of a result has come. Cycles count from 1, the first
+one after reset, as in simulations of the circuit, whose stamps are the same.
 """
 
 from __future__ import annotations

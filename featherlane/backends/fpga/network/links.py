@@ -74,9 +74,9 @@ def connect(module: ControlModule, link: Channel, outside: bool) -> None:
     """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
     name, network = link.name, module.network
     given = "slice" if network.gives_slices(link) else "head"
-    bits = slices.slice_bits(network, link) if given == "slice" else link.wanted_bits
+    given_bits = slices.slice_bits(network, link) if given == "slice" else link.wanted_bits
     puts = {f"{name}_put": None, f"{name}_take": None, f"{name}_put_word": link.bits or None}
-    heads = {f"{name}_filled": None, f"{name}_{given}": bits}
+    heads = {f"{name}_filled": None, f"{name}_{given}": given_bits}
     if not link.bits:
         del puts[f"{name}_put_word"], heads[f"{name}_{given}"]
     if link.leads:

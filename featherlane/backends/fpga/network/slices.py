@@ -1,4 +1,4 @@
-"""Modules of links whose words lie in block memories: a word is written in slices, one a cycle, and
+"""Modules of links whose words lie in UltraRAMs: a word is written in slices, one a cycle, and
 comes out in slices again, for a register behind it.
 
 Slice n of a word consists of its chunks n, n + SLICES and so on: a word that is shorter than others
@@ -41,7 +41,7 @@ def slice_bits(network: Network, link: Channel) -> int:
 def _module(network: Network, name: str, comment: str, is_fifo: bool = True) -> Module:
     """A module with the parameters of words, and of FIFOs of them."""
     slicing, module = network.slices, Module(name, comment)
-    module.parameter("WIDTH", slicing.count * slicing.chunk)
+    module.parameter("WIDTH", slicing.steps * slicing.chunk)
     module.parameter("SLICE", slicing.chunk)
     if is_fifo:
         module.parameter("DEPTH", 4)
@@ -51,7 +51,7 @@ def _module(network: Network, name: str, comment: str, is_fifo: bool = True) -> 
 
 
 def _constants(module: Module, network: Network) -> None:
-    module.constant("SLICES", network.slices.count)
+    module.constant("SLICES", network.slices.steps)
     module.constant("CHUNK", network.slices.chunk)
     module.constant("COLUMNS", "SLICE / CHUNK")
 
@@ -73,7 +73,7 @@ def _cut(module: Module, whole: str, sliced: str, joins: bool) -> None:
 def _memory(network: Network) -> Module:
     """The memory of a link."""
     slicing, (name, *_) = network.slices, names(network)
-    bits = slicing.count.bit_length() - 1
+    bits = slicing.steps.bit_length() - 1
     module = _module(network, name, (
         "A FIFO of DEPTH words in a memory of slices: a word that is put in one cycle can be taken "
         "in the next one. Its slices come from the second cycle on after that in which it is taken."
@@ -87,18 +87,20 @@ def _memory(network: Network) -> Module:
     module.input("take")
     module.output("slice", bits="SLICE")
     module.output("filled")
-    style = f'ram_style = "{slicing.style}"'
+    # Slices are never read in the cycle in which they are written, so that this needs no circuit
+    style = 'no_rw_check, ram_style = "ultra"'
     module.declare("slices", bits="SLICE", size="(DEPTH * SLICES)", attribute=style)
     module.declare("padded", "ordered", "held", bits="(SLICES * SLICE)")
     module.declare("written", bits="SLICE")
     module.declare("writes")
     module.declare("write_step", "read_step", bits=bits)
-    module.declare("count", "first", "last", "reading", bits="COUNT_BITS")
+    module.declare("count", "first", "last", bits="COUNT_BITS")
+    module.declare("reading", bits="PLACE_BITS")
     module.assign("padded", "(SLICES * SLICE)'(word)")
     _cut(module, "padded", "ordered", joins=False)
-    _choose(module, slicing.count)
+    _choose(module, slicing.steps)
     module.assign("filled", "count != 0")
-    module.clocked(f"""
+    module.clocked("""
         if (put) held <= ordered;
         if (reset) begin
           count <= '0;
@@ -114,10 +116,10 @@ def _memory(network: Network) -> Module:
           if (write_step == '1) last <= last == LAST_PLACE ? '0 : last + 1'b1;
           if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
         end
-        if (take) reading <= first;
+        if (take) reading <= PLACE_BITS'(first);
         read_step <= take ? '0 : read_step + 1'b1;
-        if (writes) slices[{{PLACE_BITS'(last), write_step}}] <= written;
-        slice <= slices[{{PLACE_BITS'(reading), read_step}}];
+        if (writes) slices[{PLACE_BITS'(last), write_step}] <= written;
+        slice <= slices[{reading, read_step}];
     """)
     return module
 
@@ -126,31 +128,40 @@ def _choose(module: Module, count: int) -> None:
     """The slice that is written: a choice among four parts of a word takes one LUT of six inputs,
     and synthesis keeps that, rather than another tree with more of them.
     """
-    whole, bit = "held", count.bit_length() - 2
-    while count > 1:
-        ways = 4 if count > 2 else 2
-        count //= ways
-        part = "written"
-        if count > 1:
-            part = module.declare(f"part_{count}", bits=f"({count} * SLICE)", attribute="keep")
-        parts = [f"{whole}[{n * count} * SLICE +: {count} * SLICE]" for n in range(ways)]
-        if ways == 4:
-            low, high = (f"(write_step[{bit - 1}] ? {b} : {a})" for a, b in (parts[:2], parts[2:]))
-            module.assign(part, f"write_step[{bit}] ? {high} : {low}")
-        else:
-            module.assign(part, f"write_step[{bit}] ? {parts[1]} : {parts[0]}")
-        whole, bit = part, bit - (2 if ways == 4 else 1)
+    parts = [f"held[{n} * SLICE +: SLICE]" for n in range(count)]
+    bit = 0
+    while len(parts) > 1:
+        ways = min(len(parts), 4)
+        groups = [parts[n : n + ways] for n in range(0, len(parts), ways)]
+        choices = [_choice(group, bit) for group in groups]
+        if len(groups) == 1:
+            module.assign("written", choices[0])
+            return
+        parts = [f"part_{n}" for n in range(len(groups))]
+        module.declare(*parts, bits="SLICE", attribute="keep")
+        for part, choice in zip(parts, choices, strict=True):
+            module.assign(part, choice)
+        bit += ways.bit_length() - 1
+
+
+def _choice(parts: list[str], bit: int) -> str:
+    """The choice among two or four parts, by bits of the step from this one on."""
+    if len(parts) == 2:
+        return f"write_step[{bit}] ? {parts[1]} : {parts[0]}"
+    low, high = (f"({_choice(pair, bit)})" for pair in (parts[:2], parts[2:]))
+    return f"write_step[{bit + 1}] ? {high} : {low}"
 
 
 def _register(network: Network) -> Module:
     """The register behind links."""
-    count, (_, name, _) = network.slices.count, names(network)
+    count, (_, name, _) = network.slices.steps, names(network)
     bits = (count + 1).bit_length()
     comment = (
         "A register for words that come in slices: the first one comes in the second cycle after "
         "`start`, and in that of the last one `ends` is 1. It is not started again before"
     )
     module = _module(network, name, comment, is_fifo=False)
+    module.unread = "Bits behind the end of a word are not read."
     _constants(module, network)
     module.input("start")
     module.input("slice", bits="SLICE")

@@ -1,49 +1,48 @@
-"""The choice of the links whose words lie in block memories, in slices.
+"""The choice of the links whose words lie in UltraRAMs, in slices.
 
-A FIFO in memories of LUTs takes half a LUT a bit, or one if it has more than 32 places; in slices
-it takes 0.31, and 0.25 to 0.38 where slices are few, and what chooses among words shrinks by their
-number. A word is some cycles later in each link that is sliced, so that links stay in LUTs where
-these are few beside what the device has.
+Slices take fewer LUTs than words in memories of LUTs, and what chooses among words shrinks by their
+number. But a word is some cycles later in each link that is sliced, so that links stay in LUTs
+where these are few beside what the device has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import ceil
 
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.network import cycles
+from featherlane.backends.fpga.network.cost import between
 from featherlane.backends.fpga.network.structure import ENCODE, Channel, Network, Slicing
-from featherlane.backends.fpga.piece_costs import fifo_resources, memory_luts
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.errors import CompileError
 
 MOST = 16  # slices: a choice among more takes more LUTs a bit
 FEWEST = 4
-WORTH = 0.02  # of the LUTs of a device: what FIFOs take at least before they are sliced
-LUTS = {4: 0.25, 8: 0.375, 16: 0.3125}  # a bit of the choice of a slice, counts of Yosys
-CONTROL = 35  # LUTs of the counters and conditions of a link, counts of Yosys
+WORTH = 0.1  # of a device's LUTs: what lies between stations takes that before it is sliced
 
 
-def with_slices(network: Network, device: Device, free_blocks: float) -> Network:
-    """Returns the network with the links sliced that take fewer LUTs so, as far as there are
-    memories for them. free_blocks: of RAM, of 18 kbit, that stations leave.
+def with_slices(network: Network, device: Device) -> Network:
+    """Returns the network with the links sliced that take fewer LUTs so, the largest ones first, as
+    far as the device has UltraRAMs for them.
     """
-    slicing = _slicing(network.interval, device)
-    in_luts = [link for link in network.links.values() if link.depth]
-    luts = sum(_in_luts(network, link, device) for link in in_luts)
-    if slicing is None or luts < WORTH * device.luts:
+    slicing, needs = _slicing(network.interval, device), _needs(network, device)
+    if slicing is None or needs.luts < WORTH * device.luts:
         return network
-    sliced, left = replace(network, slicing=slicing), device.large or free_blocks
+    sliced = replace(network, slicing=slicing)
     for group in sorted(_groups(network), key=_bits, reverse=True):
         tried = in_slices(sliced, (link.name for link in group))
-        needed = sum((memory(tried, link, device) for link in group), start=NOTHING)
-        saved = sum(_in_luts(network, link, device) for link in group) - needed.luts
-        blocks = needed.large + needed.memories
-        if saved > 0 and blocks <= left and _works(tried):
-            sliced, left = tried, left - blocks
+        if not _works(tried):
+            continue
+        its_needs = _needs(tried, device)
+        if its_needs.luts < needs.luts and its_needs.large <= device.large:
+            sliced, needs = tried, its_needs
     return sliced if any(link.sliced for link in sliced.links.values()) else network
+
+
+def _needs(network: Network, device: Device) -> Resources:
+    """The resources of what lies between stations."""
+    return sum((needed for _, needed in between(network, device)), start=NOTHING)
 
 
 def in_slices(network: Network, names: Iterable[str]) -> Network:
@@ -66,49 +65,16 @@ def in_slices(network: Network, names: Iterable[str]) -> Network:
     return replace(network, links=links, stations=stations)
 
 
-def memory(network: Network, link: Channel, device: Device) -> Resources:
-    """The resources of a link in slices, with what leads in LUTs, and registers behind it."""
-    slicing, bits = network.slices, link.wanted_bits
-    words, width = _block(device) or (1, 1)
-    columns = slicing.columns(network.padding(link) + bits)
-    blocks = ceil(columns * slicing.chunk / width) * ceil(link.depth * slicing.count / words)
-    counters = 4 * link.depth.bit_length() + 2 * (slicing.count.bit_length() - 1) + 1
-    needed = Resources(luts=LUTS[slicing.count] * bits + CONTROL, ffs=bits + counters)
-    if not network.gives_slices(link):
-        needed += register(network, bits) + Resources(luts=3, ffs=1)
-    if link.leads:
-        needed += fifo_resources(network.code_bits + network.tag_bits, link.depth, device)
-    large = slicing.style == "ultra"
-    return needed + (Resources(large=blocks) if large else Resources(memories=blocks))
-
-
-def register(network: Network, bits: int) -> Resources:
-    """The resources of a register for words that come in slices."""
-    steps = (network.slices.count + 1).bit_length()
-    return Resources(luts=network.slices.count + 2 * steps, ffs=bits + steps)
-
-
-def _in_luts(network: Network, link: Channel, device: Device) -> float:
-    """The LUTs of the memory of a link in LUTs."""
-    lead = network.code_bits + network.tag_bits if link.leads else 0
-    return memory_luts(link.bits + lead, link.depth, device)
-
-
 def _slicing(interval: int, device: Device) -> Slicing | None:
     """The slices of words that come once an interval; None if that is too short, or there are no
-    blocks.
+    UltraRAMs.
     """
-    block, count = _block(device), MOST
+    block, count = device.large_block, MOST
     while count + 2 > interval:
         count //= 2
     if block is None or count < FEWEST:
         return None
-    return Slicing(count, block[1], "ultra" if device.large_block else "block")
-
-
-def _block(device: Device) -> tuple[int, int] | None:
-    """The words and bits of the memories that slices lie in."""
-    return device.large_block or device.block
+    return Slicing(count, block[1])
 
 
 def _groups(network: Network) -> list[list[Channel]]:
@@ -118,9 +84,7 @@ def _groups(network: Network) -> list[list[Channel]]:
         if link.depth and link.bits:
             group = network.beside(link)
             groups.setdefault(group[0].name, group)
-    return [
-        group for group in groups.values() if all(link.depth and link.values for link in group)
-    ]
+    return [group for group in groups.values() if all(link.depth and link.values for link in group)]
 
 
 def _bits(group: list[Channel]) -> int:

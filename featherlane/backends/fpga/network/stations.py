@@ -21,7 +21,8 @@ def station_module(network: Network, station: Station) -> ControlModule:
 
     Its ports: `ready` in its last phase, `take` with a task; the word of each input, which it takes
     with the task or, if it comes late, when it says so (`take_<input>`, for the micro-instruction
-    `in_<input>`, or `read_<input>` some cycles before if it comes in slices); the word of each output, and for each of their cycles which task is `done`.
+    `in_<input>`, or `read_<input>` some cycles before if it comes in slices); the word of each
+    output, and for each of their cycles which task is `done`.
     """
     comment = f"The station {station.name}: takes a task every {station.interval} cycles at most"
     module = ControlModule(network, station.name, comment)

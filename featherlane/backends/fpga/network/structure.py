@@ -78,25 +78,23 @@ class Station:
 
 
 class Slicing(NamedTuple):
-    """How words of links lie in block memories: each in `count` slices, a power of two, that are
-    written and read one a cycle. chunk: bits that stay together, in one memory, when words are cut;
-    style: of these memories, "ultra" or "block".
+    """How words of links lie in large memories: each in `steps` slices, a power of two, that are
+    written and read one a cycle. chunk: bits that stay together, in one memory, when words are cut.
     """
 
-    count: int
+    steps: int
     chunk: int
-    style: str
 
     @property
     def cycles(self) -> int:
         """From the cycle in which a word is taken to that in which all of it stands in a
         register.
         """
-        return self.count + 2
+        return self.steps + 2
 
     def columns(self, bits: int) -> int:
         """The chunks of a slice of words of so many bits."""
-        return -(-bits // (self.count * self.chunk))
+        return -(-bits // (self.steps * self.chunk))
 
 
 class End(NamedTuple):
@@ -114,7 +112,7 @@ class Channel:
     puts, takes: the micro-instructions with which tasks put a word and take one. leads: whether the
     micro-instruction and the tag of a task travel here; an entry of a station, or of ENCODE, leads.
     becomes: micro-instructions that change on the way. depth: places; 0 for wires from DECODE,
-    which a station takes in the cycle in which the task comes. sliced: whether words lie in block
+    which a station takes in the cycle in which the task comes. sliced: whether words lie in large
     memories, in the slices of the network, in the formats as they are taken.
     """
 
@@ -230,7 +228,7 @@ class Network:
 
     def padding(self, link: Channel) -> int:
         """The zeros in front of a word that is sliced, up to its place in the result."""
-        return self.result_offset(link) % (self.slices.count * self.slices.chunk)
+        return self.result_offset(link) % (self.slices.steps * self.slices.chunk)
 
     def result_offset(self, link: Channel) -> int:
         """The bits of a result in front of those of a link; 0 for links to stations."""
@@ -290,7 +288,7 @@ class Network:
             return
         late = self.late(link)
         if self.interval < self.slices.cycles:
-            raise CompileError(f"link {link.name}: {self.slices.count} slices outlast the interval")
+            raise CompileError(f"link {link.name}: {self.slices.steps} slices outlast the interval")
         if late and late <= self.slices.cycles:
             raise CompileError(f"link {link.name} is sliced, but its words are taken early")
         if not all(other.sliced for other in self.beside(link)):
