@@ -121,8 +121,8 @@ def _chosen_results(network: Network, numbers: int, device: Device) -> float:
         there = [sum(first <= bit < end for first, end in ends) for bit in range(numbers)]
     else:
         names = network.results.values()
-        widths = [sum(network.links[name].bits for name in own) for own in names]
-        there = [sum(own > bit for own in widths) for bit in range(numbers)]
+        widths = [sum(network.links[name].bits for name in some) for some in names]
+        there = [sum(width > bit for width in widths) for bit in range(numbers)]
     return float(sum(ceil(max(2 * n - 1, 0) / (device.inputs - 1)) for n in there))
 
 

@@ -189,8 +189,8 @@ class _Run:
         for station, entries, offset in self.stations:
             if (cycle + offset) % interval == 0:
                 for name in entries:
-                    if (found := self._head(station, name, cycle)) is not None:
-                        self._take(station, name, cycle, *found)
+                    if (head := self._head(station, name, cycle)) is not None:
+                        self._take(station, name, cycle, *head)
                         accepted |= not self.network.links[name].depth
                         break
         self.credits += freed - accepted

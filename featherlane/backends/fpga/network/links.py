@@ -73,12 +73,12 @@ def is_fed_back(network: Network, link: Channel) -> bool:
 def connect(module: ControlModule, link: Channel, outside: bool) -> None:
     """The signals of a FIFO: ports of the module that it lies in, if what it joins lies outside."""
     name, network = link.name, module.network
-    given = "slice" if network.gives_slices(link) else "head"
-    given_bits = slices.slice_bits(network, link) if given == "slice" else link.wanted_bits
+    shown = "slice" if network.gives_slices(link) else "head"
+    shown_bits = slices.slice_bits(network, link) if shown == "slice" else link.wanted_bits
     puts = {f"{name}_put": None, f"{name}_take": None, f"{name}_put_word": link.bits or None}
-    heads = {f"{name}_filled": None, f"{name}_{given}": given_bits}
+    heads = {f"{name}_filled": None, f"{name}_{shown}": shown_bits}
     if not link.bits:
-        del puts[f"{name}_put_word"], heads[f"{name}_{given}"]
+        del puts[f"{name}_put_word"], heads[f"{name}_{shown}"]
     if link.leads:
         puts |= task_wires(network, f"{name}_put")
         heads |= task_wires(network, name)

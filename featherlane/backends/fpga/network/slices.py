@@ -19,7 +19,7 @@ def names(network: Network) -> tuple[str, str, str]:
 
 
 def modules(network: Network) -> list[Module]:
-    """The modules that links in slices are made of; none if there are none."""
+    """The modules that links in slices consist of; none if there are none."""
     if network.slicing is None:
         return []
     return [_memory(network), _register(network), _fifo(network)]

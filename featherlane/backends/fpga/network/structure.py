@@ -78,7 +78,7 @@ class Station:
 
 
 class Slicing(NamedTuple):
-    """How words of links lie in large memories: each in `steps` slices, a power of two, that are
+    """Words of links in large memories: each in `steps` slices, a power of two, that are
     written and read one a cycle. chunk: bits that stay together, in one memory, when words are cut.
     """
 
