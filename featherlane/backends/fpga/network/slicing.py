@@ -17,8 +17,7 @@ from featherlane.backends.fpga.network.structure import ENCODE, Channel, Network
 from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.errors import CompileError
 
-MOST = 16  # slices: a choice among more takes more LUTs a bit
-FEWEST = 4
+STEPS = 4, 8, 16  # slices of a word: a choice among more takes more LUTs a bit
 WORTH = 0.1  # of a device's LUTs: what lies between stations takes that before it is sliced
 
 
@@ -69,12 +68,10 @@ def _slicing(interval: int, device: Device) -> Slicing | None:
     """The slices of words that come once an interval; None if that is too short, or there are no
     UltraRAMs.
     """
-    block, count = device.large_block, MOST
-    while count + 2 > interval:
-        count //= 2
-    if block is None or count < FEWEST:
+    fitting = [steps for steps in STEPS if steps + 2 <= interval]
+    if device.large_block is None or not fitting:
         return None
-    return Slicing(count, block[1])
+    return Slicing(max(fitting), device.large_block[1])
 
 
 def _groups(network: Network) -> list[list[Channel]]:
