@@ -338,7 +338,7 @@ def test_a_bitstream_may_have_several_functions(words, run, builds):
 def test_functions_of_a_bitstream_have_names(run, builds, capsys):
     with pytest.raises(SystemExit):
         run("build", "double_pendulum", "ID,MM", "--board", "i9", "--output", "made")
-    assert "function is 'MM'; wanted one of inverse_dynamics (ID)," in capsys.readouterr().err
+    assert "FUNCTION is 'MM'; wanted one of inverse_dynamics (ID)," in capsys.readouterr().err
     assert builds == []
 
 

@@ -140,7 +140,7 @@ def test_a_module_is_synthesised_once(monkeypatch, tmp_path):
 def test_resources_are_sums_of_cells():
     cells = {"LUT3": 5, "LUT6": 2, "SRL16E": 3, "RAM32M16": 2, "FDRE": 7, "FDCE": 1, "DSP48E2": 4,
              "RAMB36E2": 1, "RAMB18E2": 1, "CARRY4": 9, "MUXF7": 2}  # fmt: skip
-    assert synthesis.resources_of(cells) == (4, 26, 8, 3)
+    assert synthesis.resources_of(cells) == (4, 26, 8, 3, 0)
     with pytest.raises(CompileError, match="RAM99"):
         synthesis.resources_of({"RAM99": 1})
 

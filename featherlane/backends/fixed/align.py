@@ -122,7 +122,7 @@ class _Alignment:
         for root, terms in sorted(self.runs.items()):
             form, bound, inherited = self.datapath.format(root), 0.0, list[int]()
             for values in map(self._values, terms):
-                bound += sum(self._rounding(k, values) for k in values if not self._is_constant(k))
+                bound += sum(self._rounding(values, n) for n in range(len(values)))
                 inherited.append(max(taken.get(k, 0) for k in values))
             places = min(inherited)
             if bound > 0:
@@ -131,14 +131,13 @@ class _Alignment:
                 taken[root] = places
                 self.fraction[root] -= places
 
-    def _rounding(self, k: int, values: Sequence[int]) -> float:
-        """The change of a product or a sum by an error of a few last places of an operand."""
-        formats = [self.datapath.format(x) for x in values if x != k]
-        return (
-            prod(2.0 ** (x.width - 1 - x.fraction) for x in formats)
-            * ERROR
-            * 2.0 ** -(self.fraction[k])
-        )
+    def _rounding(self, values: Sequence[int], n: int) -> float:
+        """The change of a product or a sum by an error of a few last places of operand n."""
+        if self._is_constant(values[n]):
+            return 0.0
+        others = (self.datapath.format(k) for m, k in enumerate(values) if m != n)
+        largest = prod(2.0 ** (form.width - 1 - form.fraction) for form in others)
+        return largest * ERROR * 2.0 ** -self.fraction[values[n]]
 
     # Values of which readers drop places
 
