@@ -13,7 +13,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, exp
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga.memories.affinity import groups_of
@@ -33,6 +33,7 @@ CANDIDATES = 12  # units that are tried for an operation in a round
 WARM, COLD = 1.0, 0.08  # temperatures of the first round and of the last one, in inputs
 
 PLACES = 64 * OUTPUTS  # of a unit: its outputs, with up to 63 places dropped
+Key = TypeVar("Key")
 Port = tuple[int, int]  # a unit, and the number of its operand
 
 
@@ -205,9 +206,9 @@ class _Binder:
             for place, value in enumerate(values):
                 if value is not None:
                     port = self.inputs[PORTS * unit + (place ^ swap)]
-                    _count(port, self.source[value], sign)
+                    add_to(port, self.source[value], sign)
         if (drops := self.drops[n]) is not None:
-            _count(self.kept[unit], drops, sign)
+            add_to(self.kept[unit], drops, sign)
         self.free[unit] -= sign * self.operations[n].cycles
         self.unit[n], self.swapped[n] = (unit, swapped) if sign > 0 else (-1, ())
         if sign > 0:
@@ -262,8 +263,8 @@ class _Binder:
         self._put(n, new)
         for port, reads in ports.items():
             for at, count in reads.items():
-                _count(self.inputs[port], PLACES * old + at, -count)
-                _count(self.inputs[port], PLACES * unit + at, count)
+                add_to(self.inputs[port], PLACES * old + at, -count)
+                add_to(self.inputs[port], PLACES * unit + at, count)
         return added
 
     def _candidates(self, n: int) -> set[int]:
@@ -314,7 +315,7 @@ def _dropped(datapath: Datapath, operation: UnitOperation) -> int | None:
     return operation.fraction - datapath.format(operation.gives[0]).fraction
 
 
-def _count(counts: Counter[int], key: int, more: int) -> None:
+def add_to(counts: Counter[Key], key: Key, more: int) -> None:
     """Adds to a count; a count of 0 is left out."""
     counts[key] += more
     if not counts[key]:

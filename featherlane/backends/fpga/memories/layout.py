@@ -175,23 +175,23 @@ def layouts(
         on_unit[unit].append(n)
     memories, waits = _memories(schedule, formats, shallow)
     in_blocks = schedule.interval > choice.microcode
-    units = len(schedule.binding.kinds) if in_blocks else 0
-    memories = choice.turned(memories, waits, schedule.interval, units)
+    microcode = len(schedule.binding.kinds) if in_blocks else 0
+    memories = choice.turned(memories, waits, schedule.interval, microcode)
     copies = defaultdict[int, set[Tap]](set)
     for write in schedule.writes:
         if write.tap.delay:
             copies[write.tap.unit].add(write.tap.whole)
-    layouts = [
+    units = [
         _unit_layout(schedule, formats, u, on_unit[u], memories, tuple(sorted(copies[u])))
         for u in range(len(schedule.binding.kinds))
     ]
     left = choice.blocks - sum(memory.blocks for memory in memories.values())
-    by_bits = sorted(layouts, key=lambda layout: -sum(layout.control.bits.values()))
+    by_bits = sorted(units, key=lambda layout: -sum(layout.control.bits.values()))
     for layout in by_bits if in_blocks else ():
         if layout.control.blocks <= left:
             left -= layout.control.blocks
-            layouts[layout.unit] = layout._replace(in_block=True)
-    return layouts
+            units[layout.unit] = layout._replace(in_block=True)
+    return units
 
 
 def _memories(

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga.memories.binding import Binding, Port
+from featherlane.backends.fpga.memories.binding import Binding, Port, add_to
 from featherlane.backends.fpga.memories.operations import INPUT, UnitOperation
 from featherlane.backends.fpga.memories.schedule import (
     DEEPEST,
@@ -138,8 +138,8 @@ class _Scheduler:
 
     reads, shown: cycles of placed operations. writes: by port and value. busy: the phases of each
     unit in which it reads a term. results: the operations of each unit by the phase from which they
-    are shown. taken: of each port, what it takes by phase. taps: of each
-    port, the writes by tap.
+    are shown. taken: of each port, what it takes by phase. taps: of each port, its
+    writes by the delayed copy that they take from.
     """
 
     def __init__(self, bound: BoundOperations, slack: Mapping[int, int]) -> None:
@@ -294,7 +294,7 @@ class _Scheduler:
         port = need.port
         taken = self.taken[port].keys() - changed[port]
         taken |= {write.cycle % self.interval for write in chosen if write.port == port}
-        of_port = (x.delay for x in self.taps[port] if x.delay and x._replace(delay=0) == tap)
+        of_port = (x.delay for x in self.taps[port] if x._replace(delay=0) == tap)
         copies = sorted(of_port), sorted(self.copies[tap[:2]]), range(1, need.first - shown)
         for delay in chain((0,), *copies):
             first = max(shown + delay, need.last - DEEPEST)
@@ -362,10 +362,8 @@ class _Scheduler:
         """Counts the writes from a delayed copy, and those of its port."""
         tap = write.tap
         if tap.delay:
-            for counts, key in ((self.copies[tap[:2]], tap.delay), (self.taps[write.port], tap)):
-                counts[key] += more  # type: ignore[index]
-                if not counts[key]:  # type: ignore[index]
-                    del counts[key]  # type: ignore[arg-type]
+            add_to(self.copies[tap[:2]], tap.delay, more)
+            add_to(self.taps[write.port], tap, more)
 
 
 def _fit(lengths: Sequence[int], gaps: list[int]) -> bool:
