@@ -12,13 +12,14 @@ class BlackBox(NamedTuple):
 
     def text(self, name):
         """The module, which a linter takes as it is."""
-        parameters = [f"parameter {parameter} = 0" for parameter in self.parameters]
+        parameters = ", ".join(f"parameter {parameter} = 0" for parameter in self.parameters)
         ports = [
             f"{way} wire [{bits - 1}:0] {port}" if bits > 1 else f"{way} wire {port}"
             for way, listed in (("input", self.inputs), ("output", self.outputs))
             for port, bits in listed.items()
         ]
-        return f"module {name} #({', '.join(parameters)}) ({', '.join(ports)});\nendmodule\n"
+        head = f"module {name} #({parameters})" if parameters else f"module {name}"
+        return f"{head} ({', '.join(ports)});\nendmodule\n"
 
 
 def one_bit(*names):
@@ -48,6 +49,9 @@ CELLS = {
             "STDBY", "PLLWAKESYNC", "RST", "ENCLKOP", "ENCLKOS", "ENCLKOS2", "ENCLKOS3",
         ),
         one_bit("CLKOP", "CLKOS", "CLKOS2", "CLKOS3", "LOCK", "INTLOCK", "REFCLK", "CLKINTFB"),
+    ),
+    **dict.fromkeys(
+        ("MUXF7", "MUXF8", "MUXF9"), BlackBox((), one_bit("I0", "I1", "S"), one_bit("O"))
     ),
     "LUT4": BlackBox(("INIT",), one_bit("A", "B", "C", "D"), one_bit("Z")),
     "MULT18X18D": BlackBox(

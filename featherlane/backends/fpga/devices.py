@@ -66,8 +66,9 @@ class Device(NamedTuple):
     constraints: the ending of the files of them that its tools read; part: its name in AMD Vivado,
     None for others' devices. post_adder: bits of the adder behind a multiplier, 0 for none;
     registered: whether multipliers are instances that have their registers inside; trees: whether
-    multiplexers are trees of choices between two, which the flow for boards has cells for; ring:
-    LUTs a bit of the memory that a long delay is made of, 0 where synthesis finds shift registers.
+    multiplexers are trees of choices between two, which the flow for boards has cells for; joins:
+    whether those of many inputs are instances of cells that join LUTs; ring: LUTs a bit of the
+    memory that a long delay is made of, 0 where synthesis finds shift registers.
     carry: bits of an element of carry chains. block: words and bits of the block memory that tables
     are made of, and FIFOs where that is cheaper; None for memories of LUTs. large: memories that
     are larger than those blocks and cannot be initialised, with words and bits of each
@@ -95,6 +96,7 @@ class Device(NamedTuple):
     post_adder: int = 0
     registered: bool = False
     trees: bool = False
+    joins: bool = False
     ring: float = 0.0
     carry: int = 1
     block: tuple[int, int] | None = None
@@ -115,8 +117,9 @@ class Device(NamedTuple):
         widths = self.multipliers[0].widths
         ring = Ring(*self.shift_register) if self.ring else None
         return Tile(
-            *widths, post_adder=bits, registered=self.registered, ring=ring, trees=self.trees
-        )
+            *widths, post_adder=bits, registered=self.registered, ring=ring, trees=self.trees,
+            joins=self.joins,
+        )  # fmt: skip
 
     @property
     def register(self) -> float:
@@ -177,6 +180,7 @@ def load(
         post_adder=data.get("post_adder", 0),
         registered=data.get("registered", False),
         trees=data.get("trees", False) and grade is not None,
+        joins=data.get("joins", False),
         ring=ring,
         carry=carry,
         block=block,

