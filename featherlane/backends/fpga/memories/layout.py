@@ -210,7 +210,7 @@ def layouts(
 
 
 class Writes:
-    """What memories take, by their ports; through: by the ports whose multiplexers give it."""
+    """The writes of each port; through: those of the values that its multiplexer chooses."""
 
     def __init__(self, schedule: MemorySchedule) -> None:
         self.interval = schedule.interval
