@@ -5,9 +5,9 @@ Each function of each robot as a bitstream: at the smallest interval that fits, 
 --intervals. Aimed at 60 MHz; what was routed once is read from the cache, with its seconds. With
 --batch the routed netlist is simulated at the pins of its serial line, and so many states compared
 to the bit: 1,000 take seconds to two minutes, and the netlist's compilation up to three minutes.
-With --folders the rows are those of bitstreams that were built before. --datapath tells of which
-kind all are. The table is printed as docs/from_robot_to_board.md has it; --csv writes all figures,
-and keeps the rows of other designs in the file.
+With --folders the rows are those of bitstreams that were built before. The table is printed as
+docs/from_robot_to_board.md has it; --csv writes all figures, and keeps the rows of other designs in
+the file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> int:
         intervals=(),
         batch=0,
         folders=(),
-        datapath="shared",
+        datapath=None,
         json=None,
         csv=None,
     ).parse_args()
@@ -93,16 +93,16 @@ def built_rows(args: Any) -> Iterator[Row]:
                 yield of_design(robot, design, args.batch or 0)
 
 
-def of_design(robot: str, what: tuple[str, int | str, str], states: int) -> Row:
-    """The row of a design, by its function, interval and kind of datapath; one that is refused or
-    not routed has the reason instead of figures.
+def of_design(robot: str, what: tuple[str, int | str, str | None], states: int) -> Row:
+    """The row of a design, by its function, interval and kind of datapath, None for what fits; one
+    that is refused or not routed has the reason instead of figures.
     """
     function, interval, datapath = what
     choices = {"board": BOARD, "interval": interval, "datapath": datapath}
     try:
         design = fl.accelerator(options.loaded(robot), function, **choices)
         with tempfile.TemporaryDirectory() as folder:
-            return figures(design.bitstream(folder, verify=states), datapath)
+            return figures(design.bitstream(folder, verify=states))
     except CompileError as error:
         return {"robot": robot, "function": function, "interval": interval, "refused": str(error)}
 
@@ -110,11 +110,11 @@ def of_design(robot: str, what: tuple[str, int | str, str], states: int) -> Row:
 def of_folders(args: Any) -> Iterator[Row]:
     """Yields the rows of bitstreams that were built before."""
     for folder in args.folders:
-        yield figures(bitstreams.read(folder), args.datapath)
+        yield figures(bitstreams.read(folder))
 
 
-def figures(built: Bitstream, datapath: str) -> Row:
-    """The row of a bitstream with this kind of datapath."""
+def figures(built: Bitstream) -> Row:
+    """The row of a bitstream."""
     names = sorted([*SHARES, "functions"], key=len, reverse=True)
     function = next(name for name in names if built.name.endswith(name))
     cells, needs, pins = built.cells, built.estimate, built.pins
@@ -122,7 +122,7 @@ def figures(built: Bitstream, datapath: str) -> Row:
     return {
         "robot": built.name.removesuffix(f"_{function}"),
         "function": function,
-        "datapath": datapath,
+        "datapath": built.datapath,
         "board": built.board.key,
         "interval": built.interval,
         "aim MHz": round(built.aim),

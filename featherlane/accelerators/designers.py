@@ -25,7 +25,7 @@ from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.floor import least_cost, least_cost_of_memories
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
-from featherlane.backends.fpga.memories.design import memory_design
+from featherlane.backends.fpga.memories.design import MemoryDesign, memory_design
 from featherlane.backends.fpga.network.cost import cost
 from featherlane.backends.fpga.network.cycles import latencies
 from featherlane.backends.fpga.network.structure import Network
@@ -111,9 +111,14 @@ class Designer:
             return self._smallest_shared(whole, interval)
         if kind == MEMORIES:
             return self._best_memories(whole, interval)[1]
-        shared = self._smallest_shared(whole, interval)
+        least = self._least(SHARED, whole, interval)
+        shared = self._smallest_shared(whole, interval) if least is None or least.fits else least
+        if self._prefers(shared):
+            return shared
+        memories = self._least(MEMORIES, whole, interval)
         try:
-            memories = self._best_memories(whole, interval)[1]
+            if memories is None or memories.fits:
+                memories = self._best_memories(whole, interval)[1]
         except CompileError:  # as in `best`
             return shared
         return min(shared, memories, key=lambda needed: needed.excess)
@@ -148,19 +153,31 @@ class Designer:
 
     def best(self, whole: Whole, interval: int) -> Candidate:
         """Returns the design, its cost, and the datapath that it computes: of the kind of datapath
-        that was chosen, or of the one that needs the smaller share of what the device has for it.
+        that was chosen, or of the one that needs the smaller share of what the device has for it;
+        on boards of units with operand memories where shared multipliers do not fit.
         """
         kind = self.spec.datapath
         if kind == SHARED or interval == 1 or not isinstance(whole, Datapath):
             return self._best_shared(whole, interval)
         if kind == MEMORIES:
             return self._best_memories(whole, interval)
-        shared = self._best_shared(whole, interval)
+        candidates = list[Candidate]()
+        if self._may_fit(SHARED, whole, interval):
+            shared = self._best_shared(whole, interval)
+            if self._prefers(shared[1]) or not self._may_fit(MEMORIES, whole, interval):
+                return shared
+            candidates.append(shared)
         try:
-            memories = self._best_memories(whole, interval)
+            candidates.append(self._best_memories(whole, interval))
         except CompileError:  # an operation without a unit, or formats without common places
-            return shared
-        return min(shared, memories, key=lambda candidate: candidate[1].excess)
+            candidates = candidates or [self._best_shared(whole, interval)]
+        return min(candidates, key=lambda candidate: candidate[1].excess)
+
+    def _prefers(self, shared: DesignCost) -> bool:
+        """Whether shared multipliers are taken without a look at units with operand memories: on a
+        board where they fit, since their latency is shorter.
+        """
+        return self.spec.board is not None and shared.fits
 
     def _best_memories(self, whole: Datapath, interval: int) -> Candidate:
         """The design of units with operand memories."""
@@ -191,10 +208,13 @@ class Designer:
                 return other, its_need, candidate
         return first, needed, whole
 
-    def _may_fit_memories(self, whole: Whole) -> bool:
-        """Whether multipliers suffice for units with operand memories at the longest interval."""
-        memories = replace(self, spec=replace(self.spec, datapath=MEMORIES))
-        least = memories.least(whole, LONGEST_ON_BOARDS)
+    def _least(self, kind: str, whole: Whole, interval: int) -> DesignCost | None:
+        """The least that a design of a kind of datapath takes, as of `least`."""
+        return replace(self, spec=replace(self.spec, datapath=kind)).least(whole, interval)
+
+    def _may_fit(self, kind: str, whole: Whole, interval: int) -> bool:
+        """Whether the least that a design of a kind of datapath takes fits."""
+        least = self._least(kind, whole, interval)
         return least is None or least.fits
 
     def larger_board(self, whole: Whole) -> str:
@@ -226,7 +246,11 @@ class Designer:
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
         if spec.board is not None and needed.shares.luts > needed.most[1]:
             fewer = "need fewer LUTs"
-            if spec.datapath == SHARED and not fitting and self._may_fit_memories(whole):
+            if (
+                spec.datapath == SHARED
+                and not fitting
+                and self._may_fit(MEMORIES, whole, LONGEST_ON_BOARDS)
+            ):
                 fewer += ', and so does datapath="memories" at long intervals'
         if is_pipeline and spec.sharing != "whole" and spec.datapath == SHARED:
             longer = max(interval, min(tried, LONGEST // 4))
@@ -248,6 +272,14 @@ class Designer:
 def latency_of(design: Design | Network) -> Mapping[str, int]:
     """Cycles from a task to its result, by function of a network; those of a pipeline as one."""
     return latencies(design) if isinstance(design, Network) else {"": design.latency}
+
+
+def datapath_of(design: Design | Network) -> str:
+    """The kind of datapath of a pipeline, or of the stations of a network, as DATAPATHS has it."""
+    designs: list[Any] = [design]
+    if isinstance(design, Network):
+        designs = [station.design for station in design.stations.values()]
+    return MEMORIES if any(isinstance(each, MemoryDesign) for each in designs) else SHARED
 
 
 def _is_no_slower(design: Design | Network, other: Design | Network) -> bool:

@@ -19,7 +19,7 @@ from featherlane.accelerators.choices import (
     target_choices,
 )
 from featherlane.accelerators.computation import Computation, flat_of
-from featherlane.accelerators.designers import Designer, TooSmallError
+from featherlane.accelerators.designers import Designer, TooSmallError, datapath_of
 from featherlane.accelerators.networks import NetworkAccelerator
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.pipelines import PipelineAccelerator
@@ -51,7 +51,7 @@ def accelerator(
     name: str | None = None,
     arrays: str | None = None,
     board: str | None = None,
-    datapath: str = SHARED,
+    datapath: str | None = None,
 ) -> PipelineAccelerator:
     """Returns a function of a robot as a pipeline in fixed point, which takes a new state every
     `interval` clock cycles.
@@ -106,14 +106,15 @@ def accelerator(
             "memories" for units with a memory for each operand, which accumulate sums of products
             and are controlled by micro-code (far fewer LUTs at long intervals, for more cycles,
             multipliers and blocks of RAM; at intervals from 2 on; a sum of products is rounded
-            once); or "auto" for the one that needs the smaller share of the device
+            once); or "auto" for the one that needs the smaller share of the device, on a board for
+            "memories" only where "shared" does not fit. None: "shared", and "auto" on a board
 
     Examples:
         >>> made = fl.accelerator(arm, "inverse_dynamics", interval=2)
         >>> made.latency, made.interval
         (18, 2)
     """
-    target = target_choices(board, device, clock, format, sharing)
+    target = target_choices(board, device, clock, format, sharing, datapath, arrays)
     is_auto = isinstance(interval, str) and interval == AUTO
     check_choices(model, 1 if is_auto else interval, target.sharing, target.clock)
     if not isinstance(function, str):
@@ -121,10 +122,10 @@ def accelerator(
     if arrays not in (None, *ARRAYS):
         wanted = "wanted None, 'limbs' or 'columns' ('auto' is for fl.multifunction)"
         raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
-    check_datapath(datapath, interval, arrays)
+    check_datapath(target.datapath, interval, arrays)
     spec = DesignSpec(
         (function,),
-        interval=1 + (datapath == MEMORIES) if is_auto else int(interval),
+        interval=1 + (target.datapath == MEMORIES) if is_auto else int(interval),
         format=target.format,
         device=target.device,
         delays=delays,
@@ -132,7 +133,7 @@ def accelerator(
         sharing="whole" if arrays else target.sharing,
         algorithm=algorithm,
         arrays=arrays,
-        datapath=datapath,
+        datapath=target.datapath,
         f_ext=f_ext,
         frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
         ranges={} if ranges is None else ranges,
@@ -209,7 +210,7 @@ def multifunction(
         >>> both.interval
         4
     """
-    target = target_choices(board, device, clock, format, sharing)
+    target = target_choices(board, device, clock, format, sharing, datapath, arrays)
     is_auto = isinstance(interval, str) and interval == AUTO
     check_choices(model, 1 if is_auto else interval, target.sharing, target.clock)
     chosen = _chosen(functions)
@@ -224,11 +225,11 @@ def multifunction(
         raise ValueError(f"f_ext is {shown(f_ext)}: arrays take no wrenches")
     if arrays and spare:
         raise ValueError(f"spare is {spare:g}: arrays have their spare units")
-    check_datapath(datapath, interval, arrays)
+    check_datapath(target.datapath, interval, arrays)
     spec = DesignSpec(
         chosen,
         is_network=True,
-        interval=1 + (datapath == MEMORIES) if is_auto else int(interval),
+        interval=1 + (target.datapath == MEMORIES) if is_auto else int(interval),
         format=target.format,
         device=target.device,
         delays=delays,
@@ -236,7 +237,7 @@ def multifunction(
         sharing="whole" if arrays else target.sharing,
         algorithm=algorithm,
         arrays=arrays,
-        datapath=datapath,
+        datapath=target.datapath,
         f_ext=f_ext,
         frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
         spare=float(spare),
@@ -296,6 +297,7 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
         raise designer.refusal(whole, cost)
+    computation.spec = replace(computation.spec, datapath=datapath_of(design))
     if organisation is not None:
         organisation = replace(organisation, design=computed)  # type: ignore[arg-type]
     fields = top, computation, flat_of(computed), cost, organisation

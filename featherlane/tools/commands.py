@@ -363,7 +363,7 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     ),
     choice(
         "--datapath",
-        "shared multipliers or units with memories, see docs/fpga.md (shared)",
+        "shared multipliers or units with memories, see docs/fpga.md (auto: what fits)",
         ("shared", "memories", "auto"),
     ),
     free_text("--algorithm", "deferred, factor, body, scan and others, see docs/fpga.md"),
