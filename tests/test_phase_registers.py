@@ -14,6 +14,7 @@ from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import evaluate
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.part import MOST_COPIES, MOST_ENABLED
 from featherlane.backends.fpga.shifts import exponents
 from featherlane.program.graph import Graph, Output
@@ -23,7 +24,11 @@ needs_icarus = pytest.mark.skipif(not shutil.which("iverilog"), reason="iverilog
 
 @cache
 def design(robot="double_pendulum", function="forward_dynamics", interval=5):
-    return fl.accelerator(fl.load(robot), function, board="ulx3s", interval=interval)
+    """Of shared multipliers, also where these are too many to be routed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DesignCost, "fits", True)
+        choices = {"board": "ulx3s", "datapath": "shared"}
+        return fl.accelerator(fl.load(robot), function, interval=interval, **choices)
 
 
 @needs_icarus
@@ -123,7 +128,7 @@ def test_the_whole_design_shares_shifters(monkeypatch):
         return operators(datapath, device._replace(delays=rows), apart)
 
     monkeypatch.setattr(devices, "operators", alone_operators)
-    alone = fl.accelerator(fl.load("iiwa14"), "forward_dynamics", board="ulx3s", interval=16)
+    alone = design.__wrapped__("iiwa14", "forward_dynamics", 16)
     assert alone.pipeline.kinds["shift"] == shifts
     assert made.cost.kinds["shift"].luts < 0.15 * alone.cost.kinds["shift"].luts
     assert made.cost.total.luts < 0.9 * alone.cost.total.luts + 500
