@@ -49,7 +49,7 @@ def resources_of(cells: Mapping[str, int]) -> Resources:
     for cell, count in cells.items():
         if cell.startswith("DSP48"):
             dsps += count
-        elif re.fullmatch(r"LUT[1-6]|INV|SRL16E|SRLC16E|SRLC32E", cell):
+        elif re.fullmatch(r"LUT[1-6]|LUT6_2|INV|SRL16E|SRLC16E|SRLC32E", cell):
             luts += count
         elif cell in LUTS_OF_MEMORY:
             luts += count * LUTS_OF_MEMORY[cell]

@@ -53,6 +53,7 @@ CELLS = {
     **dict.fromkeys(
         ("MUXF7", "MUXF8", "MUXF9"), BlackBox((), one_bit("I0", "I1", "S"), one_bit("O"))
     ),
+    "LUT6_2": BlackBox(("INIT",), one_bit(*(f"I{n}" for n in range(6))), one_bit("O5", "O6")),
     "LUT4": BlackBox(("INIT",), one_bit("A", "B", "C", "D"), one_bit("Z")),
     "MULT18X18D": BlackBox(
         ("REG_INPUTA_CLK", "REG_INPUTB_CLK", "REG_PIPELINE_CLK", "REG_OUTPUT_CLK", "GSR"),

@@ -6,11 +6,13 @@ from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_memories import designed, vectors
 from test_verilog import check, needs_icarus
 
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.memories.microcode import Microcode
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.memories.sharing import SharedChoice, shared_choices
 from featherlane.backends.fpga.simulation import simulate
@@ -27,6 +29,11 @@ MODELS = "\n".join(
     f"module {cell} (output O, input I0, I1, S); assign O = S ? I1 : I0; endmodule"
     for cell in choices.CELLS
 )
+LUT6_2 = """
+module LUT6_2 #(parameter [63:0] INIT = 0) (output O6, O5, input I0, I1, I2, I3, I4, I5);
+  assign O6 = INIT[{I5, I4, I3, I2, I1, I0}], O5 = INIT[{1'b0, I4, I3, I2, I1, I0}];
+endmodule
+"""
 BITS = 3
 
 
@@ -140,6 +147,15 @@ def test_a_multiplexer_is_not_shared_where_it_becomes_larger():
     assert len(shared_choices(chosen, widths | {(1, 0): 30}, lambda inputs: inputs)) == 1
 
 
+def with_cells(place, cell):
+    """Takes the text of synthesis in all modules with a cell; returns how many these are."""
+    files = [path for path in place.rglob("*.sv") if f" {cell} " in path.read_text("utf-8")]
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        path.write_text(f"`define SYNTHESIS\n{text}`undef SYNTHESIS\n", encoding="utf-8")
+    return len(files)
+
+
 LARGE = [(1, 8), (3, 8), (4, 12)]  # seeds and intervals of designs that have both
 
 
@@ -151,13 +167,58 @@ def test_circuits_of_cells_equal_the_golden_model(tmp_path, seed, interval):
     assert max(memory.inputs for memory in memories) > choices.IN_LUT
     assert any(memory.lender is not None for memory in memories)
     given, wanted = vectors(design, tmp_path, seed)
-    of_cells = [*tmp_path.rglob(f"dut_{choices.name(0)[:-1]}*.sv")]
-    assert of_cells
-    for n, file in enumerate(of_cells):
-        text = file.read_text(encoding="utf-8")
-        models = MODELS if n == 0 else ""
-        file.write_text(f"`define SYNTHESIS\n{text}`undef SYNTHESIS\n{models}", encoding="utf-8")
+    for cell in ("MUXF7", "LUT6_2"):
+        assert with_cells(tmp_path, cell)
+    with next(tmp_path.rglob("dut.sv")).open("a", encoding="utf-8") as file:
+        file.write(MODELS + LUT6_2)
     check(design, simulate.icarus(tmp_path, given, 128, seed), wanted)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_packed_microcode_has_the_values_that_matter(seed):
+    draw = np.random.default_rng(seed)
+    codes = [Microcode(24, packed) for packed in (False, True)]
+    for n in range(12):
+        for code in codes:
+            code.field(f"field_{n}", 2 + n, free=n % 3 > 0)
+        for phase in draw.choice(24, 1 + 3 * n // 2, replace=False):
+            value = int(draw.integers(2 + n))
+            for code in codes:
+                code.set(int(phase), f"field_{n}", value)
+    plain, packed = (code.packing for code in codes)
+    assert plain.width == sum(codes[0].bits.values())
+    assert packed.width < plain.width - 4
+    for n in range(12):
+        for phase, row in enumerate(codes[1].rows):
+            if f"field_{n}" in row or n % 3 == 0:
+                for packing in (plain, packed):
+                    assert value_of(packing, f"field_{n}", phase) == row.get(f"field_{n}", 0)
+
+
+def value_of(packing, field, phase):
+    """A field in a phase, from the bits that are kept."""
+    word = packing.words[phase]
+    bits = (int(x[-1]) if isinstance(x, str) else word >> x & 1 for x in packing.fields[field])
+    return sum(bit << n for n, bit in enumerate(bits))
+
+
+def test_bits_that_never_matter_together_are_one():
+    code = Microcode(4, packed=True)
+    for name in ("first", "second", "third", "ones"):
+        code.field(name, 2, free=True)
+    code.set(0, "first", 1)
+    code.set(1, "first", 0)
+    code.set(2, "second", 1)
+    code.set(3, "second", 0)
+    code.set(0, "third", 0)
+    code.set(2, "third", 1)
+    code.set(1, "ones", 1)
+    packing = code.packing
+    assert packing.width == 2
+    assert packing.fields["first"] == packing.fields["second"] == [0]
+    assert packing.fields["third"] == [1]
+    assert packing.fields["ones"] == ["1'b1"]
+    assert packing.expression("third") == "control[1]"
 
 
 def test_devices_without_these_cells_have_none():

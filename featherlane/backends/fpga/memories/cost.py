@@ -23,6 +23,7 @@ from featherlane.backends.fpga.memories.layout import (
     UnitLayout,
     initial_columns,
 )
+from featherlane.backends.fpga.memories.microcode import IN_PAIRS
 from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
 from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts, tree
@@ -34,9 +35,6 @@ from featherlane.backends.fpga.units.post_adder import STEP
 # LUTs of a multiplexer by those that it has with the device's cells for multiplexers, where
 # these are no instances: the flow for boards finds nearly all of them, synthesis alone fewer
 WITH_CELLS, ALONE = 1.1, 1.25
-# LUTs of a bit of micro-code by the inputs of a LUT, if these take the phase; others are enables of
-# registers
-LUTS_OF_FIELD = {6: 0.6, 4: 1.0}
 
 
 def cost(design: MemoryDesign, device: Device) -> DesignCost:
@@ -100,8 +98,8 @@ def _control(unit: UnitLayout, device: Device, seen: set[object]) -> Resources:
     and of both counters.
     """
     control = unit.control
-    words, width = control.words, sum(control.bits.values())
-    counters = max((len(words) - 1).bit_length(), 1)
+    packing, phases = control.packing, len(control.rows)
+    counters = max((phases - 1).bit_length(), 1)
     counters += max(((ring - 1).bit_length() for ring in unit.rings), default=0)
     if unit.turns:
         counters += max((x.ring - 1).bit_length() for x in unit.memories if x.cells is not None)
@@ -109,13 +107,15 @@ def _control(unit: UnitLayout, device: Device, seen: set[object]) -> Resources:
         counters = 0
     seen.add(alike)
     if unit.in_block:
-        return Resources(ffs=counters + width, memories=control.blocks)
-    columns = {tuple(word >> bit & 1 for word in words) for bit in range(width)}
-    new = {column for column in columns if len({*column}) > 1} - seen
+        return Resources(ffs=counters + packing.width, memories=control.blocks)
+    if control.packed:
+        blocks = ceil(phases / 2**device.inputs)  # of LUTs that take the phase
+        luts = ceil(packing.width / 2) if phases <= IN_PAIRS else packing.width * blocks
+        return Resources(luts=luts, ffs=packing.width + counters)
+    new = {column for column in packing.columns if 0 < column < (1 << phases) - 1} - seen
     seen |= new
-    beyond = max((len(words) - 1).bit_length() - device.inputs, 0)
-    luts = LUTS_OF_FIELD[device.inputs] * len(new) * 2**beyond
-    return Resources(luts=luts, ffs=len(new) + counters)
+    beyond = max((phases - 1).bit_length() - device.inputs, 0)
+    return Resources(luts=len(new) * 2**beyond, ffs=len(new) + counters)
 
 
 def _memory(memory: OperandMemory, device: Device) -> Resources:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import Slice, UnitFormats
+from featherlane.backends.fpga.memories.microcode import BLOCK_BITS, Microcode
 from featherlane.backends.fpga.memories.operations import MULTIPLY, PORTS
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap, Write
 from featherlane.backends.fpga.memories.sharing import shared_choices
@@ -22,7 +23,7 @@ from featherlane.backends.fpga.units.accumulator import controls
 
 SHALLOW = 32  # values in the ring of a memory of LUTs; a longer one is a block of RAM
 SHORTEST = 16  # values in a ring
-BLOCK = 18 * 1024, 36  # bits of a block of RAM, and of its words at most
+BLOCK = 18 * 1024, BLOCK_BITS  # bits of a block of RAM, and of its words at most
 FULL = 0.85  # of the blocks of a device; a board has memories beside the design
 LARGE, BESIDE = 0.9, 32  # of the blocks of a device to which so many beside the design are little
 
@@ -71,43 +72,6 @@ class OperandMemory(NamedTuple):
     def is_block(self) -> bool:
         """Whether it is a block of RAM, and not of LUTs."""
         return self.blocks > 0
-
-
-class Microcode:
-    """Fields of control by phase. A field that is not set in a phase is 0 there."""
-
-    def __init__(self, interval: int) -> None:
-        self.bits = dict[str, int]()
-        self.rows: list[dict[str, int]] = [{} for _ in range(interval)]
-
-    def field(self, name: str, values: int) -> None:
-        """Adds a field with so many values, unless it has one alone."""
-        if values > 1:
-            self.bits[name] = (values - 1).bit_length()
-
-    def set(self, cycle: int, name: str, value: int = 1) -> None:
-        """Sets a field in the phase of a cycle."""
-        if name in self.bits:
-            self.rows[cycle % len(self.rows)][name] = value & (1 << self.bits[name]) - 1
-
-    @property
-    def blocks(self) -> int:
-        """The blocks of RAM that hold it."""
-        return ceil(sum(self.bits.values()) / BLOCK[1])
-
-    def column(self, name: str) -> tuple[int, ...]:
-        """A field by phase; zeros if there is no such field."""
-        return tuple(row.get(name, 0) for row in self.rows)
-
-    @property
-    def words(self) -> list[int]:
-        """The line of each phase as a number; the first field has the highest bits."""
-        words = [0] * len(self.rows)
-        for name, bits in self.bits.items():
-            words = [
-                word << bits | row.get(name, 0) for word, row in zip(words, self.rows, strict=True)
-            ]
-        return words
 
 
 class UnitLayout(NamedTuple):
@@ -197,11 +161,13 @@ def layouts(
         if write.tap.delay:
             copies[write.tap.unit].add(write.tap.whole)
     units = [
-        _unit_layout(schedule, formats, u, on_unit[u], memories, writes, tuple(sorted(copies[u])))
+        _unit_layout(
+            schedule, formats, u, on_unit[u], memories, writes, tuple(sorted(copies[u])), joins
+        )
         for u in range(len(schedule.binding.kinds))
     ]
     left = choice.blocks - sum(memory.blocks for memory in memories.values())
-    by_bits = sorted(units, key=lambda layout: -sum(layout.control.bits.values()))
+    by_bits = sorted(units, key=lambda layout: -layout.control.packing.width)
     for layout in by_bits if in_blocks else ():
         if layout.control.blocks <= left:
             left -= layout.control.blocks
@@ -274,8 +240,9 @@ def _unit_layout(
     memories: Mapping[Port, OperandMemory],
     writes: Writes,
     copies: tuple[Tap, ...],
+    packed: bool,
 ) -> UnitLayout:
-    kind, control = schedule.binding.kinds[unit], Microcode(schedule.interval)
+    kind, control = schedule.binding.kinds[unit], Microcode(schedule.interval, packed)
     ports = {place: memories[unit, place] for place in range(PORTS) if (unit, place) in memories}
     for place, memory in ports.items():
         _set_memory(schedule, formats, control, (unit, place), memory, writes, operations)
@@ -287,10 +254,10 @@ def _unit_layout(
     if kind == MULTIPLY:
         m = formats.accumulators[unit]
         varying = initial_bits(initials, m.bits)
-        control.field("slice", len(slices))
-        control.field("initial_value", 1 << len(varying))
+        control.field("slice", len(slices), free=True)
+        control.field("initial_value", 1 << len(varying), free=True)
         for name in controls(m):
-            control.field(name, 2)
+            control.field(name, 2, free=name in ("minus", "ends_minus"))
         for n in operations:
             run, first = formats.runs[n], schedule.reads[n][0] + 1 + m.control - m.loads_early
             control.set(schedule.shown(n) - 1, "slice", slices.index(run.slice))
@@ -329,14 +296,14 @@ def _set_memory(
     """
     _, place = port
     if not memory.taps:
-        control.field(f"constant_{place}", len(memory.constants))
+        control.field(f"constant_{place}", len(memory.constants), free=True)
     else:
         control.field(f"write_{place}", 2)
-        control.field(f"from_{place}", memory.inputs)
-        control.field(f"fixed_{place}", 1 + bool(memory.constants))
-        control.field(f"back_{place}", memory.ring if memory.cells is None else 0)
+        control.field(f"from_{place}", memory.inputs, free=True)
+        control.field(f"fixed_{place}", 1 + bool(memory.constants), free=True)
+        control.field(f"back_{place}", memory.ring if memory.cells is None else 0, free=True)
         for name in ("to", "at"):
-            control.field(f"{name}_{place}", 0 if memory.cells is None else memory.ring)
+            control.field(f"{name}_{place}", 0 if memory.cells is None else memory.ring, free=True)
     written, interval, of_value = dict[int, int](), schedule.interval, memory.cells
     for write in writes.of[port]:
         written[write.value] = write.cycle
@@ -349,6 +316,7 @@ def _set_memory(
     for n in operations:
         for cycle, at, value in schedule.port_values(n):
             if at == port:
+                control.set(cycle, f"fixed_{place}", 0)
                 control.set(cycle, f"back_{place}", cycle - written[value])
                 if of_value is not None:
                     there = address(of_value[value], cycle, interval, memory.ring)

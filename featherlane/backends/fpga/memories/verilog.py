@@ -7,22 +7,31 @@ takes a value from, how many cycles ago what it reads was taken, and what the ac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import ceil
 
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import UnitFormats
 from featherlane.backends.fpga.memories.layout import (
-    Microcode,
     OperandMemory,
     UnitLayout,
     initial_bits,
     initial_columns,
 )
+from featherlane.backends.fpga.memories.microcode import IN_PAIRS, Microcode, Packing
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import UNREAD, ChoiceTree, Multiplexer
+from featherlane.backends.fpga.statements import (
+    UNREAD,
+    Alternative,
+    ChoiceTree,
+    Instance,
+    Multiplexer,
+    Registers,
+    Statement,
+)
 from featherlane.backends.fpga.text import Signal, fitted, literal
 from featherlane.backends.fpga.units import accumulator, choices
 from featherlane.backends.fpga.units.multipliers import Tile
@@ -114,27 +123,56 @@ def _add_copy(module: Module, name: str, here: str, bits: int) -> None:
 
 def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
     """The fields of micro-code and the memory that gives them, phase by phase: a block of RAM with
-    a register behind it, or LUTs.
+    a register behind it, or LUTs, of which one gives two bits where micro-code is packed.
     """
-    count, width = len(control.rows), sum(control.bits.values())
+    packing, count = control.packing, len(control.rows)
     bits = max((count - 1).bit_length(), 1)
     _add_copy(module, "phase_next", "phase", bits)
-    for name, bits in control.bits.items():
-        module.declare(name, bits=bits)
-    module.declare("control", bits=width)
+    for name, field_bits in control.bits.items():
+        module.declare(name, bits=field_bits)
+    if packing.width:
+        module.declare("control", bits=packing.width)
     module.remark("Micro-code")
-    module.assign(f"{{{', '.join(control.bits)}}}", "control")
-    labels = [*range(count - 1), "default"]
+    if control.packed:
+        for name in control.bits:
+            module.assign(name, packing.expression(name))
+    else:
+        module.assign(f"{{{', '.join(control.bits)}}}", "control")
     target, later, style = "control", 1, "logic"
     if in_block:  # whose outputs are slow
-        target, later, style = module.declare("control_read", bits=width), 2, "block"
+        target, later, style = module.declare("control_read", bits=packing.width), 2, "block"
         module.clocked(f"control <= {target};")
-    words = [control.words[(phase + later) % count] for phase in range(count)]
+    words = packing.words
+    labels = [*range(count - 1), "default"]
     rows = [
-        f"  {label}: {target} <= {width}'h{word:x};"
-        for label, word in zip(labels, words, strict=True)
+        f"  {label}: {target} <= {packing.width}'h{words[(phase + later) % count]:x};"
+        for phase, label in enumerate(labels)
     ]
-    module.clocked("\n".join([f'(* rom_style = "{style}" *) case (phase)', *rows, "endcase"]))
+    style = f'(* rom_style = "{style}" *) case (phase)'
+    table = Registers("clock", ("\n".join([style, *rows, "endcase"]),))
+    if in_block or not control.packed or count > IN_PAIRS:
+        module.body += [table] if packing.width else []
+    elif packing.width:
+        module.declare("control_next", bits=2 * ceil(packing.width / 2))
+        module.body.append(Alternative("SYNTHESIS", tuple(_pairs(packing, bits)), (table,)))
+
+
+def _pairs(packing: Packing, phase_bits: int) -> Iterator[Statement]:
+    """Yields LUTs of six inputs as LUT6_2, each of which gives two bits of micro-code, and the
+    register behind them.
+    """
+    count, spare = packing.phases, packing.width % 2
+    inputs = {f"I{n}": f"phase[{n}]" if n < phase_bits else "1'b0" for n in range(5)}
+    later = [
+        sum((column >> (phase + 1) % count & 1) << phase for phase in range(count))
+        for column in [*packing.columns, *[0] * spare]
+    ]
+    for n in range(0, len(later), 2):
+        low, high = later[n : n + 2]
+        ports = {"O6": f"control_next[{n + 1}]", "O5": f"control_next[{n}]"}
+        parameters = {"INIT": f"64'h{high << 32 | low:016x}"}
+        yield Instance("LUT6_2", f"bits_{n}", {**ports, **inputs, "I5": "1'b1"}, parameters, {})
+    yield Registers("clock", (f"control <= control_next[{packing.width - 1}:0];",))
 
 
 def _add_memory(
