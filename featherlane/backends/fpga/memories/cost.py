@@ -19,11 +19,11 @@ from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.design import MemoryDesign
 from featherlane.backends.fpga.memories.layout import (
-    OperandMemory,
     UnitLayout,
     initial_columns,
 )
 from featherlane.backends.fpga.memories.microcode import IN_PAIRS
+from featherlane.backends.fpga.memories.operand_memory import OperandMemory
 from featherlane.backends.fpga.memories.operations import MULTIPLY
 from featherlane.backends.fpga.memories.verilog import unit_name
 from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts, tree
@@ -101,8 +101,7 @@ def _control(unit: UnitLayout, device: Device, seen: set[object]) -> Resources:
     packing, phases = control.packing, len(control.rows)
     counters = max((phases - 1).bit_length(), 1)
     counters += max(((ring - 1).bit_length() for ring in unit.rings), default=0)
-    if unit.turns:
-        counters += max((x.ring - 1).bit_length() for x in unit.memories if x.cells is not None)
+    counters += unit.turn_bits
     if (alike := ("counters", counters)) in seen:  # synthesis merges registers that are alike
         counters = 0
     seen.add(alike)
@@ -124,8 +123,9 @@ def _memory(memory: OperandMemory, device: Device) -> Resources:
     """
     if not memory.taps:
         return Resources(luts=memory.width / 2, ffs=memory.width)
-    bits = (memory.ring - 1).bit_length()
-    address = carried(device, bits) + (bits if memory.constants else 0)
+    bits = memory.turn_bits if memory.turns else (memory.ring - 1).bit_length()
+    masked = memory.is_ring and memory.constants
+    address = carried(device, bits) + (bits if masked else 0)
     if memory.is_block:
         return Resources(luts=address, memories=memory.blocks)
     if memory.cells is not None:

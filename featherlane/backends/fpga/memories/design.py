@@ -197,13 +197,13 @@ def _top(design: MemoryDesign) -> Module:
     if rings:
         module.declare(COUNTER, bits=counter_bits, value="'0")
         module.clocked(f"{COUNTER} <= {COUNTER} + 1'b1;")
-    turning = [x.ring for unit in design.layouts for x in unit.memories if x.cells is not None]
-    if turning:  # a unit has the next number of turns in phase 0
-        module.declare(TURNS, bits=(max(turning) - 1).bit_length(), value="'0")
+    turn_bits = max((unit.turn_bits for unit in design.layouts), default=0)
+    if turn_bits:  # a unit has the next number of turns in phase 0
+        module.declare(TURNS, bits=turn_bits, value="'0")
         last = f"phase_next == {bits}'d{interval - 1}"
         module.clocked(f"{TURNS} <= {TURNS} + 1'b1;", when=last)
     for unit in design.layouts:
-        _add_unit(module, design, unit, counter_bits)
+        _add_unit(module, design, unit, counter_bits, turn_bits)
     for field in ends.inputs:
         module.declare_signal(field.signal)
         module.assign(field.signal.name, field.of("given"), field.signal.label)
@@ -225,11 +225,13 @@ def _top(design: MemoryDesign) -> Module:
     return module
 
 
-def _add_unit(module: Module, design: MemoryDesign, unit: UnitLayout, counter_bits: int) -> None:
+def _add_unit(
+    module: Module, design: MemoryDesign, unit: UnitLayout, counter_bits: int, turn_bits: int
+) -> None:
     """An instance of a unit, and the signals that it shows."""
     ports = {"clock": "clock", "phase_next": "phase_next"}
-    if unit.turns:
-        ports[TURNS] = TURNS
+    if bits := unit.turn_bits:
+        ports[TURNS] = TURNS if bits == turn_bits else f"{TURNS}[{bits - 1}:0]"
     if unit.rings:
         bits = (max(unit.rings) - 1).bit_length()
         ports[COUNTER] = COUNTER if bits == counter_bits else f"{COUNTER}[{bits - 1}:0]"

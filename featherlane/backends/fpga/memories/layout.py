@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from math import ceil
 from typing import NamedTuple
 
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import Slice, UnitFormats
-from featherlane.backends.fpga.memories.microcode import BLOCK_BITS, Microcode
+from featherlane.backends.fpga.memories.microcode import Microcode
+from featherlane.backends.fpga.memories.operand_memory import OperandMemory
 from featherlane.backends.fpga.memories.operations import MULTIPLY, PORTS
 from featherlane.backends.fpga.memories.schedule import MemorySchedule, Tap, Write
 from featherlane.backends.fpga.memories.sharing import shared_choices
@@ -21,57 +21,12 @@ from featherlane.backends.fpga.text import signed_width
 from featherlane.backends.fpga.units import choices
 from featherlane.backends.fpga.units.accumulator import controls
 
-SHALLOW = 32  # values in the ring of a memory of LUTs; a longer one is a block of RAM
 SHORTEST = 16  # values in a ring
-BLOCK = 18 * 1024, BLOCK_BITS  # bits of a block of RAM, and of its words at most
 FULL = 0.85  # of the blocks of a device; a board has memories beside the design
 LARGE, BESIDE = 0.9, 32  # of the blocks of a device to which so many beside the design are little
 
 
 Waits = Mapping[Port, Mapping[int, Wait]]  # of the values of ports
-
-
-class OperandMemory(NamedTuple):
-    """The memory of a port: the bits of a word, the values of its ring, the constants behind the
-    ring, and the taps from which values come; without taps it has constants alone, and no ring.
-    shallow: the words that a memory of LUTs has at most; cells: of each value, if it turns
-    (`turning`), in the place of a ring. lender: the port whose multiplexer gives it values
-    (`sharing`); lent: the bits of a multiplexer that serves several ports.
-    """
-
-    width: int
-    ring: int
-    constants: tuple[int, ...]
-    taps: tuple[Tap, ...]
-    shallow: int
-    cells: Mapping[int, int] | None = None
-    lender: Port | None = None
-    lent: int = 0
-
-    @property
-    def inputs(self) -> int:
-        """The inputs of its multiplexer, 0 if that is another port's."""
-        return len(self.taps) if self.lender is None else 0
-
-    @property
-    def words(self) -> int:
-        return 2 * self.ring if self.constants else self.ring
-
-    @property
-    def blocks(self) -> int:
-        """The blocks of RAM that it takes, 0 for a memory of LUTs."""
-        if not self.taps or self.cells is not None:
-            return 0
-        if self.ring <= SHALLOW and self.words <= self.shallow:
-            return 0
-        bits, widest = BLOCK
-        wide = ceil(self.width / widest)
-        return wide * ceil(self.words * min(self.width, widest) / bits)
-
-    @property
-    def is_block(self) -> bool:
-        """Whether it is a block of RAM, and not of LUTs."""
-        return self.blocks > 0
 
 
 class UnitLayout(NamedTuple):
@@ -95,9 +50,14 @@ class UnitLayout(NamedTuple):
         return any(memory.cells is not None for memory in self.memories)
 
     @property
+    def turn_bits(self) -> int:
+        """The bits of the number of turns that it reads."""
+        return max((memory.turn_bits for memory in self.memories), default=0)
+
+    @property
     def rings(self) -> list[int]:
         """The values of its rings."""
-        return [x.ring for x in self.memories if x.taps and x.cells is None]
+        return [memory.ring for memory in self.memories if memory.is_ring]
 
 
 class BlockChoice(NamedTuple):
@@ -131,7 +91,7 @@ class BlockChoice(NamedTuple):
                 if memory.blocks and not memory.constants:
                     turning = cells(waits[port], interval, words)
                     if turning is not None:
-                        result[port] = memory._replace(ring=words, cells=turning)
+                        result[port] = memory._replace(ring=words, cells=turning, turns=0)
                         count -= memory.blocks
         return result
 
@@ -149,11 +109,13 @@ def layouts(
     on_unit = defaultdict[int, list[int]](list)
     for n, unit in enumerate(schedule.binding.unit):
         on_unit[unit].append(n)
+    writes = Writes(schedule)
     memories, waits = _memories(schedule, formats, shallow)
+    if joins:
+        memories = _in_slots(memories, waits, schedule.interval)
     in_blocks = schedule.interval > choice.microcode
     microcode = len(schedule.binding.kinds) if in_blocks else 0
     memories = choice.turned(memories, waits, schedule.interval, microcode)
-    writes = Writes(schedule)
     if joins:
         memories = writes.share(memories)
     copies = defaultdict[int, set[Tap]](set)
@@ -232,6 +194,21 @@ def _memories(
     return memories, waits
 
 
+def _in_slots(
+    memories: Mapping[Port, OperandMemory], waits: Waits, interval: int
+) -> dict[Port, OperandMemory]:
+    """Returns memories in slots where these take no more than rings."""
+    longest = {
+        port: max(wait.read - wait.written for wait in waits[port].values())
+        for port, memory in memories.items()
+        if memory.taps
+    }
+    return {
+        port: memory.with_slots(longest[port], interval) if memory.taps else memory
+        for port, memory in memories.items()
+    }
+
+
 def _unit_layout(
     schedule: MemorySchedule,
     formats: UnitFormats,
@@ -298,13 +275,9 @@ def _set_memory(
     if not memory.taps:
         control.field(f"constant_{place}", len(memory.constants), free=True)
     else:
-        control.field(f"write_{place}", 2)
-        control.field(f"from_{place}", memory.inputs, free=True)
-        control.field(f"fixed_{place}", 1 + bool(memory.constants), free=True)
-        control.field(f"back_{place}", memory.ring if memory.cells is None else 0, free=True)
-        for name in ("to", "at"):
-            control.field(f"{name}_{place}", 0 if memory.cells is None else memory.ring, free=True)
+        _add_fields(control, place, memory)
     written, interval, of_value = dict[int, int](), schedule.interval, memory.cells
+    turns = lambda cycle: cycle // interval
     for write in writes.of[port]:
         written[write.value] = write.cycle
         control.set(write.cycle, f"write_{place}")
@@ -318,6 +291,8 @@ def _set_memory(
             if at == port:
                 control.set(cycle, f"fixed_{place}", 0)
                 control.set(cycle, f"back_{place}", cycle - written[value])
+                control.set(cycle, f"slot_{place}", written[value] % interval)
+                control.set(cycle, f"age_{place}", turns(cycle) - turns(written[value]))
                 if of_value is not None:
                     there = address(of_value[value], cycle, interval, memory.ring)
                     control.set(cycle, f"at_{place}", there)
@@ -328,6 +303,22 @@ def _set_memory(
                 control.set(cycle, f"constant_{place}", number)
                 control.set(cycle, f"fixed_{place}")
                 control.set(cycle, f"back_{place}", -number)
+                control.set(cycle, f"slot_{place}", memory.slots // 2 + number)
+
+
+def _add_fields(control: Microcode, place: int, memory: OperandMemory) -> None:
+    """Adds the fields of a memory that takes values. Where words of rings and in slots are written
+    in each phase, what is none of its values lies where it is not read.
+    """
+    turning = memory.ring if memory.cells is not None else 0
+    control.field(f"write_{place}", 1 if control.packed and not turning else 2)
+    control.field(f"from_{place}", memory.inputs, free=True)
+    control.field(f"fixed_{place}", 1 + (memory.is_ring and bool(memory.constants)), free=True)
+    control.field(f"back_{place}", memory.ring if memory.is_ring else 0, free=True)
+    for name in ("to", "at"):
+        control.field(f"{name}_{place}", turning, free=True)
+    control.field(f"slot_{place}", memory.slots, free=True)
+    control.field(f"age_{place}", memory.turns, free=True)
 
 
 def _set_run(schedule: MemorySchedule, control: Microcode, n: int, later: int) -> None:

@@ -14,12 +14,12 @@ from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import UnitFormats
 from featherlane.backends.fpga.memories.layout import (
-    OperandMemory,
     UnitLayout,
     initial_bits,
     initial_columns,
 )
 from featherlane.backends.fpga.memories.microcode import IN_PAIRS, Microcode, Packing
+from featherlane.backends.fpga.memories.operand_memory import OperandMemory
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
 from featherlane.backends.fpga.module import Module
@@ -39,7 +39,7 @@ from featherlane.backends.fpga.verilog import Design
 
 OUTPUTS = "result", "second", "third", "fourth"  # the ports of the outputs of a unit
 COUNTER = "cycle"  # counts cycles, for the rings of all memories
-TURNS = "turn"  # counts intervals, for memories that turn
+TURNS = "turn"  # counts intervals, for memories that turn and for slots
 # Of what all units read, each has registers, which synthesis must not merge: one for all
 # would drive wires across the chip
 COUNTER_HERE, TURNS_HERE = "now", "turned"
@@ -83,11 +83,10 @@ def unit_module(
     _add_control(module, unit.control, unit.in_block)
     if unit.rings:
         _add_copy(module, COUNTER, COUNTER_HERE, (max(unit.rings) - 1).bit_length())
-    if unit.turns:
-        turning = next(memory.ring for memory in unit.memories if memory.cells is not None)
-        _add_copy(module, TURNS, TURNS_HERE, (turning - 1).bit_length())
-    for place, memory in enumerate(unit.memories):
-        _add_memory(module, prefix, place, memory, formats, tile)
+    if unit.turn_bits:
+        _add_copy(module, TURNS, TURNS_HERE, unit.turn_bits)
+    for place in range(len(unit.memories)):
+        _add_memory(module, prefix, place, unit, formats, tile)
     widths = formats.outputs[unit.unit]
     if unit.kind == MULTIPLY:
         shown = [_add_accumulator(module, prefix, unit, formats, tile)]
@@ -108,7 +107,8 @@ def unit_module(
 def _about(unit: UnitLayout) -> str:
     depths = " and ".join(str(memory.ring) for memory in unit.memories)
     what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
-    kinds = "memories that turn, or rings," if unit.turns else "memories with rings"
+    kinds = "memories with slots" if any(x.turns for x in unit.memories) else "memories with rings"
+    kinds = "memories that turn, or rings," if unit.turns else kinds
     rings = f"; {kinds} of {depths} values" if depths else ""
     name = " and ".join(unit.kind.split()[0].split("_"))
     return f"{what.get(unit.kind, f'A unit for {name}')}{rings}"
@@ -179,16 +179,18 @@ def _add_memory(
     module: Module,
     prefix: str,
     place: int,
-    memory: OperandMemory,
+    unit: UnitLayout,
     formats: UnitFormats,
     tile: Tile,
 ) -> None:
     """The memory of a port: a ring of values, each where the counter stood when it was taken, and
-    constants behind it; or a memory that turns. `operand` is what was read in the cycle before.
+    constants behind it; a memory whose words lie in slots; or one that turns. `operand` is what was
+    read in the cycle before.
     What is written is read later, so that blocks of RAM need no logic for reads of what is written
     meanwhile.
     """
-    bits, width = (memory.ring - 1).bit_length(), memory.width
+    memory = unit.memories[place]
+    width = memory.width
     memory_name, operand = f"memory_{place}", f"operand_{place}"
     module.declare(operand, bits=width, signed=True)
     if not memory.taps:
@@ -196,27 +198,45 @@ def _add_memory(
         return
     style = 'ram_style = "block", no_rw_check' if memory.is_block else 'ram_style = "distributed"'
     module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=style)
-    if memory.cells is None:
-        module.declare(f"ring_{place}", bits=bits)
-        counter = target = f"{COUNTER_HERE}[{bits - 1}:0]"
-        address = f"ring_{place}"
-        if memory.constants:
-            counter = f"({counter} & {{{bits}{{~fixed_{place}}}}})"
-            address, target = f"{{fixed_{place}, ring_{place}}}", f"{{1'b0, {target}}}"
-        module.assign(f"ring_{place}", f"{counter} - back_{place}")
-    else:
-        address = f"at_{place} + {TURNS_HERE}"
-        target = module.wire(f"target_{place}", bits, f"to_{place} + {TURNS_HERE}")
-    module.wire(f"address_{place}", bits + bool(memory.constants), address)
+    target, address = _places(module, place, memory, unit)
+    module.wire(f"address_{place}", (memory.words - 1).bit_length(), address)
     taken = _add_choice(module, prefix, place, memory, formats, tile)
+    writes = f"if (write_{place}) " if f"write_{place}" in unit.control.bits else ""
     module.clocked(
-        f"if (write_{place}) {memory_name}[{target}] <= {taken};",
+        f"{writes}{memory_name}[{target}] <= {taken};",
         f"{operand} <= {memory_name}[address_{place}];",
     )
     rows = [f"for (int n = 0; n < {memory.words}; n++) {memory_name}[n] = '0;"]
     for n, x in enumerate(memory.constants):
-        rows.append(f"{memory_name}[{memory.ring + n}] = {literal(x, width)};")
+        if memory.turns:
+            first = (memory.slots // 2 + n) * memory.turns
+            each = f"for (int n = {first}; n < {first + memory.turns}; n++) {memory_name}[n]"
+        else:
+            each = f"{memory_name}[{memory.ring + n}]"
+        rows.append(f"{each} = {literal(x, width)};")
     module.process("initial", *rows)
+
+
+def _places(module: Module, place: int, memory: OperandMemory, unit: UnitLayout) -> tuple[str, str]:
+    """The addresses at which a memory is written and read."""
+    bits, turn_bits = (memory.ring - 1).bit_length(), memory.turn_bits
+    turn = TURNS_HERE if turn_bits == unit.turn_bits else f"{TURNS_HERE}[{turn_bits - 1}:0]"
+    if memory.cells is not None:
+        target = module.wire(f"target_{place}", bits, f"to_{place} + {turn}")
+        return target, f"at_{place} + {turn}"
+    if memory.turns:
+        written = [*["1'b0"] * bool(memory.constants), "phase", *[turn] * (turn_bits > 0)]
+        target = f"{{{', '.join(written)}}}" if len(written) > 1 else written[0]
+        slot = f"slot_{place}"
+        return target, f"{{{slot}, {turn} - age_{place}}}" if turn_bits else slot
+    module.declare(f"ring_{place}", bits=bits)
+    counter = target = f"{COUNTER_HERE}[{bits - 1}:0]"
+    address = f"ring_{place}"
+    if memory.constants:
+        counter = f"({counter} & {{{bits}{{~fixed_{place}}}}})"
+        address, target = f"{{fixed_{place}, ring_{place}}}", f"{{1'b0, {target}}}"
+    module.assign(f"ring_{place}", f"{counter} - back_{place}")
+    return target, address
 
 
 def _add_constants(module: Module, place: int, memory: OperandMemory) -> None:
