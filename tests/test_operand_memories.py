@@ -1,0 +1,67 @@
+"""Where the words of operand memories lie: in rings, or in slots by phase and turn."""
+
+import pytest
+from test_memories import designed, vectors
+from test_verilog import check, needs_icarus
+
+from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.memories.operand_memory import OperandMemory
+from featherlane.backends.fpga.memories.schedule import Tap
+from featherlane.backends.fpga.simulation import simulate
+
+TAPS = (Tap(0, 0), Tap(1, 0))
+
+
+def memory(longest, constants=(), width=25):
+    """A memory as a ring whose values wait so long at most."""
+    ring = 1 << max(longest, len(constants) - 1, 15).bit_length()
+    return OperandMemory(width, ring, tuple(constants), TAPS, 64)
+
+
+@pytest.mark.parametrize(
+    ("longest", "interval", "constants", "turns", "words"),
+    [
+        (31, 32, (), 1, 32), (32, 32, (), 2, 64), (63, 32, (1, 2), 2, 128), (300, 32, (), 16, 512),
+        (11, 12, (), 1, 16), (23, 12, (), 2, 32), (100, 28, (), 4, 128), (100, 40, (), 4, 256),
+    ],
+)  # fmt: skip
+def test_words_lie_in_slots(longest, interval, constants, turns, words):
+    slotted = memory(longest, constants).with_slots(longest, interval)
+    assert not slotted.is_ring
+    assert (slotted.turns, slotted.words) == (turns, words)
+    assert turns * interval > longest >= (turns // 2) * interval
+    assert slotted.slots * slotted.turns == slotted.words
+    assert slotted.slots >= interval * (1 + bool(constants))
+
+
+@pytest.mark.parametrize(("longest", "interval"), [(31, 12), (500, 3), (1000, 12)])
+def test_words_stay_in_a_ring_that_takes_less(longest, interval):
+    ring = memory(longest)
+    assert ring.is_ring
+    assert ring.with_slots(longest, interval) is ring
+
+
+DESIGNS = [(0, 8), (3, 3), (5, 12)]  # seeds and intervals
+
+
+@needs_icarus
+@pytest.mark.parametrize(("seed", "interval"), DESIGNS)
+def test_circuits_with_slots_equal_the_golden_model(tmp_path, seed, interval):
+    """Phases and micro-code do not fit together before the first state: constants stay."""
+    design = designed(seed, interval, size=90)
+    memories = [memory for unit in design.layouts for memory in unit.memories]
+    assert {memory.turns for memory in memories} > {1, 2}
+    assert any(memory.turns > 1 and memory.constants for memory in memories)
+    given, wanted = vectors(design, tmp_path, seed)
+    check(design, simulate.icarus(tmp_path, given, 128, seed), wanted)
+
+
+@pytest.mark.parametrize(("seed", "interval"), DESIGNS)
+def test_rings_and_slots_are_written_in_each_phase(seed, interval):
+    for name, always in (("xcvu9p", True), ("ecp5_85k", False)):
+        design = designed(seed, interval, devices.load(name), size=90)
+        for unit in design.layouts:
+            for place, its_memory in enumerate(unit.memories):
+                if its_memory.taps and its_memory.cells is None:
+                    assert (f"write_{place}" not in unit.control.bits) == always
+                    assert always or its_memory.is_ring
