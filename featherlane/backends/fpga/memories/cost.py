@@ -127,7 +127,7 @@ def _memory(memory: OperandMemory, device: Device) -> Resources:
     masked = memory.is_ring and memory.constants
     address = carried(device, bits) + (bits if masked else 0)
     if memory.is_block:
-        return Resources(luts=address, memories=memory.blocks)
+        return Resources(luts=address, memories=memory.blocks, large=int(memory.large))
     if memory.cells is not None:
         address *= 2
     luts = memory_luts(memory.width, memory.words, device)

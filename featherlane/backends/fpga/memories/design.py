@@ -74,6 +74,10 @@ class MemoryDesign(Design):
         )
 
     @property
+    def large(self) -> int:
+        return sum(memory.large for unit in self.layouts for memory in unit.memories)
+
+    @property
     def netlist(self) -> StreamEnds:  # type: ignore[override]
         """The signals of inputs and results."""
         return self.ends

@@ -24,6 +24,7 @@ from featherlane.backends.fpga.units.accumulator import controls
 SHORTEST = 16  # values in a ring
 FULL = 0.85  # of the blocks of a device; a board has memories beside the design
 LARGE, BESIDE = 0.9, 32  # of the blocks of a device to which so many beside the design are little
+ULTRA = 0.8  # of the memories of a device that are larger than blocks of RAM
 
 
 Waits = Mapping[Port, Mapping[int, Wait]]  # of the values of ports
@@ -62,19 +63,46 @@ class UnitLayout(NamedTuple):
 
 class BlockChoice(NamedTuple):
     """Decides between blocks of RAM and LUTs: by the blocks that a design may take, the words that
-    memories of LUTs have, and the words of micro-code from which on it takes a block.
+    memories of LUTs have, and the words of micro-code from which on it takes a block. large: the
+    memories larger than blocks that it may take, with words and bits of each.
     """
 
     blocks: int
     words: Sequence[int]
     microcode: int
+    large: int = 0
+    large_block: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, device: Device) -> BlockChoice:
         """The choice on a device."""
         words = sorted(words for words, _, _ in device.memories)
         large = min(LARGE * device.blocks, device.blocks - BESIDE)
-        return cls(int(max(FULL * device.blocks, large)), words, 1 << device.inputs)
+        blocks, ultra = int(max(FULL * device.blocks, large)), int(ULTRA * device.large)
+        return cls(blocks, words, 1 << device.inputs, ultra, device.large_block)
+
+    def in_large(
+        self, memories: Mapping[Port, OperandMemory], microcode: int
+    ) -> dict[Port, OperandMemory]:
+        """Returns memories of which so many are larger ones that blocks are left for the others and
+        for micro-code, those that take most blocks first. Constants need a block, whose words can
+        be initialised.
+        """
+        result, left = dict(memories), self.large if self.large_block else 0
+        count = microcode + sum(memory.blocks for memory in memories.values())
+        order = sorted(
+            memories, key=lambda port: (-memories[port].blocks, -memories[port].words, port)
+        )
+        for port in order:
+            memory = memories[port]
+            if count <= self.blocks or not left:
+                break
+            words, bits = self.large_block or (0, 0)
+            fits = memory.words <= words and memory.width <= bits
+            if memory.blocks and fits and not memory.constants:
+                result[port] = memory._replace(large=True)
+                count, left = count - memory.blocks, left - 1
+        return result
 
     def turned(
         self, memories: dict[Port, OperandMemory], waits: Waits, interval: int, microcode: int
@@ -115,6 +143,7 @@ def layouts(
         memories = _in_slots(memories, waits, schedule.interval)
     in_blocks = schedule.interval > choice.microcode
     microcode = len(schedule.binding.kinds) if in_blocks else 0
+    memories = choice.in_large(memories, microcode)
     memories = choice.turned(memories, waits, schedule.interval, microcode)
     if joins:
         memories = writes.share(memories)

@@ -28,7 +28,7 @@ class OperandMemory(NamedTuple):
     shallow: the words that a memory of LUTs has at most; cells: of each value, if it turns
     (`turning`), in the place of a ring. lender: the port whose multiplexer gives it values
     (`sharing`); lent: the bits of a multiplexer that serves several ports. turns: of its values, if
-    they lie by slots, else 0.
+    they lie by slots, else 0. large: whether it is a memory larger than blocks of RAM (UltraRAM).
     """
 
     width: int
@@ -40,6 +40,7 @@ class OperandMemory(NamedTuple):
     lender: Port | None = None
     lent: int = 0
     turns: int = 0
+    large: bool = False
 
     @property
     def inputs(self) -> int:
@@ -62,8 +63,8 @@ class OperandMemory(NamedTuple):
 
     @property
     def blocks(self) -> int:
-        """The blocks of RAM that it takes, 0 for a memory of LUTs."""
-        if not self.taps or self.cells is not None:
+        """The blocks of RAM that it takes, 0 for other memories."""
+        if not self.taps or self.cells is not None or self.large:
             return 0
         if self.ring <= SHALLOW and self.words <= self.shallow:
             return 0
@@ -73,8 +74,17 @@ class OperandMemory(NamedTuple):
 
     @property
     def is_block(self) -> bool:
-        """Whether it is a block of RAM, and not of LUTs."""
-        return self.blocks > 0
+        """Whether it is a block of RAM, or a larger memory, and not of LUTs."""
+        return self.blocks > 0 or self.large
+
+    @property
+    def style(self) -> str:
+        """The attribute that tells synthesis what to make of it. What is written is read later, so
+        that blocks need no logic for reads of what is written meanwhile.
+        """
+        if not self.is_block:
+            return 'ram_style = "distributed"'
+        return f'ram_style = "{"ultra" if self.large else "block"}", no_rw_check'
 
     @property
     def turn_bits(self) -> int:

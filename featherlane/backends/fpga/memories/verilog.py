@@ -186,8 +186,6 @@ def _add_memory(
     """The memory of a port: a ring of values, each where the counter stood when it was taken, and
     constants behind it; a memory whose words lie in slots; or one that turns. `operand` is what was
     read in the cycle before.
-    What is written is read later, so that blocks of RAM need no logic for reads of what is written
-    meanwhile.
     """
     memory = unit.memories[place]
     width = memory.width
@@ -196,8 +194,8 @@ def _add_memory(
     if not memory.taps:
         _add_constants(module, place, memory)
         return
-    style = 'ram_style = "block", no_rw_check' if memory.is_block else 'ram_style = "distributed"'
-    module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=style)
+    attribute = memory.style
+    module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=attribute)
     target, address = _places(module, place, memory, unit)
     module.wire(f"address_{place}", (memory.words - 1).bit_length(), address)
     taken = _add_choice(module, prefix, place, memory, formats, tile)
@@ -284,7 +282,7 @@ def _add_multiplexer(
 
 def of_cells(tile: Tile, inputs: int) -> bool:
     """Whether a multiplexer consists of instances of the device's cells."""
-    return tile.joins and inputs > choices.IN_LUT
+    return tile.joins and choices.is_module(inputs)
 
 
 def _add_choice(

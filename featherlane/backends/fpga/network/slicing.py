@@ -23,18 +23,19 @@ WORTH = 0.1  # of a device's LUTs: what lies between stations takes that before 
 
 def with_slices(network: Network, device: Device) -> Network:
     """Returns the network with the links sliced that take fewer LUTs so, the largest ones first, as
-    far as the device has UltraRAMs for them.
+    far as stations leave the device UltraRAMs for them.
     """
     slicing, needs = _slicing(network.interval, device), _needs(network, device)
     if slicing is None or needs.luts < WORTH * device.luts:
         return network
     sliced = replace(network, slicing=slicing)
+    left = device.large - sum(station.design.large for station in network.stations.values())
     for group in sorted(_groups(network), key=_bits, reverse=True):
         tried = in_slices(sliced, (link.name for link in group))
         if not _works(tried):
             continue
         its_needs = _needs(tried, device)
-        if its_needs.luts < needs.luts and its_needs.large <= device.large:
+        if its_needs.luts < needs.luts and its_needs.large <= left:
             sliced, needs = tried, its_needs
     return sliced if any(link.sliced for link in sliced.links.values()) else network
 

@@ -1,9 +1,11 @@
-"""Multiplexers of five inputs or more, of cells that join LUTs.
+"""Multiplexers of cells: those of five inputs or more of cells that join LUTs, and those of two.
 
 A LUT of six inputs chooses among four signals. The outputs of two of these are joined by a
 multiplexer behind them, MUXF7, those of two such by MUXF8, and by MUXF9 (UG574), so that n signals
 take a quarter of n LUTs. Synthesis makes a tree of LUTs of a case, which takes a third of n or
 more; so the text has the cells as instances.
+
+Of two signals, such a LUT chooses two bits: it has two outputs of five common inputs, LUT6_2.
 """
 
 from __future__ import annotations
@@ -35,12 +37,19 @@ def number_bits(inputs: int) -> int:
     return (inputs - 1).bit_length()
 
 
-def luts(inputs: int) -> int:
+def is_module(inputs: int) -> bool:
+    """Whether a multiplexer of so many inputs is a module, and not an expression."""
+    return inputs == 2 or inputs > IN_LUT
+
+
+def luts(inputs: int) -> float:
     """The LUTs of a bit of a multiplexer of so many inputs, of cells or in one LUT."""
     if inputs < 2:
         return 0
+    if inputs == 2:
+        return 0.5
     choosing = ceil(inputs / IN_LUT)
-    return choosing + luts(ceil(choosing / (1 << len(CELLS))))
+    return choosing + (choosing > 1 << len(CELLS))
 
 
 def source(n: int) -> str:
@@ -49,10 +58,15 @@ def source(n: int) -> str:
 
 
 def module(prefix: str, inputs: int) -> Module:
-    """The module of a multiplexer of WIDTH bits with so many inputs, five or more."""
+    """The module of a multiplexer of WIDTH bits with so many inputs."""
+    what = (
+        "LUTs of which each chooses two bits"
+        if inputs == 2
+        else f"the cells that join LUTs, each of which chooses among {IN_LUT} signals"
+    )
     comment = (
-        f"One of {inputs} signals by its number. Synthesis takes the cells that join LUTs, each of "
-        f"which chooses among {IN_LUT} signals, any simulation what they compute."
+        f"One of {inputs} signals by its number. Synthesis takes {what}, any simulation what they "
+        "compute."
     )
     circuit = Module(prefix + name(inputs), comment)
     circuit.parameter("WIDTH", 2)
@@ -60,13 +74,38 @@ def module(prefix: str, inputs: int) -> Module:
     circuit.input(*map(source, range(inputs)), bits="WIDTH", signed=True)
     circuit.output("chosen", bits="WIDTH", signed=True)
     others = Multiplexer("chosen", "number", tuple((n, source(n)) for n in range(inputs)))
-    circuit.body = [Alternative("SYNTHESIS", tuple(_of_cells(circuit, inputs)), (others,))]
+    cells = _of_two(circuit) if inputs == 2 else _of_cells(circuit, inputs)
+    circuit.body = [Alternative("SYNTHESIS", tuple(cells), (others,))]
     circuit.unread = UNREAD_CHOICES
     return circuit
 
 
 UNREAD_CHOICES = "What cells join is not there in simulations."
 LEVELS = "lut", "pair", "four", "eight"  # the outputs of LUTs, and of the cells behind them
+
+
+# Outputs O6 and O5 of a LUT whose inputs are both signals of two bits, and the number
+FIRST, SECOND, NUMBER = (0, 2), (1, 3), 4
+
+
+def _of_two(circuit: Module) -> Iterator[Statement]:
+    """Yields LUTs for two bits each; the last one may have one alone."""
+    circuit.constant("PAIRS", "(WIDTH + 1) / 2")
+    circuit.declare("first", "second", "both", bits="(2 * PAIRS)")
+    for name, n in (("first", 0), ("second", 1)):
+        yield Assign(name, f"(2 * PAIRS)'({source(n)})")
+    signals = [f"{name}[2 * n{more}]" for more in ("", " + 1") for name in ("first", "second")]
+    ports = {"O6": "both[2 * n + 1]", "O5": "both[2 * n]"}
+    ports |= {f"I{n}": signal for n, signal in enumerate([*signals, "number", "1'b1"])}
+    init = {"INIT": f"64'h{_table(1) << 32 | _table(0):016x}"}
+    yield GenerateLoop("n", "PAIRS", "pairs", (Instance("LUT6_2", "choose", ports, init, {}),))
+    yield Assign("chosen", "both[WIDTH-1:0]")
+
+
+def _table(bit: int) -> int:
+    """The outputs of a LUT for the values of its inputs: those of a bit of both signals."""
+    chosen = lambda x: x >> (SECOND if x >> NUMBER & 1 else FIRST)[bit] & 1
+    return sum(chosen(x) << x for x in range(32))
 
 
 def _of_cells(circuit: Module, inputs: int) -> Iterator[Statement]:
