@@ -203,7 +203,7 @@ def multifunction(
             coordinates. None: two flat pipelines
         board: as in `accelerator`; all functions are behind one serial port, whose driver takes the
             name of one: `device.run(states, "mass_matrix")`. None: no board
-        datapath: as in `accelerator`, of both pipelines
+        datapath: as in `accelerator`, of both pipelines, and "shared" by default on boards, too
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)
