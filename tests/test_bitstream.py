@@ -339,6 +339,26 @@ def test_a_design_that_no_interval_makes_fit_is_refused_without_a_schedule(datap
         fl.accelerator(fl.load("atlas"), names, board="i5", interval="auto", datapath=datapath)
 
 
+@pytest.mark.parametrize("datapath", ["shared", "memories"])
+def test_a_network_takes_no_less_than_the_least(datapath):
+    arm = fl.load("double_pendulum")
+    design = fl.multifunction(arm, board="ulx3s", interval=8, datapath=datapath)
+    whole = Computation.of(arm, design.spec).flat
+    least = Designer("x", design.spec).least(whole, design.interval)
+    assert 0 < least.total.dsps <= design.cost.total.dsps
+    assert least.total.luts <= design.cost.total.luts
+
+
+@pytest.mark.parametrize("datapath", ["shared", "memories"])
+def test_a_network_that_no_interval_makes_fit_is_refused_without_a_schedule(datapath, monkeypatch):
+    for name in ("network", "memory_network"):
+        monkeypatch.setattr(designers, name, lambda *args, **options: pytest.fail("scheduled"))
+    names = ["inverse_dynamics", "forward_dynamics_derivatives_from"]
+    message = r"2 functions at interval 4 take at least \d+ % .*: no interval up to \d+ fits either"
+    with pytest.raises(CompileError, match=message):
+        fl.multifunction(fl.load("atlas"), names, board="i5", interval=4, datapath=datapath)
+
+
 def test_designs_that_share_units_may_take_fewer_multipliers():
     """Interval 3 of an arm was routed, at 58 MHz, and 4 at 73; 60 are aimed at."""
     arm = fl.load("iiwa14")
@@ -549,7 +569,9 @@ def test_two_functions_are_routed_behind_one_port(tmp_path):
 
 
 def test_a_network_that_is_too_large_for_its_board_is_told():
-    message = r"2 functions at interval 1 take 1\d\d % of .* ECP5-25k, \d\.\d times too much, .*"
+    message = (
+        r"2 functions at interval 1 take at least 1\d\d % of .* ECP5-25k, \d\.\d times too much, .*"
+    )
     arm = fl.load("double_pendulum")
     names = ["inverse_dynamics", "mass_matrix"]
     with pytest.raises(CompileError, match=message + r": interval (\d+) fits") as refusal:

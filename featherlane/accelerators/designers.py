@@ -124,11 +124,11 @@ class Designer:
         return min(shared, memories, key=lambda needed: needed.excess)
 
     def least(self, whole: Whole, interval: int) -> DesignCost | None:
-        """Returns what a design takes at least, without a schedule; None for networks, arrays and
-        devices whose post-adders take sums.
+        """Returns what a design takes at least, without a schedule; None for arrays and devices
+        whose post-adders take sums.
         """
         spec, device = self.spec, self.spec.target
-        if spec.is_network or not isinstance(whole, Datapath) or device.tile.post_adder:
+        if not isinstance(whole, Datapath) or device.tile.post_adder:
             return None
         narrow, costs = narrowed(whole), list[DesignCost]()
         if spec.datapath != SHARED and interval > 1:

@@ -9,6 +9,7 @@ from featherlane.backends.fpga.netlist import Field
 from featherlane.backends.fpga.network.structure import Network, Port, Station
 from featherlane.backends.fpga.network.text import ControlModule, bits_of
 from featherlane.backends.fpga.stream import DATAPATH
+from featherlane.backends.fpga.text import every
 
 
 def done_cycles(station: Station) -> list[int]:
@@ -24,7 +25,7 @@ def station_module(network: Network, station: Station) -> ControlModule:
     `in_<input>`, or `read_<input>` some cycles before if it comes in slices); the word of each
     output, and for each of their cycles which task is `done`.
     """
-    comment = f"The station {station.name}: takes a task every {station.interval} cycles at most"
+    comment = f"The station {station.name}: takes a task {every(station.interval)} at most"
     module = ControlModule(network, station.name, comment)
     module.input("clock", "reset")
     module.output("ready")

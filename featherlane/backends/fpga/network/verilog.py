@@ -21,6 +21,7 @@ from featherlane.backends.fpga.network.text import (
     the_one,
 )
 from featherlane.backends.fpga.stream import add_stream_ports
+from featherlane.backends.fpga.text import every
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def _top(
     """The top module: stations, links, and the modules around them, with the wires between them."""
     plan = words.layout(network)
     module = ControlModule(network, "", (
-        f"Tasks of {len(network.codes)} functions to their results, a pass every "
-        f"{network.interval} cycles. A word is taken where valid and ready are both 1"
+        f"Tasks of {len(network.codes)} functions to their results, a pass "
+        f"{every(network.interval)}. A word is taken where valid and ready are both 1"
     ))  # fmt: skip
     add_stream_ports(module, plan.result_bits, plan.input_bits)
     for other in around:
