@@ -241,10 +241,12 @@ class Designer:
         if not fitting and tried > interval:
             it_takes = "they take" if spec.is_network else "it takes"
             would += f", where {it_takes} {last.percentages(0)}"
+            would += "" if last.most == needed.most else _limits(last)
         if not fitting and spec.board is not None:
             would += quick.larger_board(whole)
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
-        if spec.board is not None and needed.shares.luts > needed.most[1]:
+        worst = needed if fitting else last
+        if spec.board is not None and worst.shares.luts > worst.most[1]:
             fewer = "need fewer LUTs"
             if (
                 spec.datapath == SHARED
@@ -313,6 +315,6 @@ def interval_that_fits(
     """
     tried, last = interval, LONGEST if designer.spec.board is None else LONGEST_ON_BOARDS
     while not needed.fits and tried < last:
-        tried = max(tried + 1, ceil(tried * min(needed.excess, 2)))
+        tried = min(max(tried + 1, ceil(tried * min(needed.excess, 2))), last)
         needed = designer.quick(whole, tried)
     return tried if needed.fits else None, tried, needed

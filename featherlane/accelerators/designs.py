@@ -12,7 +12,6 @@ from featherlane.accelerators.choices import (
     ARRAYS,
     AUTO,
     MEMORIES,
-    SHARED,
     DesignSpec,
     check_choices,
     check_datapath,
@@ -164,7 +163,7 @@ def multifunction(
     name: str | None = None,
     arrays: str | None = None,
     board: str | None = None,
-    datapath: str = SHARED,
+    datapath: str | None = None,
 ) -> NetworkAccelerator:
     """Returns several functions of a robot in one design, which takes a task of any of them every
     `interval` clock cycles; the derivatives of forward dynamics pass it twice.
@@ -203,7 +202,7 @@ def multifunction(
             coordinates. None: two flat pipelines
         board: as in `accelerator`; all functions are behind one serial port, whose driver takes the
             name of one: `device.run(states, "mass_matrix")`. None: no board
-        datapath: as in `accelerator`, of both pipelines, and "shared" by default on boards, too
+        datapath: as in `accelerator`, of both pipelines. None: "shared", and "auto" on a board
 
     Examples:
         >>> both = fl.multifunction(arm, ["inverse_dynamics", "mass_matrix"], interval=4)

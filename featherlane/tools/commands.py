@@ -324,8 +324,6 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     if args.together:
         if "layout" in streams:
             raise ValueError("--layout is for single functions: entries are packed with --together")
-        if "datapath" in options:
-            raise ValueError("--datapath is for single functions, not for --together")
         name = f"{prefix}_functions"
         designs = {name: multifunction(model, [*functions.values()] or None, name=name, **options)}
     else:

@@ -10,7 +10,8 @@ from typing import Any
 from featherlane.accelerators.report.boxes import Box
 from featherlane.accelerators.report.svg import number, tag
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.backends.fpga.resources import Resources
+from featherlane.backends.fpga.devices import Device
+from featherlane.backends.fpga.resources import NAMES, Resources
 
 
 def table(
@@ -80,16 +81,14 @@ def by_module(boxes: Sequence[Box], interval: int) -> str:
 
 def resources(boxes: Sequence[Box], cost: DesignCost) -> str:
     """The resources of each module, the largest first, and its share of the device."""
-    device = cost.device
-    there = Resources(device.dsps, device.luts, device.ffs)
+    there = _there(cost.device)
     rows = sorted(((box.name, box.needs) for box in boxes), key=lambda row: _most(row[1], there))
     return _resources(rows[::-1], cost, there)
 
 
 def kinds(cost: DesignCost) -> str:
     """The resources of units of each kind, multiplexers, waiting results and control."""
-    device = cost.device
-    there = Resources(device.dsps, device.luts, device.ffs)
+    there = _there(cost.device)
     named = ((_words(kind), needs) for kind, needs in cost.kinds.items())
     return _resources(sorted(named, key=lambda row: -_most(row[1], there)), cost, there)
 
@@ -99,26 +98,27 @@ def _words(kind: str) -> str:
     return "sine and cosine" if kind == "sine_cosine" else kind.replace("_", " ")
 
 
+def _there(device: Device) -> Resources:
+    """The resources of a device."""
+    return Resources(device.dsps, device.luts, device.ffs, device.blocks, device.large)
+
+
 def _most(needs: Resources, there: Resources) -> float:
-    return max(needs.dsps / there.dsps, needs.luts / there.luts, needs.ffs / there.ffs)
+    return max(need / count for need, count in zip(needs, there, strict=True) if count)
 
 
 def _resources(rows: Sequence[tuple[str, Resources]], cost: DesignCost, there: Resources) -> str:
     """The table of what modules need, with their share of the device."""
 
     def cells(name: str, x: Resources) -> tuple[Any, ...]:
-        counts = [(count, f"{count:,.0f}") for count in x[:3]]
+        counts = [(x[n], f"{x[n]:,.0f}") for n in columns]
         return name, *counts, share(_most(x, there))
 
-    head = ["", "DSPs", "LUTs", "flip-flops", f"of {cost.device.name}, at most"]
+    columns = [n for n, count in enumerate(cost.total) if n < 3 or count]
+    head = ["", *(NAMES[n] for n in columns), f"of {cost.device.name}, at most"]
     body = [cells(name, needs) for name, needs in rows]
-    shares = cost.shares
-    all_of = cells("all", cost.total)
-    percent = ("of the device", *((x, f"{x:.1f} %") for x in shares[:3]), "")
-    return table(head, body, sortable=True, foot=all_of) + tag(
-        "p",
-        f"Together {percent[1][1]} of the DSPs, {percent[2][1]} of the LUTs and "
-        f"{percent[3][1]} of the flip-flops of the {escape(cost.device.name)}.",
+    return table(head, body, sortable=True, foot=cells("all", cost.total)) + tag(
+        "p", f"Together {escape(cost.percentages(1))}."
     )
 
 

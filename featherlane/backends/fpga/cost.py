@@ -25,7 +25,7 @@ from featherlane.backends.fpga.piece_costs import (
     tree,
     waiting,
 )
-from featherlane.backends.fpga.resources import NOTHING, Resources
+from featherlane.backends.fpga.resources import NAMES, NOTHING, Resources
 from featherlane.backends.fpga.shifts import power_operand, shift_range, stage_bits
 from featherlane.backends.fpga.unit_costs import function_resources, product_resources
 from featherlane.backends.fpga.verilog import Design
@@ -104,12 +104,15 @@ class DesignCost(NamedTuple):
         return f"{shares} of {self.device.name}"
 
     def __str__(self) -> str:
-        rows = [("part", "DSPs", "LUTs", "FFs")]
-        for name, part in [*self.kinds.items(), ("all", self.total)]:
-            rows.append((name, f"{part.dsps:,.0f}", f"{part.luts:,.0f}", f"{part.ffs:,.0f}"))
-        shares = [f"{n:.1f} %" for n in self.shares[:3]]
-        rows.append((f"of {self.device.name}", shares[0], shares[1], shares[2]))
-        return "\n".join(f"{name:<16}{a:>12}{b:>14}{c:>14}" for name, a, b, c in rows)
+        total = self.total
+        columns = [n for n, count in enumerate(total) if n < 3 or count]
+        rows: list[tuple[str, ...]] = [("part", *NAMES)]
+        for name, part in [*self.kinds.items(), ("all", total)]:
+            rows.append((name, *(f"{count:,.0f}" for count in part)))
+        rows.append((f"of {self.device.name}", *(f"{share:.1f} %" for share in self.shares)))
+        return "\n".join(
+            f"{row[0]:<16}" + "".join(f"{row[n + 1]:>15}" for n in columns) for row in rows
+        )
 
 
 def cost(design: Design, device: Device) -> DesignCost:

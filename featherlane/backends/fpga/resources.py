@@ -22,3 +22,5 @@ class Resources(NamedTuple):
 
 
 NOTHING = Resources()
+# Headings of tables; every design has the first three
+NAMES = ("DSPs", "LUTs", "flip-flops", "blocks of RAM", "UltraRAMs")

@@ -92,7 +92,8 @@ def routed(
     """
     tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
     flow = [tools, SYNTHESIS, MULTIPLEXERS.read_text(), SPACING, options(board)]
-    known = [flow, dict(sources), top, constraints(board), [*seeds], limit]
+    aim = megahertz if len(seeds) > 1 else 0.0  # which the first seed that reaches it ends
+    known = [flow, dict(sources), top, constraints(board), [*seeds], aim, limit]
     key = f"routed {disk.digest(json.dumps(known).encode())}"
     archive = disk.fetch_result(
         key, lambda: _packed(_best(sources, top, board, megahertz, seeds, limit))

@@ -105,7 +105,7 @@ def unit_module(
 
 
 def _about(unit: UnitLayout) -> str:
-    depths = " and ".join(str(memory.ring) for memory in unit.memories)
+    depths = " and ".join(str(memory.ring) for memory in unit.memories if memory.taps)
     what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
     kinds = "memories with slots" if any(x.turns for x in unit.memories) else "memories with rings"
     kinds = "memories that turn, or rings," if unit.turns else kinds
