@@ -49,7 +49,8 @@ def luts(inputs: int) -> float:
     if inputs == 2:
         return 0.5
     choosing = ceil(inputs / IN_LUT)
-    return choosing + (choosing > 1 << len(CELLS))
+    left = ceil(choosing / (1 << len(CELLS)))  # outputs of cells, of which LUTs choose one
+    return choosing + ceil((left - 1) / (IN_LUT - 1))
 
 
 def source(n: int) -> str:
@@ -80,7 +81,7 @@ def module(prefix: str, inputs: int) -> Module:
     return circuit
 
 
-UNREAD_CHOICES = "What cells join is not there in simulations."
+UNREAD_CHOICES = "Synthesis alone has the outputs of LUTs that cells join."
 LEVELS = "lut", "pair", "four", "eight"  # the outputs of LUTs, and of the cells behind them
 
 
