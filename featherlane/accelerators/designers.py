@@ -111,14 +111,11 @@ class Designer:
             return self._smallest_shared(whole, interval)
         if kind == MEMORIES:
             return self._best_memories(whole, interval)[1]
-        least = self._least(SHARED, whole, interval)
-        shared = self._smallest_shared(whole, interval) if least is None or least.fits else least
+        shared = self._of_kind(SHARED).quick(whole, interval)
         if self._prefers(shared):
             return shared
-        memories = self._least(MEMORIES, whole, interval)
         try:
-            if memories is None or memories.fits:
-                memories = self._best_memories(whole, interval)[1]
+            memories = self._of_kind(MEMORIES).quick(whole, interval)
         except CompileError:  # as in `best`
             return shared
         return min(shared, memories, key=lambda needed: needed.excess)
@@ -208,13 +205,13 @@ class Designer:
                 return other, its_need, candidate
         return first, needed, whole
 
-    def _least(self, kind: str, whole: Whole, interval: int) -> DesignCost | None:
-        """The least that a design of a kind of datapath takes, as of `least`."""
-        return replace(self, spec=replace(self.spec, datapath=kind)).least(whole, interval)
+    def _of_kind(self, datapath: str) -> Designer:
+        """A designer of one kind of datapath."""
+        return replace(self, spec=replace(self.spec, datapath=datapath))
 
     def _may_fit(self, kind: str, whole: Whole, interval: int) -> bool:
         """Whether the least that a design of a kind of datapath takes fits."""
-        least = self._least(kind, whole, interval)
+        least = self._of_kind(kind).least(whole, interval)
         return least is None or least.fits
 
     def larger_board(self, whole: Whole) -> str:

@@ -27,7 +27,6 @@ from featherlane.backends.fpga.statements import (
     UNREAD,
     Alternative,
     ChoiceTree,
-    Instance,
     Multiplexer,
     Registers,
     Statement,
@@ -162,16 +161,14 @@ def _pairs(packing: Packing, phase_bits: int) -> Iterator[Statement]:
     register behind them.
     """
     count, spare = packing.phases, packing.width % 2
-    inputs = {f"I{n}": f"phase[{n}]" if n < phase_bits else "1'b0" for n in range(5)}
+    inputs = [f"phase[{n}]" if n < phase_bits else "1'b0" for n in range(5)]
     later = [
         sum((column >> (phase + 1) % count & 1) << phase for phase in range(count))
         for column in [*packing.columns, *[0] * spare]
     ]
     for n in range(0, len(later), 2):
-        low, high = later[n : n + 2]
-        ports = {"O6": f"control_next[{n + 1}]", "O5": f"control_next[{n}]"}
-        parameters = {"INIT": f"64'h{high << 32 | low:016x}"}
-        yield Instance("LUT6_2", f"bits_{n}", {**ports, **inputs, "I5": "1'b1"}, parameters, {})
+        outputs = f"control_next[{n}]", f"control_next[{n + 1}]"
+        yield choices.two_bits(f"bits_{n}", outputs, inputs, (later[n], later[n + 1]))
     yield Registers("clock", (f"control <= control_next[{packing.width - 1}:0];",))
 
 

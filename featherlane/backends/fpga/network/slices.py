@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from featherlane.backends.fpga.module import Module, same
 from featherlane.backends.fpga.network.structure import Channel, Network
+from featherlane.backends.fpga.units.choices import choice
 
 PORTS = ("clock", "reset", "put", "word", "take", "filled")
 
@@ -133,23 +134,15 @@ def _choose(module: Module, count: int) -> None:
     while len(parts) > 1:
         ways = min(len(parts), 4)
         groups = [parts[n : n + ways] for n in range(0, len(parts), ways)]
-        choices = [_choice(group, bit) for group in groups]
+        choices = [choice(group, "write_step", bit) for group in groups]
         if len(groups) == 1:
             module.assign("written", choices[0])
             return
         parts = [f"part_{n}" for n in range(len(groups))]
         module.declare(*parts, bits="SLICE", attribute="keep")
-        for part, choice in zip(parts, choices, strict=True):
-            module.assign(part, choice)
+        for part, chosen in zip(parts, choices, strict=True):
+            module.assign(part, chosen)
         bit += ways.bit_length() - 1
-
-
-def _choice(parts: list[str], bit: int) -> str:
-    """The choice among two or four parts, by bits of the step from this one on."""
-    if len(parts) == 2:
-        return f"write_step[{bit}] ? {parts[1]} : {parts[0]}"
-    low, high = (f"({_choice(pair, bit)})" for pair in (parts[:2], parts[2:]))
-    return f"write_step[{bit + 1}] ? {high} : {low}"
 
 
 def _register(network: Network) -> Module:

@@ -96,11 +96,21 @@ def _of_two(circuit: Module) -> Iterator[Statement]:
     for name, n in (("first", 0), ("second", 1)):
         yield Assign(name, f"(2 * PAIRS)'({source(n)})")
     signals = [f"{name}[2 * n{more}]" for more in ("", " + 1") for name in ("first", "second")]
-    ports = {"O6": "both[2 * n + 1]", "O5": "both[2 * n]"}
-    ports |= {f"I{n}": signal for n, signal in enumerate([*signals, "number", "1'b1"])}
-    init = {"INIT": f"64'h{_table(1) << 32 | _table(0):016x}"}
-    yield GenerateLoop("n", "PAIRS", "pairs", (Instance("LUT6_2", "choose", ports, init, {}),))
+    outputs, tables = ("both[2 * n]", "both[2 * n + 1]"), (_table(0), _table(1))
+    pair = two_bits("choose", outputs, [*signals, "number"], tables)
+    yield GenerateLoop("n", "PAIRS", "pairs", (pair,))
     yield Assign("chosen", "both[WIDTH-1:0]")
+
+
+def two_bits(
+    name: str, outputs: tuple[str, str], inputs: Sequence[str], tables: tuple[int, int]
+) -> Instance:
+    """A LUT that gives two bits of five common inputs, by the tables of both."""
+    low, high = outputs
+    ports = {"O6": high, "O5": low}
+    ports |= {f"I{n}": signal for n, signal in enumerate([*inputs, "1'b1"])}
+    init = {"INIT": f"64'h{tables[1] << 32 | tables[0]:016x}"}
+    return Instance("LUT6_2", name, ports, init, {})
 
 
 def _table(bit: int) -> int:
@@ -116,7 +126,9 @@ def _of_cells(circuit: Module, inputs: int) -> Iterator[Statement]:
         sources = [*map(source, range(inputs))][IN_LUT * n : IN_LUT * (n + 1)]
         # A cell takes outputs of LUTs alone: one for a single signal has another one beside it,
         # whose number is none
-        yield Assign(output, choice(sources if len(sources) > 1 else [*sources, source(0)]))
+        yield Assign(
+            output, choice(sources if len(sources) > 1 else [*sources, source(0)], "number")
+        )
     joins = list[Statement]()
     for cell, level in zip(CELLS, LEVELS[1:], strict=True):
         if len(outputs) > 1:
@@ -124,7 +136,7 @@ def _of_cells(circuit: Module, inputs: int) -> Iterator[Statement]:
             joins += _joins(cell, outputs, joined, f"number[{bit}]")
             outputs, bit = joined, bit + 1
     yield GenerateLoop("n", "WIDTH", "bits", tuple(joins))
-    yield Assign("chosen", choice(outputs, bit))
+    yield Assign("chosen", choice(outputs, "number", bit))
 
 
 def _declared(circuit: Module, level: str, count: int) -> list[str]:
@@ -146,13 +158,13 @@ def _joins(
         yield Instance(cell, f"cell_{target}", ports, {}, {})
 
 
-def choice(sources: Sequence[str], bit: int = 0) -> str:
+def choice(sources: Sequence[str], number: str, bit: int = 0) -> str:
     """The expression of one of some signals by the bits of a number from one on."""
     if len(sources) == 1:
         return sources[0]
     half = 1 << (len(sources) - 1).bit_length() - 1
-    low, high = choice(sources[:half], bit), choice(sources[half:], bit)
-    return f"number[{bit + half.bit_length() - 1}] ? {_inner(high)} : {_inner(low)}"
+    low, high = (choice(part, number, bit) for part in (sources[:half], sources[half:]))
+    return f"{number}[{bit + half.bit_length() - 1}] ? {_inner(high)} : {_inner(low)}"
 
 
 def _inner(text: str) -> str:
