@@ -88,9 +88,9 @@ WITHOUT_BLOCKS = devices.load("ecp5_85k")._replace(blocks=0)
 
 def test_memories_turn_in_many_designs():
     designs = [designed(seed, 5, WITHOUT_BLOCKS, size=90) for seed in range(6)]
-    assert sum(any(unit.turns for unit in design.layouts) for design in designs) > 3
+    assert sum(any(unit.rotates for unit in design.layouts) for design in designs) > 3
     usual = designed(0, 5, devices.load("ecp5_85k"), size=90)
-    assert not any(unit.turns for unit in usual.layouts)
+    assert not any(unit.rotates for unit in usual.layouts)
 
 
 @needs_icarus

@@ -106,7 +106,7 @@ def test_memories_are_large_ones_where_blocks_are_scarce():
     assert cost(some, DEVICE).total.memories <= 34
     turned = with_few_blocks(0, large=0)
     assert turned.large == 0
-    assert any(unit.turns for unit in turned.layouts)
+    assert any(unit.rotates for unit in turned.layouts)
 
 
 @needs_icarus

@@ -46,8 +46,8 @@ class UnitLayout(NamedTuple):
     in_block: bool = False
 
     @property
-    def turns(self) -> bool:
-        """Whether it has memories that turn."""
+    def rotates(self) -> bool:
+        """Whether it has memories that turn, rotating registers in Rau's words (`turning`)."""
         return any(memory.cells is not None for memory in self.memories)
 
     @property

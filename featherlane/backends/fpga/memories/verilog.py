@@ -107,7 +107,7 @@ def _about(unit: UnitLayout) -> str:
     depths = " and ".join(str(memory.ring) for memory in unit.memories if memory.taps)
     what = {MULTIPLY: "A multiplier with an accumulator", INPUT: "A lane of inputs"}
     kinds = "memories with slots" if any(x.turns for x in unit.memories) else "memories with rings"
-    kinds = "memories that turn, or rings," if unit.turns else kinds
+    kinds = "memories that turn, or rings," if unit.rotates else kinds
     rings = f"; {kinds} of {depths} values" if depths else ""
     name = " and ".join(unit.kind.split()[0].split("_"))
     return f"{what.get(unit.kind, f'A unit for {name}')}{rings}"
