@@ -310,19 +310,33 @@ def test_entries_beyond_their_formats_saturate():
 
 
 @needs_verilator
-def test_calls_refuse_entries_beyond_their_formats():
-    """Their results say nothing of saturated entries, where those of `run` do."""
+def test_entries_beyond_their_formats_are_refused():
+    """By a call and by `run`, before anything is sent; saturated ones are counted."""
     device = driver()
-    told = r"x is {}: wanted -64 to 63\.9375, the range of its format; saturate=True takes"
-    with pytest.raises(ValueError, match=told.format(r"1e\+09")):
-        device({"op": 1, "x": [0.5, 1e9]})
-    with pytest.raises(ValueError, match=told.format("-inf")):
-        device({"op": 1, "x": -np.inf})
-    with pytest.raises(ValueError, match=r"op is 9: wanted 0 to 3"):
-        device({"op": 9, "x": 0.0})
+    told = r"{}: wanted -64 to 63\.9375, the range of its format; saturate=True takes"
+    for ask in (device, device.run):
+        with pytest.raises(ValueError, match=told.format(r"x\[1\] \(state 1\) is 1e\+09")):
+            ask({"op": 1, "x": [0.5, 1e9]})
+        with pytest.raises(ValueError, match=told.format("^x is -inf")):
+            ask({"op": 1, "x": -np.inf})
+        with pytest.raises(ValueError, match=r"^op is 9: wanted 0 to 3"):
+            ask({"op": 9, "x": np.zeros(2)})
+    assert device.read("tasks_in") == 0
     inputs = {"op": 1, "x": [1e9, 63.9375, 63.96]}
-    assert device(inputs, saturate=True)["y"].tolist() == device.run(inputs).results["y"].tolist()
+    run = device.run(inputs, saturate=True)
+    assert run.saturated == {"x": 1}
+    assert device(inputs, saturate=True)["y"].tolist() == run.results["y"].tolist()
+    assert run.results["y"].tolist() == [127.875] * 3
     assert device({"op": 1, "x": 63.96})["y"] == device({"op": 1, "x": 63.9375})["y"]
+
+
+@needs_verilator
+def test_a_refused_state_is_told_by_its_number_in_all_packets():
+    device, x = driver(), np.zeros((50, 4))
+    device.tasks_per_packet = 16
+    x[43, 2] = 80.0
+    with pytest.raises(ValueError, match=r"^x\[43, 2\] \(state 43, 2\) is 80: wanted"):
+        device({"op": 1, "x": x})
 
 
 @needs_verilator
@@ -340,7 +354,12 @@ def test_another_design_is_refused():
     ("change", "told"),
     [
         ({"x": None}, "inputs has op: wanted op, x by name"),
-        ({"x": np.nan}, "x has a NaN"),
+        ({"x": np.nan}, "^x is NaN: a circuit has numbers alone"),
+        ({"x": [[0.0, 1.0, np.nan]]}, r"^x\[0, 2\] \(state 0, 2\) is NaN"),
+        ({"x": [[1.0], [np.nan]], "op": [[0, 1, 2]]}, r"^x\[1, 0\] \(state 1, 0\) is NaN"),
+        ({"x": [0.0, [1.0]]}, r"^x is no array: wanted numbers of shape \(\.\.\.\)"),
+        ({"x": np.ma.masked_less([0.0, 1.0], 0.5)}, "^x is a masked array"),
+        ({"x": 1j}, r"^x has shape \(\) of complex128: wanted numbers"),
         ({"x": "one"}, "x has shape"),
         ({"x": np.zeros((2, 3)), "op": np.zeros(2)}, "leading dimensions do not broadcast"),
         ({"x": np.zeros(0)}, "wanted a task, or more"),

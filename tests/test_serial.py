@@ -360,11 +360,18 @@ def test_functions_of_one_design_are_called_by_name():
     assert found[:3] == (700, 700, True)
     states = design.samples("mass_matrix", 3)
     assert device(states, "mass_matrix").keys() == {"M"}
-    with pytest.raises(ValueError, match=r"q\[1\] is inf: wanted -\d.* to \d.*, the range of its"):
+    with pytest.raises(ValueError, match=r"^q\[1, 1\] \(state 1\) is inf: wanted -\d"):
         device({"q": [[0.0, 0.0], [0.0, np.inf]]}, "mass_matrix")
     last = device({"q": [0.0, np.inf]}, "mass_matrix", saturate=True)["M"]
     assert np.array_equal(last, device({"q": [0.0, 1e6]}, "mass_matrix", saturate=True)["M"])
+    turned = r"^q\[0\] is 90: wanted .*; angles are in radians, 90 degrees are 1\.571; saturate"
+    with pytest.raises(ValueError, match=turned):
+        device({"q": [90.0, 0.0]}, "mass_matrix")
     mixed = {**design.samples("inverse_dynamics", 3), "function": [0, 2, 0]}
+    for code in (1, 0.5, 9):
+        told = rf"^function\[1\] \(state 1\) is {code}: wanted the code of a function, one of 0, 2"
+        with pytest.raises(ValueError, match=told):
+            device.run({**mixed, "function": [0, code, 2]}, saturate=True)
     results = device(mixed)
     names = [name for name in results if not np.isnan(results[name]).all()]
     assert {*names} >= {"tau", "M"}

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.fixed.bad_entries import EntryPlace, beyond_format, not_a_number
 from featherlane.backends.fpga.board.core import TAG, SelectedFunction, Words
-from featherlane.errors import shown
+from featherlane.backends.fpga.board.packets import PacketLayout
+from featherlane.errors import clause, shown
 from featherlane.program.passes.guards import LOST
 
 Array = Any
+SATURATE = "; saturate=True takes the nearest number in it"
 
 
 class BoardRun(NamedTuple):
@@ -29,15 +32,33 @@ class BoardRun(NamedTuple):
 
 
 class TaskBatch(NamedTuple):
-    """Tasks: lead, their leading dimensions; inputs, arrays (tasks, *shape) by name."""
+    """Tasks: lead, their leading dimensions; inputs, arrays (tasks, *shape) by name; given, the
+    shapes of these as they were passed.
+    """
 
     lead: tuple[int, ...]
     inputs: dict[str, Array]
+    given: dict[str, tuple[int, ...]]
 
     @property
     def tasks(self) -> int:
         """The number of tasks."""
         return int(np.prod(self.lead))
+
+    def place(self, name: str, task: int, position: int) -> EntryPlace:
+        """An entry of an input of a task."""
+        core = self.inputs[name].shape[1:]
+        return EntryPlace(name, self.given[name], core, self.lead, task, position)
+
+    def beyond(self, tasks: PacketLayout) -> ValueError:
+        """The error for the first entry beyond its field. tasks: the layout, by which there is
+        one.
+        """
+        field, task = tasks.first_beyond(self.inputs)
+        name, position = field.entries[0]
+        value = float(self.inputs[name][task].flat[position])
+        least, most = (x * 2.0**-field.fraction for x in (field.least, field.most))
+        return beyond_format(self.place(name, task, position), value, least, most, SATURATE)
 
     def run(
         self, results: Mapping[str, Array], saturated: dict[str, int], counters: dict[str, int]
@@ -65,30 +86,55 @@ def inputs_of_function(
 
 def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
     """The batch of inputs, arrays (..., *shape) by name whose leading dimensions broadcast. Tags
-    are the driver's. Raises ValueError for inputs that are none and NaN.
+    are the driver's. Raises ValueError for inputs that are none, for NaN, and for codes that no
+    function has.
     """
     shapes = {n: shape for n, shape in words.shapes.items() if n != TAG}
     if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
-        came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
+        came = ", ".join(map(str, inputs)) if isinstance(inputs, Mapping) else shown(inputs)
         raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
-    arrays = {name: np.asarray(x) for name, x in inputs.items()}
-    leads = []
-    for name, shape in shapes.items():
-        x = arrays[name]
-        if x.dtype.kind not in "fiub" or x.shape[x.ndim - len(shape) :] != shape:
-            wanted = f"numbers of shape (..., {', '.join(map(str, shape))})"
-            raise ValueError(f"{name} has shape {x.shape} of {x.dtype}: wanted {wanted}")
-        if np.isnan(x).any():
-            raise ValueError(f"{name} has a NaN: a circuit has numbers alone")
-        leads.append(x.shape[: x.ndim - len(shape)])
+    arrays = {name: _numbers(name, inputs[name], shape) for name, shape in shapes.items()}
+    leads = {name: x.shape[: x.ndim - len(shapes[name])] for name, x in arrays.items()}
     try:
-        lead = np.broadcast_shapes(*leads)
+        lead = np.broadcast_shapes(*leads.values())
     except ValueError:
-        each = ", ".join(f"{name} {lead}" for name, lead in zip(shapes, leads, strict=True))
+        each = ", ".join(f"{name} {lead}" for name, lead in leads.items())
         raise ValueError(f"leading dimensions do not broadcast: {each}") from None
     if not (tasks := int(np.prod(lead))):
         raise ValueError(f"inputs has leading dimensions {lead}: wanted a task, or more")
-    return TaskBatch(lead, {
+    batch = TaskBatch(lead, {
         name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
         for name, shape in shapes.items()
-    })  # fmt: skip
+    }, {name: x.shape for name, x in arrays.items()})  # fmt: skip
+    for name, x in batch.inputs.items():
+        if np.isnan(arrays[name]).any():
+            raise not_a_number(batch.place(name, *_first(np.isnan(x))))
+    if (selector := words.selector) is not None:
+        codes = sorted({field.when for field in words.fields if field.when is not None})
+        unknown = ~np.isin(batch.inputs[selector], codes)
+        if unknown.any():
+            task, position = _first(unknown)
+            code = f"{batch.place(selector, task, position)} is {batch.inputs[selector][task]:g}"
+            listed = ", ".join(map(str, codes))
+            raise ValueError(f"{code}: wanted the code of a function, one of {listed}")
+    return batch
+
+
+def _numbers(name: str, x: Any, shape: tuple[int, ...]) -> Array:
+    """An input as an array. Raises ValueError for what are no real numbers of the shape."""
+    wanted = f"wanted numbers of shape ({', '.join(['...', *map(str, shape)])})"
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array: masks have no meaning here, fill it first")
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError) as error:  # of lists of unequal lengths, and memory of a GPU
+        raise ValueError(f"{name} is no array: {wanted}; {clause(error)}") from error
+    if array.dtype.kind not in "fiub" or array.shape[array.ndim - len(shape) :] != shape:
+        raise ValueError(f"{name} has shape {array.shape} of {array.dtype}: {wanted}")
+    return array
+
+
+def _first(flags: Array) -> tuple[int, int]:
+    """The task and the position of the first entry (tasks, *shape) that has a flag."""
+    task, position = np.unravel_index(flags.argmax(), (len(flags), flags[0].size))
+    return int(task), int(position)

@@ -152,35 +152,29 @@ class BoardDriver:
     # Tasks
 
     def __call__(self, inputs: Mapping[str, Any], saturate: bool = False) -> dict[str, Array]:
-        """Returns the results by name, as `run` does, without what else is known.
+        """Returns the results by name, as `run` does, without what else is known."""
+        return self.run(inputs, saturate).results
 
-        saturate: entries of inputs beyond their formats take the nearest number in them, as in
-        `run`, which counts them. Without it, raises ValueError for such an entry.
-        """
-        batch = batch_of(self.facts.tasks.words, inputs)
-        if not saturate:
-            self.facts.tasks.check_ranges(batch.inputs)
-        return self._run(batch).results
-
-    def run(self, inputs: Mapping[str, Any]) -> BoardRun:
+    def run(self, inputs: Mapping[str, Any], saturate: bool = False) -> BoardRun:
         """Runs tasks through the board.
 
-        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. Entries beyond
-        their formats saturate. Tags are the driver's, which puts results in the order of tasks;
-        entries that a result has not are NaN. Raises ValueError for inputs that are none and NaN,
-        DeviceError, after a reset, for what the board reports and for a DMA that does not end.
+        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. An entry beyond
+        its format is refused before anything is sent, or, with saturate, takes the nearest number
+        in it, which is counted. Tags are the driver's, which puts results in the order of tasks;
+        entries that a result has not are NaN. Raises ValueError for inputs that are none, beyond
+        their formats or NaN, DeviceError, after a reset, for what the board reports and for a DMA
+        that does not end.
         """
-        return self._run(batch_of(self.facts.tasks.words, inputs))
-
-    def _run(self, batch: TaskBatch) -> BoardRun:
+        batch = batch_of(self.facts.tasks.words, inputs)
+        words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)
+        saturated = dict[str, int]()
+        for part in self._packets(batch.tasks):
+            for name, count in self._encoded(batch, part, words[part]).items():
+                saturated[name] = saturated.get(name, 0) + count
+        if saturated and not saturate:
+            raise batch.beyond(self.facts.tasks)
         before = self.counters()
-        saturated, parts = dict[str, int](), list[dict[str, Array]]()
-        for start in range(0, batch.tasks, self.tasks_per_packet):
-            end = min(start + self.tasks_per_packet, batch.tasks)
-            part = {name: x[start:end] for name, x in batch.inputs.items()}
-            results, beyond = self._packet(part, end - start)
-            parts.append(results)
-            saturated = {n: saturated.get(n, 0) + beyond.get(n, 0) for n in saturated | beyond}
+        parts = [self._packet(words[part]) for part in self._packets(batch.tasks)]
         counters = {n: (x - before[n]) & 0xFFFFFFFF for n, x in self.counters().items()}
         results = {
             name: np.concatenate([part[name] for part in parts])
@@ -189,16 +183,27 @@ class BoardDriver:
         }
         return batch.run(results, saturated, counters)
 
-    def _packet(
-        self, inputs: Mapping[str, Array], tasks: int
-    ) -> tuple[dict[str, Array], dict[str, int]]:
-        """The results of one packet, and the entries that saturated."""
-        sizes = self.facts.tasks.size, self.facts.results.size
-        tasks_in, buffer = self._given[: tasks * sizes[0]], self._found[: tasks * sizes[1]]
-        if self._tag is not None:
-            tags = np.arange(tasks) & self._tag.most
-            inputs = {**inputs, TAG: tags}
-        saturated = self.facts.tasks.encode(inputs, tasks_in.reshape(tasks, sizes[0]))
+    def _packets(self, tasks: int) -> list[slice]:
+        """The tasks of each packet."""
+        starts = range(0, tasks, self.tasks_per_packet)
+        return [slice(n, min(n + self.tasks_per_packet, tasks)) for n in starts]
+
+    def _tags(self, tasks: int) -> Array:
+        """The tags of the tasks of a packet."""
+        assert self._tag is not None, "the caller has asked"
+        return np.arange(tasks) & self._tag.most
+
+    def _encoded(self, batch: TaskBatch, part: slice, words: Array) -> dict[str, int]:
+        """Writes the words of the tasks of a packet, and counts entries beyond their formats."""
+        inputs = {name: x[part] for name, x in batch.inputs.items()}
+        tags = {} if self._tag is None else {TAG: self._tags(len(words))}
+        return self.facts.tasks.encode({**inputs, **tags}, words)
+
+    def _packet(self, words: Array) -> dict[str, Array]:
+        """The results of one packet of tasks, whose words these are."""
+        tasks, size = len(words), self.facts.results.size
+        tasks_in, buffer = self._given[: words.size], self._found[: tasks * size]
+        tasks_in[...] = words.reshape(-1)
         self.write("packet_tasks", tasks)
         try:
             received = self.transport.transfer(tasks_in, buffer)
@@ -213,10 +218,8 @@ class BoardDriver:
                 f"{received} bytes of results came of {tasks} tasks, wanted {buffer.size}{errors}; "
                 "the board was reset"
             )
-        results = self.facts.results.decode(buffer.reshape(tasks, sizes[1]))
-        if self._tag is not None:
-            results = _in_order(results, tags)
-        return results, saturated
+        results = self.facts.results.decode(buffer.reshape(tasks, size))
+        return results if self._tag is None else _in_order(results, self._tags(tasks))
 
     def _errors(self) -> str:
         """The errors that the board reports, as the end of a message."""

@@ -82,33 +82,29 @@ class PacketLayout(NamedTuple):
             rows = self._rows(flat, field.when)
             if field.when is not None and not rows.any():
                 continue  # its array need not be there
-            values, beyond = integers(flat[name][rows, position], field)
-            if beyond:
+            values, outside = integers(flat[name][rows, position], field)
+            if beyond := int(np.count_nonzero(outside)):
                 saturated[name] = saturated.get(name, 0) + beyond
             _insert(memory, values.view(np.uint64), first, count, rows)
         whole = np.ascontiguousarray(memory.T.astype("<u8", copy=False)).view(np.uint8)
         buffer[...] = whole[:, : self.size]
         return saturated
 
-    def check_ranges(self, inputs: Mapping[str, Array]) -> None:
-        """Raises ValueError for an entry beyond its field. inputs: as of `encode`."""
+    def first_beyond(self, inputs: Mapping[str, Array]) -> tuple[WordField, int]:
+        """The first field with an entry beyond it, and the first task whose entry is. inputs: as of
+        `encode`, which has found some.
+        """
         tasks = len(next(iter(inputs.values())))
         flat = {name: np.reshape(x, (tasks, -1)) for name, x in inputs.items()}
         for field in self.words.fields:
             name, position = field.entries[0]
             if name not in flat:  # a tag
                 continue
-            values = flat[name][self._rows(flat, field.when), position]
-            if not integers(values, field)[1]:
-                continue
-            value = next(x for x in values if integers(x, field)[1])
-            index = np.unravel_index(position, self.words.shapes[name])
-            entry = f"{name}[{', '.join(map(str, index))}]" if index else name
-            least, most = (x * 2.0**-field.fraction for x in (field.least, field.most))
-            raise ValueError(
-                f"{entry} is {value:g}: wanted {least:g} to {most:g}, the range of its format; "
-                "saturate=True takes the nearest number in it"
-            )
+            numbers = np.arange(tasks)[self._rows(flat, field.when)]
+            _, outside = integers(flat[name][numbers, position], field)
+            if outside.any():
+                return field, int(numbers[outside.argmax()])
+        raise AssertionError("encode has found an entry beyond its field")
 
     def _rows(self, flat: Mapping[str, Array], when: int | None) -> Any:
         """The words whose selector is a number; all of them for None."""
@@ -143,15 +139,15 @@ def layout_of(words: Words, layout: str, width: int) -> PacketLayout:
     return PacketLayout(words, lane, width)
 
 
-def integers(x: Array, field: WordField) -> tuple[Array, int]:
-    """The nearest integers of a field for numbers, and how many numbers were beyond it."""
+def integers(x: Array, field: WordField) -> tuple[Array, Array]:
+    """The nearest integers of a field for numbers, and which numbers were beyond it."""
     x = np.asarray(x)
-    if x.dtype.kind in "iub" and not field.fraction:
-        inside = np.clip(x, field.least, field.most).astype(np.int64)
-        return inside, int(np.count_nonzero(inside != x))
+    if x.dtype.kind == "i" and not field.fraction:
+        inside = np.clip(x.astype(np.int64, copy=False), field.least, field.most)
+        return inside, inside != x
     nearest = np.rint(x.astype(np.float64) * 2.0**field.fraction)
     inside = np.clip(nearest, field.least, field.most)
-    return inside.astype(np.int64), int(np.count_nonzero(inside != nearest))
+    return inside.astype(np.int64), inside != nearest
 
 
 def _insert(memory: Array, values: Array, first: int, count: int, rows: Array) -> None:

@@ -173,32 +173,27 @@ class SerialDriver:
     def __call__(
         self, inputs: Mapping[str, Any], function: str | None = None, saturate: bool = False
     ) -> dict[str, Array]:
-        """Returns the results by name, as `run` does, without what else is known.
+        """Returns the results by name, as `run` does, without what else is known."""
+        return self.run(inputs, function, saturate).results
 
-        saturate: entries of inputs beyond their formats take the nearest number in them, as in
-        `run`, which counts them. Without it, raises ValueError for such an entry.
-        """
-        inputs, selected = self._inputs_of(inputs, function)
-        batch = batch_of(self.facts.tasks.words, inputs)
-        if not saturate:
-            self.facts.tasks.check_ranges(batch.inputs)
-        return self._run(batch, selected).results
-
-    def run(self, inputs: Mapping[str, Any], function: str | None = None) -> BoardRun:
+    def run(
+        self, inputs: Mapping[str, Any], function: str | None = None, saturate: bool = False
+    ) -> BoardRun:
         """Runs tasks through the board.
 
-        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. Entries beyond
-        their formats saturate. function: of a design of several, the name of the one that all tasks
-        want; inputs and results are then those of this function. None: inputs has an array
+        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. An entry beyond
+        its format is refused before anything is sent, or, with saturate, takes the nearest number
+        in it, which is counted. function: of a design of several, the name of the one that all
+        tasks want; inputs and results are then those of this function. None: inputs has an array
         "function" with the code of each task's (`facts.functions`), and the inputs of all.
 
         A task whose frame or result is damaged on its way is sent once more; `counters` has how
         often that was ("repeated"), results that came damaged ("damaged_results"), and what the
-        board counted. Raises ValueError for inputs that are none and NaN, DeviceError for a board
-        that falls silent, or loses a task twice.
+        board counted. Raises ValueError for inputs that are none, beyond their formats or NaN,
+        DeviceError for a board that falls silent, or loses a task twice.
         """
         inputs, selected = self._inputs_of(inputs, function)
-        return self._run(batch_of(self.facts.tasks.words, inputs), selected)
+        return self._run(batch_of(self.facts.tasks.words, inputs), selected, saturate)
 
     def _inputs_of(
         self, inputs: Mapping[str, Any], function: str | None
@@ -210,14 +205,16 @@ class SerialDriver:
         words = self.facts.tasks.words
         return inputs_of_function(words, inputs, function, selected), selected
 
-    def _run(self, batch: TaskBatch, selected: SelectedFunction | None) -> BoardRun:
+    def _run(self, batch: TaskBatch, selected: SelectedFunction | None, saturate: bool) -> BoardRun:
         """Runs a batch. selected: the function of its tasks, if it is one of several."""
-        before, damaged = self.query(), self._reader.damaged
         modulus = NUMBERS if self._tag is None else min(self._tag.most + 1, NUMBERS)
         numbers = np.arange(batch.tasks) % modulus
         tags = {} if self._tag is None else {TAG: numbers}
         words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)
         saturated = self.facts.tasks.encode({**batch.inputs, **tags}, words)
+        if saturated and not saturate:
+            raise batch.beyond(self.facts.tasks)
+        before, damaged = self.query(), self._reader.damaged
         results = np.zeros((batch.tasks, self.facts.results.size), np.uint8)
         sent = frames.task_frames(numbers, words)
         repeated = self._exchange(sent, results, min(before["outstanding"], modulus))

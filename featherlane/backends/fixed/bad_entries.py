@@ -1,0 +1,61 @@
+"""Errors about one entry of a user's batch of inputs: which state it is of, what came, and what a
+format holds.
+"""
+
+from __future__ import annotations
+
+from math import pi, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ANGULAR = ("q", "v")  # inputs whose entries may be angles, or their velocities
+
+
+class EntryPlace(NamedTuple):
+    """An entry of an input in a batch. shape: of the array as it was passed, (..., *core); core: of
+    one state; lead: the leading dimensions of all inputs, broadcast; state: in C order of these;
+    position: in a state, in C order.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    core: tuple[int, ...]
+    lead: tuple[int, ...]
+    state: int
+    position: int
+
+    def __str__(self) -> str:
+        """As "q[17, 0] (state 17)": the index in the user's array, and the state if not all states
+        have this entry.
+        """
+        own = self.shape[: len(self.shape) - len(self.core)]
+        state = np.unravel_index(self.state, self.lead)
+        there = state[len(state) - len(own) :]
+        index = [0 if size == 1 else at for size, at in zip(own, there, strict=True)]
+        entry = _listed([*index, *np.unravel_index(self.position, self.core)])
+        text = f"{self.name}[{entry}]" if entry else self.name
+        return f"{text} (state {_listed(state)})" if prod(own) > 1 else text
+
+
+def _listed(index: Any) -> str:
+    return ", ".join(str(int(at)) for at in index)
+
+
+def beyond_format(
+    place: EntryPlace, value: float, least: float, most: float, instead: str = ""
+) -> ValueError:
+    """The error for an entry that its format does not hold. least, most: the numbers that it holds;
+    instead: what a caller may do, as the end of the message.
+    """
+    is_angle = place.name in ANGULAR and least <= value * pi / 180 <= most
+    confused = f"; angles are in radians, {value:g} degrees are {value * pi / 180:.4g}"
+    return ValueError(
+        f"{place} is {value:g}: wanted {least:g} to {most:g}, the range of its format"
+        f"{confused if is_angle else ''}{instead}"
+    )
+
+
+def not_a_number(place: EntryPlace) -> ValueError:
+    """The error for a NaN in what a circuit shall compute."""
+    return ValueError(f"{place} is NaN: a circuit has numbers alone")
