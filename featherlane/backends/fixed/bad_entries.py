@@ -29,13 +29,13 @@ class EntryPlace(NamedTuple):
         """As "q[17, 0] (state 17)": the index in the user's array, and the state if not all states
         have this entry.
         """
-        own = self.shape[: len(self.shape) - len(self.core)]
+        lead = self.shape[: len(self.shape) - len(self.core)]  # of this array alone
         state = np.unravel_index(self.state, self.lead)
-        there = state[len(state) - len(own) :]
-        index = [0 if size == 1 else at for size, at in zip(own, there, strict=True)]
+        there = state[len(state) - len(lead) :]
+        index = [0 if size == 1 else at for size, at in zip(lead, there, strict=True)]
         entry = _listed([*index, *np.unravel_index(self.position, self.core)])
         text = f"{self.name}[{entry}]" if entry else self.name
-        return f"{text} (state {_listed(state)})" if prod(own) > 1 else text
+        return f"{text} (state {_listed(state)})" if prod(lead) > 1 else text
 
 
 def _listed(index: Any) -> str:

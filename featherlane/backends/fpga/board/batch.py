@@ -32,13 +32,13 @@ class BoardRun(NamedTuple):
 
 
 class TaskBatch(NamedTuple):
-    """Tasks: lead, their leading dimensions; inputs, arrays (tasks, *shape) by name; given, the
-    shapes of these as they were passed.
+    """Tasks: lead, their leading dimensions; inputs, arrays (tasks, *shape) by name; shapes, of
+    these as they were passed.
     """
 
     lead: tuple[int, ...]
     inputs: dict[str, Array]
-    given: dict[str, tuple[int, ...]]
+    shapes: dict[str, tuple[int, ...]]
 
     @property
     def tasks(self) -> int:
@@ -48,7 +48,7 @@ class TaskBatch(NamedTuple):
     def place(self, name: str, task: int, position: int) -> EntryPlace:
         """An entry of an input of a task."""
         core = self.inputs[name].shape[1:]
-        return EntryPlace(name, self.given[name], core, self.lead, task, position)
+        return EntryPlace(name, self.shapes[name], core, self.lead, task, position)
 
     def beyond(self, tasks: PacketLayout) -> ValueError:
         """The error for the first entry beyond its field. tasks: the layout, by which there is

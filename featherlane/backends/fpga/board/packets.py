@@ -92,7 +92,7 @@ class PacketLayout(NamedTuple):
 
     def first_beyond(self, inputs: Mapping[str, Array]) -> tuple[WordField, int]:
         """The first field with an entry beyond it, and the first task whose entry is. inputs: as of
-        `encode`, which has found some.
+        `encode`, which counted some.
         """
         tasks = len(next(iter(inputs.values())))
         flat = {name: np.reshape(x, (tasks, -1)) for name, x in inputs.items()}
@@ -104,7 +104,7 @@ class PacketLayout(NamedTuple):
             _, outside = integers(flat[name][numbers, position], field)
             if outside.any():
                 return field, int(numbers[outside.argmax()])
-        raise AssertionError("encode has found an entry beyond its field")
+        raise AssertionError("encode has counted entries beyond their fields")
 
     def _rows(self, flat: Mapping[str, Array], when: int | None) -> Any:
         """The words whose selector is a number; all of them for None."""
