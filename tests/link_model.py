@@ -2,8 +2,6 @@
 compared.
 """
 
-import numpy as np
-
 from featherlane.backends.fpga.serial import frames
 
 
@@ -30,7 +28,7 @@ class LinkModel:
         self.frame += bytes([value])
         if len(self.frame) == self._size:
             frame, self.frame = self.frame, b""
-            if frames.crc(np.frombuffer(frame, np.uint8)):
+            if frames.crc(frame):
                 self._count("damaged")
             else:
                 self._answer(frame[0], frame[1:-2])

@@ -7,8 +7,8 @@ host knows which one was lost.
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,41 +75,33 @@ def answers(task_bits: int, result_bits: int) -> dict[int, int]:
     return {kind: sizes[kind] for kind in (RESULT, FACTS, TESTED)}
 
 
-@cache
-def _table() -> Array:
-    """The CRC of each byte."""
-    values = np.arange(256)
-    for _ in range(8):
-        values = (values >> 1) ^ np.where(values & 1, POLYNOMIAL, 0)
-    return values.astype(np.uint16)
+MIRRORED = bytes(int(f"{n:08b}"[::-1], 2) for n in range(256))  # bytes from their other end
 
 
-def crc(frames: Array) -> Array:
-    """The CRC-16 of bytes (..., n), as uint16 (...)."""
-    table, frames = _table(), np.asarray(frames, np.uint8)
-    value = np.zeros(frames.shape[:-1], np.uint16)
-    for n in range(frames.shape[-1]):
-        value = (value >> 8) ^ table[(value ^ frames[..., n]) & 0xFF]
-    return value
+def crc(data: bytes) -> int:
+    """The CRC-16 of bytes. `crc_hqx` has the polynomial, but takes bytes from their highest bit on,
+    so that it gets them, and gives the sum, from the other end.
+    """
+    high, low = divmod(crc_hqx(data.translate(MIRRORED), 0), 256)
+    return MIRRORED[high] | MIRRORED[low] << 8
 
 
-def with_crc(frames: Array) -> Array:
-    """Bytes (..., n) with their CRC behind them."""
-    frames = np.asarray(frames, np.uint8)
-    return np.concatenate([frames, crc(frames)[..., None].astype("<u2").view(np.uint8)], -1)
+def with_crc(data: bytes) -> bytes:
+    """Bytes with their CRC behind them."""
+    return data + crc(data).to_bytes(CRC_BYTES, "little")
 
 
 def frame(*parts: int | bytes) -> bytes:
     """One frame of a kind and its payload."""
-    body = b"".join(part if isinstance(part, bytes) else bytes([part]) for part in parts)
-    return with_crc(np.frombuffer(body, np.uint8)).tobytes()
+    return with_crc(b"".join(part if isinstance(part, bytes) else bytes([part]) for part in parts))
 
 
-def task_frames(numbers: Array, words: Array) -> Array:
+def task_frames(numbers: Array, words: Array) -> list[bytes]:
     """The frames of tasks with these numbers and words (tasks, bytes)."""
-    head = np.empty((len(words), HEAD), np.uint8)
-    head[:, 0], head[:, 1] = TASK, numbers
-    return with_crc(np.concatenate([head, words], -1))
+    bodies = np.empty((len(words), HEAD + words.shape[1]), np.uint8)
+    bodies[:, 0], bodies[:, 1], bodies[:, HEAD:] = TASK, numbers, words
+    data, size = bodies.tobytes(), bodies.shape[1]
+    return [with_crc(data[n : n + size]) for n in range(0, len(data), size)]
 
 
 def answer_fields(payload: bytes) -> dict[str, int]:
@@ -152,14 +144,13 @@ class FrameReader:
                 continue
             if len(self._bytes) < (end := 1 + size + CRC_BYTES):
                 return
-            if crc(np.frombuffer(bytes(self._bytes[:end]), np.uint8)):
+            if crc(whole := bytes(self._bytes[:end])):
                 self.damaged += 1
                 self.skipped += 1
                 del self._bytes[0]
                 continue
-            kind, payload = self._bytes[0], bytes(self._bytes[1 : 1 + size])
             del self._bytes[:end]
-            yield SerialFrame(kind, payload)
+            yield SerialFrame(whole[0], whole[1:-CRC_BYTES])
 
     def clear(self) -> None:
         """Forgets the beginning of a frame."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -215,12 +214,12 @@ class SerialDriver:
         if saturated and not saturate:
             raise batch.beyond(self.facts.tasks)
         before, damaged = self.query(), self._reader.damaged
-        results = np.zeros((batch.tasks, self.facts.results.size), np.uint8)
         sent = frames.task_frames(numbers, words)
-        repeated = self._exchange(sent, results, min(before["outstanding"], modulus))
+        results, repeated = self._exchange(sent, min(before["outstanding"], modulus))
         counters = _increments(before, self.query())
         counters |= {"repeated": repeated, "damaged_results": self._reader.damaged - damaged}
-        decoded = self.facts.results.decode(results)
+        data = np.frombuffer(b"".join(results), np.uint8)
+        decoded = self.facts.results.decode(data.reshape(batch.tasks, -1))
         names = decoded.keys() - {TAG}
         if selected is not None:
             fields = self.facts.results.words
@@ -235,11 +234,12 @@ class SerialDriver:
         wanted = one_of(function, functions) if functions else "the design has one function"
         raise ValueError(f"function is {shown(function)}: {wanted}")
 
-    def _exchange(self, sent: Array, results: Array, limit: int) -> int:
-        """Sends frames of tasks, of which `limit` may be on the board, and writes the words of
-        their results; returns how many were sent twice.
+    def _exchange(self, sent: Sequence[bytes], limit: int) -> tuple[list[bytes], int]:
+        """Sends frames of tasks, of which `limit` may be on the board; returns the words of their
+        results, and how many were sent twice.
         """
         queue, waiting, repeated = deque(range(len(sent))), dict[int, int](), set[int]()
+        results = [b""] * len(sent)
         size = 1 + self.facts.payloads[frames.RESULT] + frames.CRC_BYTES
         while queue or waiting:
             self.transport.write(self._next_frames(sent, queue, waiting, limit))
@@ -252,23 +252,23 @@ class SerialDriver:
             for frame in self._reader.frames(received):
                 task = waiting.pop(self._number(frame), -1)
                 if task >= 0:
-                    results[task] = np.frombuffer(frame.payload[1:], np.uint8)
-        return len(repeated)
+                    results[task] = frame.payload[1:]
+        return results, len(repeated)
 
     def _next_frames(
-        self, sent: Array, queue: deque[int], waiting: dict[int, int], limit: int
+        self, sent: Sequence[bytes], queue: deque[int], waiting: dict[int, int], limit: int
     ) -> bytes:
         """The frames of as many tasks as the board has room for; they move from the queue to those
         that wait, by their numbers.
         """
-        first = [*islice(queue, limit - len(waiting))]
         chosen = []
-        for task in first:
-            if (number := int(sent[task, 1])) in waiting:
+        while queue and len(waiting) < limit:
+            frame = sent[queue[0]]
+            if (number := frame[1]) in waiting:
                 break
             waiting[number] = queue.popleft()
-            chosen.append(task)
-        return sent[chosen].tobytes()
+            chosen.append(frame)
+        return b"".join(chosen)
 
     def _number(self, frame: frames.SerialFrame) -> int:
         """The number of the task of a result: its tag, if results may overtake each other. -1 for
