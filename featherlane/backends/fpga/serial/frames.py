@@ -76,15 +76,16 @@ def answers(task_bits: int, result_bits: int) -> dict[int, int]:
 
 
 # Bytes from their other end
-MIRRORED = np.array([int(f"{n:08b}"[::-1], 2) for n in range(256)], np.uint8)
+MIRRORED = bytes(int(f"{n:08b}"[::-1], 2) for n in range(256))
 
 
 def crc(data: bytes) -> int:
     """The CRC-16 of bytes. `crc_hqx` has the polynomial, but takes bytes from their highest bit on,
     so that it gets them, and gives the sum, from the other end.
     """
-    high, low = divmod(crc_hqx(MIRRORED[np.frombuffer(data, np.uint8)].data, 0), 256)
-    return int(MIRRORED[high]) | int(MIRRORED[low]) << 8
+    mirrored = np.frombuffer(MIRRORED, np.uint8)[np.frombuffer(data, np.uint8)]
+    high, low = divmod(crc_hqx(mirrored.data, 0), 256)
+    return MIRRORED[high] | MIRRORED[low] << 8
 
 
 def with_crc(data: bytes) -> bytes:
