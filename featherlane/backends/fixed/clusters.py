@@ -9,7 +9,8 @@ elsewhere, and a selection with its comparison. Conditions lie in each cluster t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from featherlane.backends.fixed.align import aligned_from
@@ -73,64 +74,129 @@ def clusters_of(graph: Graph) -> list[Cluster]:
     the cluster of one of its operands if it depends on the operands of that alone. A shift has the
     sum that makes its exponent, of which a constant is an operand, since it is another in others.
     """
-    constants = {*graph.nodes_of("constant")}
-    left_out = {k for k in graph.nodes_of("power_of_two") if constants.issuperset(graph.args[k])}
-    left_out |= linear_nodes(graph)
-    others = [
-        k
-        for k, op in enumerate(graph.op)
-        if op not in ("input", "constant", *CONDITIONS)
-        and k not in left_out
-        and aligned_from(graph, k) is None
-    ]
-    exponents = {k for k in others if graph.op[k] in SUMS or graph.op[k] == "power_of_two"}
-    uses, results = graph.uses(), {k for out in graph.outputs.values() for k in out.nodes}
-    home = dict[int, int]()  # the first node of the cluster of each node
-    operands = dict[int, dict[int, None]]()  # of each cluster, by its first node
-    of_angle = dict[tuple[int, ...], int]()
-    for k in others:
-        if graph.op[k] in ("sin", "cos"):
-            home[k] = of_angle.setdefault(graph.args[k], k)
-            operands.setdefault(home[k], dict.fromkeys(graph.args[k]))
-            continue
-        read = _read(graph, k)
-        behind = {a for n in read for a in (operands[home[n]] if n in home else (n,))}
-        alike = [
-            c
-            for c in (home[n] for n in read if n in home)
-            if operands[c].keys() == behind
-            and all(n in operands[c] or home.get(n) == c for n in read)
-        ]
-        home[k] = alike[0] if alike else k
-        if not alike:
-            operands[k] = dict.fromkeys(read)
-            for c in {home[n] for n in read if n in home and n in exponents}:
-                inside = {n for n in home if home[n] == c}
-                alone = all(inside | {k} >= {*uses[n]} and n not in results for n in inside)
-                if inside <= exponents and alone:
-                    home |= dict.fromkeys(inside, k)
-                    operands[k] = operands[c] | operands[k]
-                    for n in inside:
-                        operands[k].pop(n, None)
-    members = defaultdict[int, list[int]](list)
-    for k, first in home.items():
-        members[first].append(k)
-
-    def cluster(nodes: Sequence[int], read: Iterable[int]) -> Cluster:
-        inside = {*nodes}
-        shown = {graph.args[k][1] for k in nodes if graph.op[k] == "div"} | results
-        gives = [k for k in nodes if k in shown or not inside.issuperset(uses[k])]
-        every = inside.union(*(_conditions(graph, k) for k in nodes))
-        return Cluster(tuple(sorted(every)), tuple(read), tuple(gives))
-
+    partition = _Partition.of(graph)
+    for k in _nodes_of_clusters(graph):
+        partition.add(k)
     clusters = list[Cluster]()
-    for first, nodes in members.items():
-        whole = cluster(nodes, operands[first])
+    for root, nodes in partition.members().items():
+        whole = partition.cluster(nodes, partition.operands[root])
         if len(whole.gives) <= MOST_RESULTS:
             clusters.append(whole)
         else:
-            clusters += [cluster([k], _read(graph, k)) for k in nodes]
+            clusters += [partition.cluster([k], _read(graph, k)) for k in nodes]
     return sorted(clusters, key=lambda c: c.gives)
+
+
+def _nodes_of_clusters(graph: Graph) -> list[int]:
+    """The nodes that clusters compute, without conditions, which each cluster computes itself."""
+    constants = {*graph.nodes_of("constant")}
+    others = {k for k in graph.nodes_of("power_of_two") if constants.issuperset(graph.args[k])}
+    others |= linear_nodes(graph)
+    return [
+        k
+        for k, op in enumerate(graph.op)
+        if op not in ("input", "constant", *CONDITIONS)
+        and k not in others
+        and aligned_from(graph, k) is None
+    ]
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """A partition of nodes into clusters, each named by one of its nodes, the root; nodes are added
+    in the order of the graph.
+
+    uses: the nodes that read each node; results: the nodes that are outputs of the graph. root: of
+    the cluster of each node. operands: of each cluster by its root, in the order of the keys.
+    of_angle: the root of the sine and the cosine of an angle.
+    """
+
+    graph: Graph
+    uses: Sequence[Sequence[int]]
+    results: Set[int]
+    root: dict[int, int]
+    operands: dict[int, dict[int, None]]
+    of_angle: dict[tuple[int, ...], int]
+
+    @classmethod
+    def of(cls, graph: Graph) -> _Partition:
+        """The partition of no nodes yet."""
+        results = {k for out in graph.outputs.values() for k in out.nodes}
+        return cls(graph, graph.uses(), results, {}, {}, {})
+
+    def add(self, k: int) -> None:
+        """Adds a node to the cluster that computes it, or makes it the root of a new one."""
+        if self.graph.op[k] in ("sin", "cos"):
+            angle = self.graph.args[k]
+            self.root[k] = self.of_angle.setdefault(angle, k)
+            self.operands.setdefault(self.root[k], dict.fromkeys(angle))
+            return
+        read = _read(self.graph, k)
+        alike = self._with_operands_of(read)
+        if alike is not None:
+            self.root[k] = alike
+            return
+        self.root[k] = k
+        self.operands[k] = dict.fromkeys(read)
+        for exponent in {self.root[n] for n in read if n in self.root and self._is_exponent(n)}:
+            if self._is_read_by_alone(exponent, k):
+                self._absorb(exponent, k)
+
+    def _with_operands_of(self, read: Sequence[int]) -> int | None:
+        """The first cluster whose operands are all that numbers depend on, each of which is one of
+        these operands or computed by that cluster.
+        """
+        root, operands = self.root, self.operands
+        behind = {a for n in read for a in (operands[root[n]] if n in root else (n,))}
+        for c in (root[n] for n in read if n in root):
+            if operands[c].keys() == behind and all(
+                n in operands[c] or root.get(n) == c for n in read
+            ):
+                return c
+        return None
+
+    def _is_exponent(self, k: int) -> bool:
+        """Whether a node of a cluster computes the exponent of a shift, or its power of two."""
+        return self.graph.op[k] in SUMS or self.graph.op[k] == "power_of_two"
+
+    def _nodes(self, root: int) -> set[int]:
+        """The nodes of a cluster so far."""
+        return {n for n, its_root in self.root.items() if its_root == root}
+
+    def _is_read_by_alone(self, exponent: int, k: int) -> bool:
+        """Whether a cluster computes exponents and nothing else, all of them for node k alone."""
+        inside = self._nodes(exponent)
+        readers = inside | {k}
+        return all(
+            self._is_exponent(n) and n not in self.results and readers.issuperset(self.uses[n])
+            for n in inside
+        )
+
+    def _absorb(self, exponent: int, k: int) -> None:
+        """Moves the nodes of a cluster into that of node k, whose operands they are no more."""
+        inside = self._nodes(exponent)
+        self.root.update(dict.fromkeys(inside, k))
+        operands = self.operands[exponent] | self.operands[k]
+        self.operands[k] = {n: None for n in operands if n not in inside}
+
+    def members(self) -> dict[int, list[int]]:
+        """The nodes of each cluster, in order."""
+        members = defaultdict[int, list[int]](list)
+        for k, root in self.root.items():
+            members[root].append(k)
+        return members
+
+    def cluster(self, nodes: Sequence[int], operands: Iterable[int]) -> Cluster:
+        """Some nodes as a cluster, with the conditions that they depend on."""
+        graph, inside = self.graph, {*nodes}
+        divisors = {graph.args[k][1] for k in nodes if graph.op[k] == "div"}
+        gives = [
+            k
+            for k in nodes
+            if k in divisors or k in self.results or not inside.issuperset(self.uses[k])
+        ]
+        every = inside.union(*(_conditions(graph, k) for k in nodes))
+        return Cluster(tuple(sorted(every)), tuple(operands), tuple(gives))
 
 
 def _read(graph: Graph, k: int) -> list[int]:

@@ -18,13 +18,11 @@ from featherlane.backends.fpga import cost as of_design
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories.design import MemoryDesign
-from featherlane.backends.fpga.memories.layout import (
-    UnitLayout,
-    initial_columns,
-)
+from featherlane.backends.fpga.memories.layout import UnitLayout
 from featherlane.backends.fpga.memories.microcode import IN_PAIRS
 from featherlane.backends.fpga.memories.operand_memory import OperandMemory
 from featherlane.backends.fpga.memories.operations import MULTIPLY
+from featherlane.backends.fpga.memories.unit_control import initial_columns
 from featherlane.backends.fpga.memories.verilog import unit_name
 from featherlane.backends.fpga.piece_costs import carried, chain_resources, memory_luts, tree
 from featherlane.backends.fpga.resources import Resources

@@ -16,10 +16,12 @@ from featherlane.backends.fpga.memories.binding import bound
 from featherlane.backends.fpga.memories.clusters import cluster_design
 from featherlane.backends.fpga.memories.ends import StreamEnds
 from featherlane.backends.fpga.memories.formats import UnitFormats, formats_of, unit_cycles
-from featherlane.backends.fpga.memories.layout import BlockChoice, UnitLayout, layouts
+from featherlane.backends.fpga.memories.layout import UnitLayout, layouts
+from featherlane.backends.fpga.memories.memory_choice import MemoryChoice
 from featherlane.backends.fpga.memories.operations import (
     INPUT,
     MULTIPLY,
+    UnitOperation,
     by_arrival,
     operations_of,
 )
@@ -42,6 +44,7 @@ from featherlane.backends.fpga.memories.verilog import (
     unit_name,
 )
 from featherlane.backends.fpga.module import Module, named, same
+from featherlane.backends.fpga.netlist import Field
 from featherlane.backends.fpga.units import accumulator, carry_cells, choices, multiplier_cell
 from featherlane.backends.fpga.units.multipliers import Multiplier
 from featherlane.backends.fpga.verilog import Design, ModuleUnits, check_name
@@ -118,20 +121,47 @@ def units_without_stream(
     """Returns the design of a datapath without a stream. times: of outputs and inputs; late: the
     inputs that come as late as they are taken, by whole intervals. Errors as of `memory_design`.
     """
-    datapath, narrow = both
-    operations, of_clusters = operations_of(datapath)
+    operations, of_clusters = operations_of(both.datapath)
     clusters = {
         kind: cluster_design(f"{name}_{'_'.join(kind.split())}", inside, device)
         for kind, inside in of_clusters.items()
     }
     cycles = {kind: cluster.latency for kind, cluster in clusters.items()}
+    schedule, formats = _schedule(both, operations, cycles, interval, device, times)
+    ends = StreamEnds(name, both.narrow, schedule, device, labels, late)
+    units = layouts(schedule, formats, MemoryChoice.of(device))
+    parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
+    for unit in units:
+        parts[unit_name(f"{name}_", unit)] = _units(formats, clusters, unit)
+    inputs, outputs = _numbered(ends)
+    design = MemoryDesign(
+        name, {}, both.narrow, ends.pipeline, inputs, outputs, 0, device.tile, parts,
+        schedule=schedule, formats=formats, layouts=units, clusters=clusters, ends=ends,
+    )  # fmt: skip
+    return replace(design, modules=_modules(design))
+
+
+def _schedule(
+    both: Formatted,
+    operations: Sequence[UnitOperation],
+    cycles: Mapping[str, int],
+    interval: int,
+    device: Device,
+    times: PortTimes,
+) -> tuple[MemorySchedule, UnitFormats]:
+    """Returns the schedule of operations and the formats of their units, of which there are more
+    until a schedule exists. cycles: of clusters, by kind.
+
+    Raises CompileError if there is none with the most units, and for sums of too many bits.
+    """
+    datapath = both.datapath
     assumed = {kind: 2 + count for kind, count in cycles.items()}
     assumed |= {INPUT: 1, MULTIPLY: 4 + CHAIN if device.tile.post_adder else 4}
     operations, depths = by_arrival(datapath, operations, assumed)
     for fill in FILLS:
         binding = bound(datapath, operations, interval, fill)
         try:
-            formats = formats_of(datapath, narrow, operations, binding, device.tile)
+            formats = formats_of(datapath, both.narrow, operations, binding, device.tile)
             every = unit_cycles(formats, binding, cycles)
             work = BoundOperations(datapath, operations, binding, interval, every, depths, times)
             schedule = scheduled(work)
@@ -140,22 +170,17 @@ def units_without_stream(
             if fill == FILLS[-1]:
                 raise
     schedule.verify()
-    ends = StreamEnds(name, narrow, schedule, device, labels, late)
+    return schedule, formats
+
+
+def _numbered(ends: StreamEnds) -> tuple[list[Field], list[Field]]:
+    """The fields of inputs and of results, by the nodes of the whole datapath."""
     node = {here: k for k, here in ends.place.items()}
     inputs, outputs = (
         [field._replace(node=node[field.node]) for field in fields]
         for fields in (ends.inputs, ends.outputs)
     )
-    shallow = max(2 * device.memories[0][0], device.memories[-1][0])
-    units = layouts(schedule, formats, shallow, BlockChoice.of(device), device.joins)
-    parts = {ends.part.name: ModuleUnits([], [], ends.part.choices, ends.part.control)}
-    for unit in units:
-        parts[unit_name(f"{name}_", unit)] = _units(formats, clusters, unit)
-    design = MemoryDesign(
-        name, {}, narrow, ends.pipeline, inputs, outputs, 0, device.tile, parts,
-        schedule=schedule, formats=formats, layouts=units, clusters=clusters, ends=ends,
-    )  # fmt: skip
-    return replace(design, modules=_modules(design))
+    return inputs, outputs
 
 
 def _units(formats: UnitFormats, clusters: Mapping[str, Design], unit: UnitLayout) -> ModuleUnits:

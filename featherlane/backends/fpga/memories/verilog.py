@@ -13,15 +13,12 @@ from math import ceil
 from featherlane.backends.fixed.formats import Format
 from featherlane.backends.fpga.memories.binding import Port
 from featherlane.backends.fpga.memories.formats import UnitFormats
-from featherlane.backends.fpga.memories.layout import (
-    UnitLayout,
-    initial_bits,
-    initial_columns,
-)
+from featherlane.backends.fpga.memories.layout import UnitLayout
 from featherlane.backends.fpga.memories.microcode import IN_PAIRS, Microcode, Packing
 from featherlane.backends.fpga.memories.operand_memory import OperandMemory
 from featherlane.backends.fpga.memories.operations import INPUT, MULTIPLY
 from featherlane.backends.fpga.memories.schedule import Tap
+from featherlane.backends.fpga.memories.unit_control import initial_bits, initial_columns
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.statements import (
     UNREAD,
@@ -363,7 +360,7 @@ def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list
 
 def _initial_sum(initials: Sequence[int], bits: int) -> str:
     """The starts of sums: bits that are alike in all runs of the unit are constants, for which
-    registers have a reset; micro-code gives others, as `layout.initial_bits` numbers them.
+    registers have a reset; micro-code gives others, as `unit_control.initial_bits` numbers them.
     """
     if len(initials) == 1:
         return literal(initials[0], bits)
