@@ -123,3 +123,10 @@ def multiplexer(device: Device, sources: set[object], phases: int) -> float:
             return luts
     n, luts = device.multiplexers[-1]
     return luts * (signals - 1) / (n - 1)
+
+
+def masked_choice(sources: Iterable[int], device: Device) -> float:
+    """The LUTs of a choice by AND and OR, in which each source has a bit that says whether it is
+    taken. sources: the number of them, for each bit.
+    """
+    return float(sum(ceil(max(2 * n - 1, 0) / (device.inputs - 1)) for n in sources))

@@ -18,8 +18,8 @@ from featherlane.backends.fpga.devices import Device
 from featherlane.backends.fpga.memories import cost as of_memories
 from featherlane.backends.fpga.memories.design import MemoryDesign
 from featherlane.backends.fpga.network import slice_costs, words
-from featherlane.backends.fpga.network.structure import ENCODE, Channel, Network, Station
-from featherlane.backends.fpga.piece_costs import fifo_resources, multiplexer
+from featherlane.backends.fpga.network.structure import Channel, Network, Station
+from featherlane.backends.fpga.piece_costs import fifo_resources, masked_choice, multiplexer
 from featherlane.backends.fpga.resources import Resources
 from featherlane.backends.fpga.verilog import Design
 
@@ -57,7 +57,7 @@ def between(network: Network, device: Device) -> Iterator[tuple[tuple[str, str],
         if link.depth:
             yield (f"{name}_link_{link.name}", "fifo"), fifo(network, link, device)
             yield (f"{name}_feedback", link.name), _conversions(link, device)
-    for part, needed in _around(network, device):
+    for part, needed in _modules_of_control(network, device):
         yield (f"{name}_{part}", "control"), needed
 
 
@@ -71,29 +71,41 @@ def fifo(network: Network, link: Channel, device: Device) -> Resources:
 
 def _of_station(network: Network, station: Station, device: Device) -> Resources:
     """Registers of what is taken, what chooses it, the tasks inside, and the phase."""
+    needed = sum(
+        _of_inputs(network, station, device), start=_tasks_inside(network, station, device)
+    )
+    return needed + Resources(luts=4, ffs=(station.interval - 1).bit_length())
+
+
+def _tasks_inside(network: Network, station: Station, device: Device) -> Resources:
+    """The chain of registers of whether there is a task, and that of its tag, which lies in shift
+    registers from one cycle to the next in which it is read.
+    """
     longest, _ = device.shift_register
-    cycles = sorted({port.cycle for port in station.outputs.values()})
-    late = [
+    read = {port.cycle for port in station.outputs.values()} | {
         port.cycle - 1 - network.read_ahead(station.name, port.name)
         for port in station.inputs.values()
         if port.cycle
-    ]
-    lead, before, luts = network.code_bits + network.tag_bits, -1, 0.0
-    for cycle in sorted({*cycles, *late}):
-        luts += lead * ceil((cycle - before) / longest)
+    }
+    before, stages = -1, 0
+    for cycle in sorted(read):
+        stages += ceil((cycle - before) / longest)
         before = cycle
-    ffs: float = before + 1  # whether there is a task
+    return Resources(luts=(network.code_bits + network.tag_bits) * stages, ffs=before + 1)
+
+
+def _of_inputs(network: Network, station: Station, device: Device) -> Iterator[Resources]:
+    """Yields, for each input of a station, its register and what chooses among the links to it:
+    their words, or the slices of these in front of a register that gathers them.
+    """
     for port in station.inputs.values():
         links = [x for x in network.into(station.name) if x.target.port == port.name]
         chosen = port.bits
         if network.read_ahead(station.name, port.name):
-            slices = network.slices
-            registers = slice_costs.register(network, port.bits)
-            luts, ffs = luts + registers.luts, ffs + registers.ffs
-            chosen = slices.columns(port.bits) * slices.chunk
-        ffs += port.bits
-        luts += chosen * multiplexer(device, {link.name for link in links}, len(links) - 1)
-    return Resources(luts=luts + 4, ffs=ffs + (station.interval - 1).bit_length())
+            yield slice_costs.register(network, port.bits)
+            chosen = network.slices.slice_bits(port.bits)
+        luts = chosen * multiplexer(device, {link.name for link in links}, len(links) - 1)
+        yield Resources(luts=luts, ffs=port.bits)
 
 
 def _conversions(link: Channel, device: Device) -> Resources:
@@ -108,47 +120,47 @@ def _conversions(link: Channel, device: Device) -> Resources:
     return Resources(luts=luts)
 
 
-def _chosen_results(network: Network, numbers: int, device: Device) -> float:
-    """The LUTs that choose the bits of results, or of their slices: AND and OR of so many."""
-    if network.slices_results:
-        slices = network.slices
-        ends = []
-        for link in network.into(ENCODE):
-            first = network.result_offset(link) // (slices.steps * slices.chunk)
-            columns = slices.columns(network.padding(link) + link.wanted_bits)
-            ends.append((first * slices.chunk, (first + columns) * slices.chunk))
-        numbers = slices.columns(numbers) * slices.chunk
-        there = [sum(first <= bit < end for first, end in ends) for bit in range(numbers)]
-    else:
-        names = network.results.values()
-        widths = [sum(network.links[name].bits for name in some) for some in names]
-        there = [sum(width > bit for width in widths) for bit in range(numbers)]
-    return float(sum(ceil(max(2 * n - 1, 0) / (device.inputs - 1)) for n in there))
+def _modules_of_control(network: Network, device: Device) -> Iterator[tuple[str, Resources]]:
+    """Yields the modules around the stations, by name."""
+    tag_bits = network.code_bits + network.tag_bits
+    yield "encode", _encode(network, tag_bits, device)
+    yield "decode", _decode(network)
+    yield "schedule", _schedule(network, tag_bits)
+    yield "links", Resources(luts=sum(1 for link in network.links.values() if link.depth))
 
 
-def _around(network: Network, device: Device) -> Iterator[tuple[str, Resources]]:
-    """Yields what the modules around the stations need."""
-    plan, bits = words.layout(network), network.depth.bit_length()
-    numbers = plan.result_bits - sum(plan.tag)
-    chosen, registers = _chosen_results(network, numbers, device), Resources()
-    if network.slices_results:
-        registers = slice_costs.register(network, numbers) + Resources(
-            ffs=len(network.into(ENCODE))
-        )
-    tag = ceil(2 * len(network.leading) / (device.inputs - 1)) * sum(plan.tag)
-    leading = len(network.leading)
+def _encode(network: Network, tag_bits: int, device: Device) -> Resources:
+    """What puts the words of results together: it chooses the next result that is there by a round
+    robin among the links that lead, and then its tag and its numbers.
+    """
+    numbers, leading = words.layout(network).result_bits - tag_bits, len(network.leading)
     mask = leading if leading > 1 else 0
-    luts = chosen + tag + 3 * (leading + mask) + registers.luts
-    ffs = registers.ffs + (sum(plan.tag) if network.slices_results else plan.result_bits)
-    yield "encode", Resources(luts=luts, ffs=ffs + 1 + mask)
+    tag = ceil(2 * leading / (device.inputs - 1)) * tag_bits
+    robin = Resources(luts=tag + 3 * (leading + mask), ffs=tag_bits + 1 + mask)
+    if network.slices_results:
+        return robin + slice_costs.results(network, numbers, device)
+    results = network.results.values()
+    widths = [sum(network.links[name].bits for name in names) for names in results]
+    sources = [sum(width > bit for width in widths) for bit in range(numbers)]
+    return robin + Resources(luts=masked_choice(sources, device), ffs=numbers)
+
+
+def _decode(network: Network) -> Resources:
+    """The LUTs that make numbers zero which a station takes with each task, although its function
+    has them not.
+    """
+    every = {*network.codes.values()}
     masked = sum(
         links[0].bits
         for links in words.decoded(network).values()
         if any(link.depth == 0 for link in links)
-        and not {i for link in links for i in link.puts} >= {*network.codes.values()}
+        and not {i for link in links for i in link.puts} >= every
     )
-    yield "decode", Resources(luts=masked)
+    return Resources(luts=masked)
+
+
+def _schedule(network: Network, tag_bits: int) -> Resources:
+    """The counter of credits, and what chooses among the entries of stations, with their tags."""
     entries = sum(len(station.entries) for station in network.stations.values())
-    chosen_tags = (entries - len(network.stations)) * sum(plan.tag)
-    yield "schedule", Resources(luts=2 * bits + 2 * entries + chosen_tags, ffs=bits)
-    yield "links", Resources(luts=sum(1 for link in network.links.values() if link.depth))
+    bits, tags = network.depth.bit_length(), (entries - len(network.stations)) * tag_bits
+    return Resources(luts=2 * bits + 2 * entries + tags, ffs=bits)

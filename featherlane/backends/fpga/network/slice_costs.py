@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import ceil
 
 from featherlane.backends.fpga.devices import Device
-from featherlane.backends.fpga.network.structure import Channel, Network, Slicing
-from featherlane.backends.fpga.piece_costs import fifo_resources
+from featherlane.backends.fpga.network.structure import ENCODE, Channel, Network, Slicing
+from featherlane.backends.fpga.piece_costs import fifo_resources, masked_choice
 from featherlane.backends.fpga.resources import Resources
 
 CONTROL = 28  # LUTs of the counters and conditions of a link, counts of Yosys
@@ -20,8 +20,8 @@ def memory(network: Network, link: Channel, device: Device) -> Resources:
     """The resources of a link in slices, with what leads in LUTs, and registers behind it."""
     slicing, bits = network.slices, link.wanted_bits
     words, width = device.large_block or (1, 1)
-    columns = slicing.columns(network.padding(link) + bits)
-    blocks = ceil(columns * slicing.chunk / width) * ceil(link.depth * slicing.steps / words)
+    in_slice = slicing.slice_bits(network.padding(link) + bits)
+    blocks = ceil(in_slice / width) * ceil(link.depth * slicing.steps / words)
     counters = 4 * link.depth.bit_length() + 2 * (slicing.steps.bit_length() - 1) + 1
     luts = choice_luts(slicing, network.padding(link), bits)
     needed = Resources(luts=luts + CONTROL, ffs=bits + counters, large=blocks)
@@ -51,3 +51,17 @@ def register(network: Network, bits: int) -> Resources:
     """The resources of a register for words that come in slices."""
     steps = (network.slices.steps + 1).bit_length()
     return Resources(luts=network.slices.steps + 2, ffs=bits + steps)
+
+
+def results(network: Network, numbers: int, device: Device) -> Resources:
+    """The resources that choose the slices of results with so many bits of numbers, and the
+    register behind these.
+    """
+    slicing, links, ends = network.slices, network.into(ENCODE), list[tuple[int, int]]()
+    for link in links:
+        first = network.result_offset(link) // (slicing.steps * slicing.chunk) * slicing.chunk
+        ends.append((first, first + slicing.slice_bits(network.padding(link) + link.wanted_bits)))
+    bits = range(slicing.slice_bits(numbers))
+    sources = [sum(first <= bit < end for first, end in ends) for bit in bits]
+    chosen = Resources(luts=masked_choice(sources, device), ffs=len(links))
+    return register(network, numbers) + chosen

@@ -35,8 +35,7 @@ def settings(network: Network, link: Channel) -> dict[str, int]:
 
 def slice_bits(network: Network, link: Channel) -> int:
     """The bits of a slice of a link's words."""
-    slicing = network.slices
-    return slicing.columns(network.padding(link) + link.wanted_bits) * slicing.chunk
+    return network.slices.slice_bits(network.padding(link) + link.wanted_bits)
 
 
 def _module(network: Network, name: str, comment: str, is_fifo: bool = True) -> Module:

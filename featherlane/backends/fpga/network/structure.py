@@ -96,6 +96,10 @@ class Slicing(NamedTuple):
         """The chunks of a slice of words of so many bits."""
         return -(-bits // (self.steps * self.chunk))
 
+    def slice_bits(self, bits: int) -> int:
+        """The bits of a slice of words of so many bits."""
+        return self.columns(bits) * self.chunk
+
 
 class End(NamedTuple):
     """A port of a station; of DECODE or ENCODE, a part of a task's words."""
