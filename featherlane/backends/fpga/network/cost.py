@@ -130,8 +130,8 @@ def _modules_of_control(network: Network, device: Device) -> Iterator[tuple[str,
 
 
 def _encode(network: Network, tag_bits: int, device: Device) -> Resources:
-    """What puts the words of results together: it chooses the next result that is there by a round
-    robin among the links that lead, and then its tag and its numbers.
+    """The module that puts the words of results together: it chooses the next result that is there
+    by a round robin among the links that lead, and then its tag and its numbers.
     """
     numbers, leading = words.layout(network).result_bits - tag_bits, len(network.leading)
     mask = leading if leading > 1 else 0
