@@ -129,6 +129,48 @@ def target_choices(
     return TargetChoices(table.device, clock, format, sharing, table.key, datapath)
 
 
+def checked_spec(
+    model: Any,
+    *,
+    interval: Any,
+    device: Any,
+    clock: Any,
+    format: Any,
+    sharing: Any,
+    ranges: Any,
+    arrays: Any,
+    board: Any,
+    datapath: Any,
+    **others: Any,
+) -> DesignSpec:
+    """Returns the choices of a design, of one function or of several, with defaults for None; an
+    interval of "auto" is the first one that is tried. others: fields of DesignSpec as they are.
+    Raises TypeError or ValueError for choices that no design has.
+    """
+    target = target_choices(board, device, clock, format, sharing, datapath, arrays)
+    if is_auto(interval):
+        interval = 1 + (target.datapath == MEMORIES)
+    check_choices(model, interval, target.sharing, target.clock)
+    check_datapath(target.datapath, interval, arrays)
+    return DesignSpec(
+        interval=int(interval),
+        format=target.format,
+        device=target.device,
+        clock=float(target.clock),
+        sharing="whole" if arrays else target.sharing,
+        arrays=arrays,
+        datapath=target.datapath,
+        ranges={} if ranges is None else ranges,
+        board=target.board,
+        **others,
+    )
+
+
+def is_auto(choice: Any) -> bool:
+    """Whether a choice is left to the search."""
+    return isinstance(choice, str) and choice == AUTO
+
+
 def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
     """Raises TypeError or ValueError for choices that no design has."""
     if not isinstance(model, Model):

@@ -11,11 +11,9 @@ from featherlane.accelerators.accelerator import Accelerator
 from featherlane.accelerators.choices import (
     ARRAYS,
     AUTO,
-    MEMORIES,
     DesignSpec,
-    check_choices,
-    check_datapath,
-    target_choices,
+    checked_spec,
+    is_auto,
 )
 from featherlane.accelerators.computation import Computation, flat_of
 from featherlane.accelerators.designers import Designer, TooSmallError, datapath_of
@@ -113,32 +111,17 @@ def accelerator(
         >>> made.latency, made.interval
         (18, 2)
     """
-    target = target_choices(board, device, clock, format, sharing, datapath, arrays)
-    is_auto = isinstance(interval, str) and interval == AUTO
-    check_choices(model, 1 if is_auto else interval, target.sharing, target.clock)
     if not isinstance(function, str):
         raise TypeError(f"function is {shown(function)}: wanted the name of a function")
     if arrays not in (None, *ARRAYS):
         wanted = "wanted None, 'limbs' or 'columns' ('auto' is for fl.multifunction)"
         raise ValueError(f"arrays is {shown(arrays)}: {wanted}")
-    check_datapath(target.datapath, interval, arrays)
-    spec = DesignSpec(
-        (function,),
-        interval=1 + (target.datapath == MEMORIES) if is_auto else int(interval),
-        format=target.format,
-        device=target.device,
-        delays=delays,
-        clock=float(target.clock),
-        sharing="whole" if arrays else target.sharing,
-        algorithm=algorithm,
-        arrays=arrays,
-        datapath=target.datapath,
-        f_ext=f_ext,
-        frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
-        ranges={} if ranges is None else ranges,
-        board=target.board,
-    )
-    pipeline = smallest(model, spec, name) if is_auto else designed(model, spec, name)
+    spec = checked_spec(
+        model, functions=(function,), interval=interval, format=format, device=device,
+        delays=delays, clock=clock, sharing=sharing, algorithm=algorithm, ranges=ranges,
+        f_ext=f_ext, frames=frames, arrays=arrays, board=board, datapath=datapath,
+    )  # fmt: skip
+    pipeline = (smallest if is_auto(interval) else designed)(model, spec, name)
     assert isinstance(pipeline, PipelineAccelerator), "the spec is of one function"
     return pipeline
 
@@ -209,9 +192,6 @@ def multifunction(
         >>> both.interval
         4
     """
-    target = target_choices(board, device, clock, format, sharing, datapath, arrays)
-    is_auto = isinstance(interval, str) and interval == AUTO
-    check_choices(model, 1 if is_auto else interval, target.sharing, target.clock)
     chosen = _chosen(functions)
     if not isinstance(tag_bits, int) or not 1 <= tag_bits <= 32:
         raise ValueError(f"tag_bits is {shown(tag_bits)}: wanted a whole number from 1 to 32")
@@ -224,27 +204,13 @@ def multifunction(
         raise ValueError(f"f_ext is {shown(f_ext)}: arrays take no wrenches")
     if arrays and spare:
         raise ValueError(f"spare is {spare:g}: arrays have their spare units")
-    check_datapath(target.datapath, interval, arrays)
-    spec = DesignSpec(
-        chosen,
-        is_network=True,
-        interval=1 + (target.datapath == MEMORIES) if is_auto else int(interval),
-        format=target.format,
-        device=target.device,
-        delays=delays,
-        clock=float(target.clock),
-        sharing="whole" if arrays else target.sharing,
-        algorithm=algorithm,
-        arrays=arrays,
-        datapath=target.datapath,
-        f_ext=f_ext,
-        frames=frames,  # type: ignore[arg-type]  # checked where a variant takes them
-        spare=float(spare),
-        tag_bits=int(tag_bits),
-        ranges={} if ranges is None else ranges,
-        board=target.board,
-    )
-    network = smallest(model, spec, name) if is_auto else designed(model, spec, name)
+    spec = checked_spec(
+        model, functions=chosen, is_network=True, interval=interval, format=format, device=device,
+        delays=delays, clock=clock, sharing=sharing, spare=float(spare), algorithm=algorithm,
+        ranges=ranges, tag_bits=int(tag_bits), f_ext=f_ext, frames=frames, arrays=arrays,
+        board=board, datapath=datapath,
+    )  # fmt: skip
+    network = (smallest if is_auto(interval) else designed)(model, spec, name)
     assert isinstance(network, NetworkAccelerator), "the spec is of several functions"
     return network
 
