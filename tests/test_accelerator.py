@@ -232,7 +232,7 @@ def test_several_functions_have_a_folder_each(tmp_path, capsys):
         ({"delays": []}, ValueError, r"delays is \[\]: xcvu9p has two_additions"),
         ({"algorithm": ["scan"]}, ValueError, r"algorithm is \['scan'\] of inverse_dynamics"),
         ({"frames": None}, TypeError, "frames is None: wanted a list"),
-        ({"format": "q8"}, ValueError, "format is 'q8': wanted a format such as 'q16.16'"),
+        ({"format": "q8"}, ValueError, "format is 'q8': wanted one of 'q16.16' and the like"),
         ({"device": "virtex"}, ValueError, "device is 'virtex': wanted one of 'ecp5_12k'"),
         ({"delays": "none"}, ValueError, "delays is 'none'"),
         ({"sharing": "all"}, ValueError, "sharing is 'all': wanted one of 'module'"),

@@ -21,6 +21,7 @@ from featherlane.accelerators.accelerator import Accelerator
 from featherlane.accelerators.computation import Computation
 from featherlane.accelerators.designers import Designer
 from featherlane.accelerators.pins import PinCheck, check_at_pins, check_boards
+from featherlane.backends import stages
 from featherlane.backends.fpga import boards, devices
 from featherlane.backends.fpga.bitstream import build, empty_rows, pll, tools, wrapper
 from featherlane.backends.fpga.bitstream.build import NotRoutedError
@@ -586,7 +587,14 @@ def test_a_network_that_is_too_large_for_its_board_is_told():
 
 
 @pytest.fixture
-def unrouted(monkeypatch, tmp_path):
+def bare_tools(monkeypatch):
+    """Tools that are there, by their versions; none of them can run."""
+    monkeypatch.setattr(build, "versions", lambda: ["Yosys 0", "nextpnr 0"])
+    monkeypatch.setenv("FEATHERLANE_CACHE", "off")
+
+
+@pytest.fixture
+def unrouted(monkeypatch, tmp_path, bare_tools):
     """A bitstream whose tools did not run."""
     names = pll.ClockDivisors(1, 1, 1, 1).parameters
     configuration, netlist = placed_tables(960)
@@ -718,11 +726,76 @@ def test_a_build_takes_the_next_interval_when_routing_fails(monkeypatch):
         fl.accelerator.build(arm, "mass_matrix", board="ulx3s", folder="built", interval=5)
     assert tried[3:] == [5]
     steps = []
-    fl.accelerator.build(
-        arm, ["mass_matrix", "inverse_dynamics"], board="ulx3s", folder="b", interval=3,
-        progress=steps.append,
-    )  # fmt: skip
-    assert steps == [
-        "designs mass_matrix, inverse_dynamics",
-        "places and routes double_pendulum_functions at interval 3",
+    options = {"board": "ulx3s", "folder": "b", "progress": steps.append}
+    fl.accelerator.build(arm, ["mass_matrix", "inverse_dynamics"], interval=3, **options)
+    names = "inverse_dynamics, mass_matrix"
+    assert steps == [f"formats of {names}", f"schedule of {names} at interval 3"]
+    steps.clear()
+    fl.accelerator.build(arm, "mass_matrix", **options)
+    made_at = [f"{stage} of mass_matrix" for stage in ("formats", "schedule")]
+    assert steps[:3] == [
+        made_at[0],
+        f"{made_at[1]} at interval 1",
+        "interval 2 is next: not routed",
     ]
+    assert steps[-1] == f"{made_at[1]} at interval 3"
+    fl.accelerator(arm, "mass_matrix")  # is told to nobody
+    assert len(steps) == 8
+
+
+def test_each_stage_of_a_bitstream_is_told(monkeypatch, tmp_path, bare_tools):
+    """Sources and constraints are in the folder before a tool runs."""
+    there = []
+
+    def synthesise(sources, top, board, work):
+        there.extend(path.name for path in (tmp_path / "design").iterdir())
+        raise CompileError("no netlist")
+
+    monkeypatch.setattr(build, "synthesise", synthesise)
+    steps, name = [], made().name
+    with pytest.raises(CompileError, match="no netlist"), stages.told_to(steps.append):
+        fl.accelerator(pendulum(), "inverse_dynamics", board="i5").bitstream(tmp_path / "design")
+    assert steps == [
+        "formats of inverse_dynamics", "schedule of inverse_dynamics at interval 1",
+        f"sources of {name}", f"cache: {name}_top, if it was routed before",
+        f"yosys: synthesis of {name}_top",
+    ]  # fmt: skip
+    assert {f"{name}.sv", f"{name}_top.sv", f"{name}_top.lpf", "files.f", "serial.json"} <= {*there}
+    message = r"design' holds a design, but no bitstream .*routed to the end: build it again"
+    for use in (bitstreams.read, host.simulated, lambda folder: host.connect(folder, "COM1")):
+        with pytest.raises(ValueError, match=message):
+            use(tmp_path / "design")
+
+
+def test_a_bitstream_of_other_sources_has_no_report(unrouted, monkeypatch):
+    """A design whose routing fails leaves its sources beside the bitstream of the one before, which
+    is then refused.
+    """
+    other = fl.accelerator(pendulum(), "inverse_dynamics", board="i5", interval=2)
+
+    def routed(*arguments):
+        raise NotRoutedError("not routed")
+
+    monkeypatch.setattr(build, "routed", routed)
+    with pytest.raises(NotRoutedError):
+        made().bitstream(unrouted.folder)
+    assert bitstreams.read(unrouted.folder).report == (unrouted.folder / "report.md").read_text()
+    with pytest.raises(NotRoutedError):
+        other.bitstream(unrouted.folder)
+    assert not (unrouted.folder / "report.md").exists()
+    with pytest.raises(ValueError, match=r"older than its design .its sources changed since"):
+        bitstreams.read(unrouted.folder)
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [("nothing", "does not exist: wanted the folder that `featherlane build"),
+     ("file", "is a file: wanted the folder that"),
+     ("", "holds no bitstream: it has no bitstream.json; wanted the folder that")],
+)  # fmt: skip
+def test_a_folder_that_no_build_wrote_is_told(place, message, tmp_path):
+    (tmp_path / "file").write_text("")
+    for use in (bitstreams.read, host.simulated, lambda folder: host.connect(folder, "COM1")):
+        with pytest.raises(ValueError, match=message):
+            use(tmp_path / place)

@@ -23,7 +23,7 @@ from featherlane.errors import CompileError
 from featherlane.robot.loaders import bundled
 from featherlane.tools import bench, cli, commands, selfcheck, timing
 from featherlane.tools.options import BOARDS
-from featherlane.tools.progress import ProgressLine
+from featherlane.tools.progress import ProgressLine, StageLines
 from featherlane.tools.selfcheck import Check, self_check
 
 QUICK = ["--batch", "32", "--threads", "2"]
@@ -294,6 +294,7 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         design = routes.RoutedDesign(*figures, f"{configuration}\n{words}", netlist, ("a", "b"))
         monkeypatch.setattr(routes, "routed", lambda *arguments: design)
         monkeypatch.setattr(routes, "packed", lambda configuration: b"bits")
+        monkeypatch.setattr(routes, "versions", lambda: ["a", "b"])
     if command == "view":
         pytest.importorskip("viser")
         from featherlane.interop.view import View
@@ -301,7 +302,9 @@ def test_json_has_the_keys_of_the_document_and_no_others(command, run, tmp_path,
         monkeypatch.setattr(View, "wait", View.close)
     status, out, err = run(command, *EVERYTHING[command], "--json")
     answer = strict(out)
-    assert (status, err) == (0, "")
+    assert status == 0
+    stages = r"(\w+:? [\w, ]+ \.{3} \d+\.\d s\n)+"
+    assert re.fullmatch(stages if command == "build" else "", err)
     assert (answer["command"], answer["featherlane"]) == (command, featherlane.__version__)
     whole = [re.compile(rf"{key}(?![^.\[])") for key in documented(command)]  # or what is inside
     found = set(leaves(answer))
@@ -514,6 +517,34 @@ def test_progress_is_silent_elsewhere(stream, term, monkeypatch):
     monkeypatch.setenv("TERM", term)
     with ProgressLine(stream()) as progress:
         assert not progress._thread.is_alive()
+
+
+@pytest.mark.parametrize(("stream", "term"), [(io.StringIO, "xterm"), (Terminal, "dumb")])
+def test_stages_are_lines_of_a_log(stream, term, monkeypatch):
+    """Each from its start on, with its seconds at the end, and without control characters."""
+    monkeypatch.setenv("TERM", term)
+    log = stream()
+    stages = StageLines(log).__enter__()
+    stages("yosys")
+    assert log.getvalue() == "yosys ..."
+    stages._since -= 2  # as if two seconds had passed
+    stages("nextpnr")
+    assert log.getvalue() == "yosys ... 2.0 s\nnextpnr ..."
+    stages.__exit__(KeyboardInterrupt, None, None)
+    assert re.fullmatch(
+        r"yosys \.{3} 2\.0 s\nnextpnr \.{3} stopped after 0\.\d s\n", log.getvalue()
+    )
+
+
+def test_stages_stay_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with StageLines(stream) as stages:
+        stages("yosys")
+        stages._since -= 2
+        while not stream.getvalue():
+            stages._end.wait(0.01)
+    assert re.search(r"\r\x1b\[Kyosys \.{3} 2 s\r\x1b\[Kyosys \.{3} 2\.\d s\n$", stream.getvalue())
 
 
 def test_json_has_no_numpy_and_no_nan():

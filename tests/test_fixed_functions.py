@@ -136,7 +136,7 @@ def test_bits_of_formats_for_each_signal(form, data, small):
         ({"backend": "fpga"}, "backend is 'fpga': wanted 'cpu' or 'fixed'"),
         (
             {"backend": "fixed", "format": "fit"},
-            "format is 'fit': wanted a format such as 'q16.16', 'prov",
+            "format is 'fit': wanted one of 'q16.16' and the like for all signals",
         ),
         ({"backend": "fixed", "format": 16}, "format is 16: wanted"),
         ({"backend": "fixed", "device": "cuda"}, "backend='fixed' takes no width, device or"),

@@ -340,12 +340,12 @@ def test_a_port_that_is_missing_is_told(monkeypatch):
 
 
 def test_a_folder_without_a_bitstream_is_told(tmp_path):
-    with pytest.raises(ValueError, match=r"is no serial\.json of a design"):
+    with pytest.raises(ValueError, match=r"holds no bitstream: it has no bitstream\.json; wanted"):
         host.connect(tmp_path, "/dev/ttyNONE")
     (tmp_path / "serial.json").write_text(json.dumps(serial().facts.to_json()))
     calls = (lambda: host.connect(tmp_path, "/dev/ttyNONE"), lambda: host.simulated(tmp_path))
     for call in calls:
-        with pytest.raises(ValueError, match=r"holds no bitstream: .*bitstream\.json"):
+        with pytest.raises(ValueError, match=r"holds a design, but no bitstream .bitstream\.json"):
             call()
     digests = {"sources": host.sources_digest({}), "bitstream": digest(b"bits")}
     facts = {"name": "tiny", **digests}
@@ -423,8 +423,13 @@ def test_facts_survive_their_file(tmp_path, design):
     again = SerialFacts.read(tmp_path)
     assert again._replace(test=0) == facts._replace(test=0)
     assert np.array_equal(again.test, facts.test)
-    with pytest.raises(ValueError, match=r"is no serial\.json of a design"):
+    with pytest.raises(
+        ValueError, match=r"cannot be read \(No such file .*wanted the serial\.json"
+    ):
         SerialFacts.read(tmp_path / "other.json")
+    (tmp_path / "serial.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"is no serial\.json of a design"):
+        SerialFacts.read(tmp_path)
 
 
 def test_rates_that_do_not_go():

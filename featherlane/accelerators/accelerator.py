@@ -27,6 +27,7 @@ from featherlane.accelerators.report.charts import Mark
 from featherlane.accelerators.report.drawing import legend, svg
 from featherlane.accelerators.robot_labels import labels_of
 from featherlane.api.model import Model
+from featherlane.backends import stages
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fpga import boards, devices, folder
 from featherlane.backends.fpga.bitstream.build import LIMIT
@@ -292,6 +293,7 @@ class Accelerator(ABC):
             raise ValueError(
                 f"{self.name} is for no board: wanted board= among its choices, as {known}"
             )
+        stages.begin(f"sources of {self.name}")
         board, megahertz = boards.board(self.spec.board), self.spec.clock
         test = plan_of(self.core, *self.vectors(SELF_TEST))
         bit, pause = sixteenths(1e6 * megahertz, board.baud), pause_of(1e6 * megahertz)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from featherlane.accelerators import host
 from featherlane.accelerators.choices import MEMORIES, SHARED
 from featherlane.accelerators.pins import PinCase, PinCheck, check_boards
+from featherlane.backends import stages
 from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards, folder
 from featherlane.backends.fpga.bitstream import build, wrapper
@@ -179,17 +180,30 @@ class Bitstream:
 def built(
     work: BoardDesign, place: str | Path, seeds: Sequence[int], limit: float, baud: int
 ) -> Bitstream:
-    """Builds a bitstream in a folder: sources, constraints, the routed netlist, the bitstream, the
-    facts of the driver and a report. baud: of the serial port.
+    """Builds a bitstream in a folder: sources, constraints and the facts of the driver before tools
+    run, so that they are there if routing fails; then the routed netlist, the bitstream and a
+    report. baud: of the serial port.
 
     Raises CompileError if a tool is missing or the design is not routed, ValueError for a folder
     that holds another design or cannot be written to, and a rate that the clock cannot make.
     """
     path = folder.checked_path("folder", place)
-    folder.check(path, work.serial.core.name)  # before minutes of routing
+    folder.check(path, work.serial.core.name)
+    build.versions()  # of tools that may be missing
+    texts = work.sources
+    origin = {"sources": host.sources_digest(texts)}
+    first = {
+        **texts,
+        f"{work.name}.lpf": wrapper.constraints(work.board),
+        LISTED: "\n".join([*texts, ""]),
+        FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
+    }
+    folder.write_files(first, path, work.serial.core.name)
+    _drop_old_report(path)
     usable = work.board.usable
     wanted = work.megahertz / usable
-    design = build.routed(work.sources, work.name, work.board, wanted, seeds, limit)
+    design = build.routed(texts, work.name, work.board, wanted, seeds, limit)
+    stages.begin(f"ecppack: bitstream of {work.name}")
     clock = divisors(work.board.oscillator, design.megahertz * usable)
     megahertz = clock.clock(work.board.oscillator)
     length = sixteenths(1e6 * megahertz, baud)
@@ -214,20 +228,25 @@ def built(
         tools=design.tools,
         pins=_known_pins(path, bits),
     )
-    origin = {"sources": host.sources_digest(work.sources), "bitstream": digest(bits)}
-    texts = {
-        **work.sources,
-        f"{work.name}.lpf": wrapper.constraints(work.board),
-        LISTED: "\n".join([*work.sources, ""]),
+    origin["bitstream"] = digest(bits)
+    last = {
         f"{work.name}.config": configuration,
-        FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
         host.BITSTREAM: json.dumps({**bitstream.facts, **origin}, indent=1) + "\n",
+        PAGE: bitstream.report,
     }
-    folder.write_files(texts, path, bitstream.name)
-    (path / PAGE).write_text(bitstream.report, encoding="utf-8")
+    for name, text in last.items():
+        (path / name).write_text(text, encoding="utf-8")
     (path / host.netlist_file(bitstream.name)).write_bytes(netlist)
     bitstream.file.write_bytes(bits)
     return bitstream
+
+
+def _drop_old_report(path: Path) -> None:
+    """Removes the report of a bitstream of other sources, which check_bitstream refuses now."""
+    try:
+        host.check_bitstream(path)
+    except ValueError:
+        (path / PAGE).unlink(missing_ok=True)
 
 
 def _known_pins(path: Path, bits: bytes) -> PinCheck | None:
@@ -256,7 +275,9 @@ def checked(bitstream: Bitstream, cases: Iterable[PinCase]) -> Bitstream:
     lines of boards in a simulation; its report and bitstream.json then say so. Errors as of
     `host.simulated`.
     """
-    result = replace(bitstream, pins=check_boards(bitstream.folder, [*cases]))
+    states = [*cases]
+    stages.begin(f"verilator: routed netlist of {bitstream.name} at its pins")
+    result = replace(bitstream, pins=check_boards(bitstream.folder, states))
     facts = {**host.read_facts(result.folder), **result.facts}
     texts = {host.BITSTREAM: json.dumps(facts, indent=1) + "\n", PAGE: result.report}
     for name, text in texts.items():

@@ -14,6 +14,7 @@ from featherlane.accelerators.computation import Whole
 from featherlane.accelerators.organise.array_stations import StationArrays
 from featherlane.accelerators.organise.network import array_network, memory_network, network
 from featherlane.accelerators.organise.pass_graph import parts_of
+from featherlane.backends import stages
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.runs import accumulated
@@ -140,7 +141,10 @@ class Designer:
         much already.
         """
         least = self.least(whole, interval)
-        return self.smallest(whole, interval) if least is None or least.fits else least
+        if least is not None and not least.fits:
+            return least
+        stages.begin(f"schedule of {self.spec.label} at interval {interval}")
+        return self.smallest(whole, interval)
 
     def _smallest_shared(self, whole: Whole, interval: int) -> DesignCost:
         try:

@@ -23,6 +23,7 @@ from featherlane.accelerators.pipelines import PipelineAccelerator
 from featherlane.accelerators.robot_labels import labels_of
 from featherlane.api.model import Model
 from featherlane.api.presented import explained
+from featherlane.backends import stages
 from featherlane.backends.c.names import identifier
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import check_name
@@ -250,6 +251,7 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     """
     top = identifier(f"{model.name}_{spec.short}") if name is None else name
     check_name(top)
+    stages.begin(f"formats of {spec.label}")
     computation = Computation.of(model, spec)
     whole, organisation = computation.at(spec.interval)
     computation.check_outputs(flat_of(whole).graph)
@@ -259,6 +261,7 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     least = designer.least(whole, spec.interval)
     if least is not None and not least.fits:  # before a schedule, of minutes for a large robot
         raise designer.refusal(whole, least)
+    stages.begin(f"schedule of {spec.label} at interval {spec.interval}")
     design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
         raise designer.refusal(whole, cost)

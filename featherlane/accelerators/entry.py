@@ -30,6 +30,7 @@ from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.search import FORMATS, INTERVALS, Space, kept
 from featherlane.api.model import Model
 from featherlane.api.presented import explained
+from featherlane.backends import stages
 from featherlane.backends.fpga.bitstream.build import LIMIT, NotRoutedError
 from featherlane.errors import CompileError, no_attribute, one_of, shown
 from featherlane.functions.arguments import is_count
@@ -231,7 +232,8 @@ class Accelerators:
             limit: the longest time of a routing, s, as in `bitstream`
             verify: states that the routed netlist computes in a simulation, as in `bitstream`
             baud: of the serial port. None: the rate that the board's is documented to do
-            progress: called with each step, in words; None: nothing is
+            progress: called with each stage as it begins, in words: formats, schedules, sources,
+                tools, the simulation; None: nothing is
             choices: other arguments of `accelerator`, or of `multifunction`
 
         Examples:
@@ -242,21 +244,20 @@ class Accelerators:
         make: Callable[..., Accelerator] = (
             of_function if isinstance(function, str) else of_functions
         )
-        say = progress or (lambda step: None)
-        names = function if isinstance(function, str) else ", ".join(map(str, function))
-        say(f"designs {names}")
-        design = make(model, function, board=board, interval=interval, **choices)
-        last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
-        while True:
-            say(f"places and routes {design.name} at interval {design.interval}")
-            try:
-                return design.bitstream(folder, seeds=seeds, limit=limit, verify=verify, baud=baud)
-            except NotRoutedError:
-                if design.interval >= last:
-                    raise
-            choices |= {"board": board, "interval": design.interval + 1}
-            say(f"designs {names} at interval {design.interval + 1}")
-            design = make(model, function, **choices)
+        with stages.told_to(progress):
+            design = make(model, function, board=board, interval=interval, **choices)
+            last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
+            while True:
+                try:
+                    return design.bitstream(
+                        folder, seeds=seeds, limit=limit, verify=verify, baud=baud
+                    )
+                except NotRoutedError as error:
+                    if design.interval >= last:
+                        raise
+                    stages.begin(f"interval {design.interval + 1} is next: {error}")
+                choices |= {"board": board, "interval": design.interval + 1}
+                design = make(model, function, **choices)
 
 
 def _space(

@@ -20,7 +20,7 @@ from featherlane.backends.cache import digest
 from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.netlists.simulation import LinePins, simulated_netlist
 from featherlane.backends.fpga.serial.harness import MOST_BOARDS
-from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
+from featherlane.backends.fpga.serial.host import FACTS_FILE, SerialDriver, SerialFacts
 from featherlane.backends.fpga.serial.link import pause_of
 from featherlane.backends.fpga.serial.rate import ONE
 from featherlane.backends.fpga.serial.simulated import SimulatedBoards, side_by_side
@@ -30,6 +30,10 @@ from featherlane.functions.arguments import whole
 T = TypeVar("T")
 PINS = LinePins(boards.OSCILLATOR, boards.RECEIVE, boards.TRANSMIT, None)  # of the top module
 BITSTREAM = "bitstream.json"  # the facts beside a bitstream
+WANTED = (
+    "wanted the folder that `featherlane build ROBOT FUNCTION --board BOARD --output FOLDER` or "
+    "`Accelerator.bitstream` wrote"
+)
 
 
 class LineRate(NamedTuple):
@@ -58,7 +62,7 @@ def connect(folder: str | Path, port: str, seconds: float = 0.25) -> SerialDrive
     pyserial, DeviceError if the port does not open, the board does not answer, or has another
     design.
     """
-    facts, rate = SerialFacts.read(folder), _rate(folder)
+    rate, facts = _rate(folder), SerialFacts.read(folder)
     return SerialDriver(facts, SerialPort(port, rate.baud, seconds))
 
 
@@ -84,7 +88,7 @@ def simulated_boards(
 
 
 def _simulated_boards(folder: str | Path, boards: int) -> SimulatedBoards:
-    facts, rate = SerialFacts.read(folder), _rate(folder)
+    rate, facts = _rate(folder), SerialFacts.read(folder)
     path = Path(folder) / netlist_file(rate.name)
     try:
         netlist = json.loads(path.read_text(encoding="utf-8"))
@@ -107,10 +111,27 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
     """Returns the facts beside the bitstream of a folder. Raises ValueError for a folder without
     one.
     """
+    path = Path(folder)
     try:
-        return dict(json.loads((Path(folder) / BITSTREAM).read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError) as error:
-        raise ValueError(f"folder {str(folder)!r} holds no bitstream: {error}") from error
+        return dict(json.loads((path / BITSTREAM).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ValueError(_without_bitstream(path, error)) from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"folder {str(path)!r} holds no bitstream: {error}") from error
+
+
+def _without_bitstream(path: Path, error: OSError) -> str:
+    """The sentence for a folder whose bitstream has no facts."""
+    if not path.exists():
+        return f"folder {str(path)!r} does not exist: {WANTED}"
+    if not path.is_dir():
+        return f"folder {str(path)!r} is a file: {WANTED}"
+    if (path / BITSTREAM).exists():
+        return f"folder {str(path)!r}: {BITSTREAM} cannot be read: {error}"
+    if (path / FACTS_FILE).exists():
+        reason = "its sources were not placed and routed to the end: build it again"
+        return f"folder {str(path)!r} holds a design, but no bitstream ({BITSTREAM}): {reason}"
+    return f"folder {str(path)!r} holds no bitstream: it has no {BITSTREAM}; {WANTED}"
 
 
 def check_bitstream(folder: str | Path) -> dict[str, Any]:

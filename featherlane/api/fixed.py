@@ -31,9 +31,12 @@ from featherlane.program.passes.guards import LOST
 from featherlane.robot.tree_of import tree_of
 
 UNIFORM, PROVED, FITTED = "q16.16", "proved", "fitted"
-FORMATS = f"a format such as {UNIFORM!r}, {PROVED!r}, {FITTED!r}, 'fitted24/16' or 'proved24'"
 WIDTHS = {PROVED: (32, 32), FITTED: (27, 18)}  # bits of data, and of constants, sines and cosines
 LEAST, MOST = 4, 32  # bits
+FORMATS = (
+    f"{UNIFORM!r} and the like for all signals (2 to 32 bits in all), {PROVED!r}, {FITTED!r}, and "
+    f"with {LEAST} to {MOST} bits of signals and of constants 'proved24' or 'fitted24/16'"
+)
 UNLIMITED = 8.0  # rad or m, and per s: of joints without limits
 ACCELERATION = 16.0  # rad/s^2 or m/s^2
 WRENCH = 128.0  # N, N m
@@ -62,14 +65,14 @@ class Formats(NamedTuple):
             rf"({PROVED}|{FITTED})(?:(\d+)(?:/(\d+))?)?", chosen
         )
         if not match:
-            raise ValueError(f"format is {shown(text)}: wanted {FORMATS}")
+            raise ValueError(f"format is {shown(text)}: wanted one of {FORMATS}")
         data, small = WIDTHS[match[1]]
         if match[2]:
             data = int(match[2])
             small = int(match[3]) if match[3] else min(data, small)
         if not LEAST <= small <= data <= MOST:
-            few = f"{LEAST} to {MOST} bits, of constants no more than of data"
-            raise ValueError(f"format is {shown(text)}: wanted {few}")
+            few = f"{LEAST} to {MOST} bits, of constants no more than of signals"
+            raise ValueError(f"format is {shown(text)}: wanted {few}; formats are {FORMATS}")
         return cls(match[1], data, small)
 
 

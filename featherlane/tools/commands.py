@@ -43,7 +43,7 @@ from featherlane.tools.options import (
     size,
     written_file,
 )
-from featherlane.tools.progress import ProgressLine
+from featherlane.tools.progress import ProgressLine, StageLines
 from featherlane.tools.timing import DTYPES
 
 PEERS = ("pinocchio", "mujoco")
@@ -377,7 +377,8 @@ def build(args: argparse.Namespace) -> Answer:
     """Builds the bitstream of functions for a board with an FPGA, by Yosys and nextpnr.
 
     It writes the circuit, its serial link and clock, the pins, the routed netlist, the bitstream,
-    and a report with the clock that was reached (docs/from_robot_to_board.md).
+    and a report with the clock that was reached (docs/from_robot_to_board.md). Each stage is a line
+    of the error stream, with its seconds; sources are in the folder before the tools run.
     pip install 'featherlane[fpga]' brings the tools; those of the system are faster.
     """
     from featherlane.accelerators.entry import Accelerators
@@ -392,7 +393,7 @@ def build(args: argparse.Namespace) -> Answer:
     places = {"board": args.board, "folder": args.output, "seeds": seeds}
     functions = [name for names in args.function for name in names]
     chosen = functions if len(functions) > 1 else functions[0]
-    with ProgressLine(sys.stderr) as progress:
+    with StageLines(sys.stderr) as progress:
         built = Accelerators().build(_model(args), chosen, progress=progress, **places, **options)
     if args.load:
         built.load()

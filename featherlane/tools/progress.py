@@ -1,4 +1,4 @@
-"""A line on the terminal that says what a long command is doing."""
+"""The progress of a long command: a line on the terminal, or one for each stage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProgressLine:
             self._step = step
 
     def __enter__(self) -> ProgressLine:
-        if self._stream.isatty() and os.environ.get("TERM") != "dumb":
+        if self._clears:
             self._thread.start()
         return self
 
@@ -40,6 +40,11 @@ class ProgressLine:
         self._end.set()
         with self._lock:
             self._clear()
+
+    @property
+    def _clears(self) -> bool:
+        """Whether the stream is a terminal that can clear a line."""
+        return self._stream.isatty() and os.environ.get("TERM") != "dumb"
 
     def _clear(self) -> None:
         if self._shown:
@@ -57,3 +62,31 @@ class ProgressLine:
                 if self._step and passed > 1 and not self._end.is_set():
                     self._write(f"{CLEAR}{self._step} ... {passed:.0f} s")
                     self._shown = True
+
+
+class StageLines(ProgressLine):
+    """Writes a line for each step, with its seconds by the clock. A terminal shows those that have
+    passed meanwhile, as `ProgressLine`; a log has the step from its start on, and no control
+    characters.
+    """
+
+    def __call__(self, step: str) -> None:
+        with self._lock:
+            self._finish()
+            self._step, self._since = step, time.monotonic()
+            if not self._clears:
+                self._write(f"{step} ...")
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._finish("" if error[0] is None else "stopped after ")
+        super().__exit__(*error)
+
+    def _finish(self, how: str = "") -> None:
+        """Ends the line of the step before."""
+        if not self._step:
+            return
+        self._clear()
+        passed = f" {how}{time.monotonic() - self._since:.1f} s\n"
+        self._write(f"{self._step} ...{passed}" if self._clears else passed)
+        self._step = ""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from featherlane.backends import cache as disk
+from featherlane.backends import stages
 from featherlane.backends.fpga.bitstream.empty_rows import (
     SPACING,
     with_empty_rows,
@@ -90,15 +91,22 @@ def routed(
 
     Raises CompileError if a tool is missing, NotRoutedError if no seed is routed.
     """
-    tools = [tool_version(tool) for tool in (YOSYS, NEXTPNR)]
+    tools = versions()
     flow = [tools, SYNTHESIS, MULTIPLEXERS.read_text(), SPACING, options(board)]
     aim = megahertz if len(seeds) > 1 else 0.0  # which the first seed that reaches it ends
     known = [flow, dict(sources), top, constraints(board), [*seeds], aim, limit]
     key = f"routed {disk.digest(json.dumps(known).encode())}"
+    stages.begin(f"cache: {top}, if it was routed before")
     archive = disk.fetch_result(
         key, lambda: _packed(_best(sources, top, board, megahertz, seeds, limit))
     )
     return _unpacked(archive)._replace(tools=tuple(tools))
+
+
+def versions() -> list[str]:
+    """The versions of Yosys and nextpnr. Raises CompileError if one is missing, or ecppack is."""
+    *taken, _ = (tool_version(tool) for tool in (YOSYS, NEXTPNR, ECPPACK))
+    return taken
 
 
 def synthesis_script(sources: Iterable[str], top: str) -> str:
@@ -136,6 +144,7 @@ def _best(
         work = Path(name)
         for file, text in {**sources, f"{top}.lpf": constraints(board)}.items():
             (work / file).write_text(text, encoding="utf-8")
+        stages.begin(f"yosys: synthesis of {top}")
         began = processor_seconds()
         synthesise(sources, top, board, work)
         synthesis = processor_seconds() - began
@@ -160,6 +169,7 @@ def _routed(
 ) -> RoutedDesign:
     files = ["--json", f"{top}.json", "--lpf", f"{top}.lpf"]
     written = ["--write", NETLIST, "--textcfg", CONFIGURATION, "--report", REPORT]
+    stages.begin(f"nextpnr: placement and routing of {top}, seed {seed}")
     began = processor_seconds()
     run(NEXTPNR, [*options(board), "--seed", str(seed), *files, *written], work, limit)
     seconds = synthesis, processor_seconds() - began

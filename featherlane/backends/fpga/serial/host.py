@@ -51,7 +51,12 @@ class SerialFacts(NamedTuple):
         path = path / FACTS_FILE if path.is_dir() else path
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except OSError as error:
+            wanted = f"wanted the {FACTS_FILE} of a bitstream's folder, or this folder"
+            raise ValueError(
+                f"{str(path)!r} cannot be read ({error.strerror}): {wanted}"
+            ) from error
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{str(path)!r} is no {FACTS_FILE} of a design: {error}") from error
 
     @classmethod
