@@ -10,16 +10,16 @@ from __future__ import annotations
 import ctypes
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from featherlane.backends import cache
-from featherlane.backends.fixed import units
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.evaluate import WIDEST, Evaluator, Results
-from featherlane.backends.fixed.formats import Format
+from featherlane.backends.fixed.evaluate import Evaluator, Results
+from featherlane.backends.fixed.machine_rules import RULES, sine_cosine, tables
+from featherlane.backends.fixed.vector_code import VectorCode, declarations
 from featherlane.backends.llvm import jit
 from featherlane.errors import CompileError
 from featherlane.program.graph import graph_key
@@ -114,307 +114,61 @@ class _Plan:
             free += ending[number]
 
 
-# LLVM IR
-
-
-class _Lines:
-    """Instructions on vectors of int64. Each method adds some and returns the name of the
-    result.
-    """
-
-    def __init__(self, width: int) -> None:
-        self.width, self.lines = width, list[str]()
-        self.vector, self.mask = f"<{width} x i64>", f"<{width} x i1>"
-        self._count = 0
-
-    def name(self) -> str:
-        self._count += 1
-        return f"%t{self._count}"
-
-    def put(self, text: str) -> str:
-        """Adds an instruction, and returns the name of its result."""
-        name = self.name()
-        self.lines.append(f"{name} = {text}")
-        return name
-
-    def splat(self, x: int) -> str:
-        return "<" + ", ".join([f"i64 {x}"] * self.width) + ">"
-
-    def op(self, name: str, a: str, b: str | int) -> str:
-        return self.put(f"{name} {self.vector} {a}, {self.splat(b) if isinstance(b, int) else b}")
-
-    def add(self, a: str, b: str | int) -> str:
-        return self.op("add", a, b)
-
-    def sub(self, a: str, b: str | int) -> str:
-        return self.op("sub", a, b)
-
-    def mul(self, a: str, b: str | int) -> str:
-        return self.op("mul", a, b)
-
-    def bits(self, a: str, mask: int) -> str:
-        return self.op("and", a, mask)
-
-    def shifted(self, a: str, left: int) -> str:
-        """a 2^left, rounded down."""
-        if left == 0:
-            return a
-        return self.op("shl", a, left) if left > 0 else self.op("ashr", a, min(-left, 63))
-
-    def near(self, a: str, shift: int) -> str:
-        """`units.near`."""
-        return self.shifted(self.add(a, 1 << shift - 1), -shift) if shift else a
-
-    def minus(self, a: str) -> str:
-        return self.op("sub", "zeroinitializer", a)
-
-    def compared(self, how: str, a: str, b: str | int) -> str:
-        return self.op(f"icmp {how}", a, b)
-
-    def where(self, condition: str, a: str, b: str) -> str:
-        return self.put(f"select {self.mask} {condition}, {self.vector} {a}, {self.vector} {b}")
-
-    def call(self, intrinsic: str, *args: str) -> str:
-        return self.put(f"call {self.vector} @llvm.{intrinsic}.v{self.width}i64({', '.join(args)})")
-
-    def least(self, a: str, most: int) -> str:
-        return self.call("smin", f"{self.vector} {a}", f"{self.vector} {self.splat(most)}")
-
-    def magnitude(self, a: str) -> str:
-        return self.call("abs", f"{self.vector} {a}", "i1 false")
-
-    def entry(self, table: str, index: str) -> str:
-        """The entries of a global table."""
-        w = self.width
-        addresses = self.put(f"getelementptr i64, ptr @{table}, {self.vector} {index}")
-        ones = "<" + ", ".join(["i1 true"] * w) + ">"
-        return self.put(
-            f"call {self.vector} @llvm.masked.gather.v{w}i64.v{w}p0(<{w} x ptr> {addresses}, "
-            f"i32 8, {self.mask} {ones}, {self.vector} zeroinitializer)"
-        )
-
-    def address(self, base: str, index: int) -> str:
-        return self.put(f"getelementptr i64, ptr {base}, i64 {index}")
-
-    def load(self, base: str, index: int) -> str:
-        return self.put(f"load {self.vector}, ptr {self.address(base, index)}, align 8")
-
-    def store(self, a: str, base: str, index: int) -> None:
-        place = self.address(base, index)
-        self.lines.append(f"store {self.vector} {a}, ptr {place}, align 8")
-
-    def count(self, condition: str, base: str, index: int) -> None:
-        """Adds the number of valid states in which a condition holds."""
-        w = self.width
-        held = self.put(f"bitcast {self.mask} {condition} to i{w}")
-        held = self.put(f"and i{w} {held}, %valid")
-        ones = self.put(f"call i{w} @llvm.ctpop.i{w}(i{w} {held})")
-        wide = self.put(f"zext i{w} {ones} to i64")
-        place = self.address(base, index)
-        before = self.put(f"load i64, ptr {place}, align 8")
-        after = self.put(f"add i64 {before}, {wide}")
-        self.lines.append(f"store i64 {after}, ptr {place}, align 8")
-
-
-Rule = Callable[[_Lines, Datapath, int, Sequence[str]], str]
-
-
-def _negative(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-    opposite = lambda t, a: t.sub(t.splat(datapath.half(k)), a)
-    return _of_one(opposite)(t, datapath, k, names)
-
-
-def _of_one(change: Callable[[_Lines, str], str]) -> Rule:
-    def rule(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-        (a,) = datapath.graph.args[k]
-        return t.shifted(
-            change(t, names[0]), datapath.format(k).fraction - datapath.format(a).fraction
-        )
-
-    return rule
-
-
-def _sum(op: str) -> Rule:
-    def rule(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-        fa, fb = (datapath.format(a).fraction for a in datapath.graph.args[k])
-        g = max(fa, fb)
-        left = datapath.format(k).fraction - g
-        half = datapath.half(k)
-        cut = min(-left - bool(half), g - min(fa, fb)) if left < 0 else 0
-        x, y = names
-        if op == "sub":
-            y = t.minus(y)  # before it is cut, as cuts round down
-        total = t.add(t.shifted(x, g - fa - cut), t.shifted(y, g - fb - cut))
-        if half >> cut:
-            total = t.add(total, half >> cut)
-        return t.shifted(total, left + cut)
-
-    return rule
-
-
-def _product(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-    args, f = datapath.graph.args[k], datapath.format(k).fraction
-    for n, operand in enumerate(args):
-        if datapath.graph.op[operand] == "power_of_two":
-            fraction = datapath.format(args[1 - n]).fraction
-            return _scaled(t, names[n], names[1 - n], f - fraction)
-    fa, fb = (datapath.format(a).fraction for a in args)
-    product, right = t.mul(*names), fa + fb - f
-    if right <= 0:
-        return t.shifted(product, -right)
-    return t.shifted(t.add(t.shifted(product, 1 - right), 1), -1)
-
-
-def _scaled(t: _Lines, power: str, x: str, more: int) -> str:
-    left = t.add(power, more)
-    none, most = f"{t.vector} zeroinitializer", f"{t.vector} {t.splat(63)}"
-    right = t.call("smax", f"{t.vector} {t.minus(left)}", none)
-    right = t.call("smin", f"{t.vector} {right}", most)
-    up = t.call("smax", f"{t.vector} {left}", none)
-    up = t.least(up, WIDEST - 1)
-    wide = t.op("ashr", t.op("shl", x, up), right)
-    lost = t.compared("sge", left, WIDEST)
-    some = t.compared("ne", x, 0)
-    both = t.put(f"and {t.mask} {lost}, {some}")
-    return t.where(both, t.splat(1 << 62), wide)
-
-
-def _exponent(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-    f = datapath.format(datapath.graph.args[k][0]).fraction
-    zeros = t.call("ctlz", f"{t.vector} {t.magnitude(names[0])}", "i1 false")
-    return t.op("sub", t.splat(63 - f), zeros)
-
-
-def _select(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-    _, *args = datapath.graph.args[k]
-    f = datapath.format(k).fraction
-    x, y = (
-        t.shifted(name, f - datapath.format(a).fraction)
-        for name, a in zip(names[1:], args, strict=True)
-    )
-    return t.where(names[0], x, y)
-
-
-def _compared(how: str, strictly: bool) -> Rule:
-    def rule(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-        a, b = (datapath.format(x).fraction for x in datapath.graph.args[k])
-        up = lambda x, n: t.minus(t.shifted(t.minus(x), -n)) if n else x
-        down = lambda x, n: t.shifted(x, -n)
-        first, second = (down, up) if strictly else (up, down)
-        x = first(names[0], min(max(a - b, 0), 63))
-        return t.compared(how, x, second(names[1], min(max(b - a, 0), 63)))
-
-    return rule
-
-
-def _reciprocal(t: _Lines, datapath: Datapath, k: int, names: Sequence[str]) -> str:
-    """`units.reciprocal`, line by line."""
-    operand, out = datapath.format(datapath.graph.args[k][1]), datapath.format(k)
-    h, f, a = units.Reciprocal.of(operand, out).h, operand.fraction, names[1]
-    m, ones = t.magnitude(a), (1 << f) - 1
-    beyond = t.compared("ne", t.shifted(m, -(f + 1)), 0)
-    j = t.where(beyond, t.splat(ones), t.bits(m, ones))
-    i = t.shifted(j, units.INDEX - f)
-    seed = t.entry("reciprocals", i)
-    error = t.op("sub", t.splat(1 << f + units.SEED), t.mul(t.add(j, 1 << f), seed))
-    e = t.near(error, f + units.SEED - h)
-    square = t.near(e, 8)
-    z = t.add(e, t.near(t.mul(square, square), h - 16))
-    y = t.near(t.add(t.shifted(seed, h), t.mul(seed, z)), h + units.SEED - out.fraction)
-    return t.least(t.where(t.compared("slt", a, 0), t.minus(y), y), out.most)
-
-
-def _sine_cosine(t: _Lines, a: str, angle: Format, out: Format) -> tuple[str, str]:
-    """`units.sine_cosine`, line by line."""
-    n = units.SineCosine.of(angle, out)
-    if n.shift < 16:
-        u = t.near(t.mul(a, n.turn), n.shift)
-    else:
-        low = t.add(t.mul(a, n.turn & 0xFFFF), 1 << n.shift - 1)
-        u = t.shifted(t.add(t.mul(a, n.turn >> 16), t.shifted(low, -16)), 16 - n.shift)
-    rest = n.phase - units.INDEX
-    k = t.bits(t.shifted(u, -n.phase), 3)
-    i = t.bits(t.shifted(u, -rest), (1 << units.INDEX) - 1)
-    d = t.sub(t.bits(u, (1 << rest) - 1), 1 << rest - 1)
-    table = f"sines{n.g}"
-    s = t.entry(table, i)
-    c = t.entry(table, t.op("sub", t.splat((1 << units.INDEX) - 1), i))
-    x = t.near(t.mul(d, n.arc), n.arc_shift)
-    sine = t.add(s, t.near(t.mul(t.shifted(c, -8), x), n.g - 8))
-    cosine = t.sub(c, t.near(t.mul(t.shifted(s, -8), x), n.g - 8))
-    if n.second:
-        short = t.shifted(x, -8)
-        half = t.near(t.mul(short, short), n.g - 15)
-        sine = t.sub(sine, t.near(t.mul(t.shifted(s, -18), half), n.g - 18))
-        cosine = t.sub(cosine, t.near(t.mul(t.shifted(c, -18), half), n.g - 18))
-    sine, cosine = (t.near(y, n.g - out.fraction) for y in (sine, cosine))
-    swapped = t.compared("ne", t.bits(k, 1), 0)
-    first, second = t.where(swapped, cosine, sine), t.where(swapped, sine, cosine)
-    first = t.where(t.compared("sge", k, 2), t.minus(first), first)
-    middle = t.compared("ult", t.sub(k, 1), 2)
-    second = t.where(middle, t.minus(second), second)
-    return t.least(first, out.most), t.least(second, out.most)
-
-
-RULES: dict[str, Rule] = {
-    "neg": _negative,
-    "abs": _of_one(lambda t, a: t.magnitude(a)),
-    "power_of_two": _of_one(lambda t, a: a),
-    "add": _sum("add"),
-    "sub": _sum("sub"),
-    "mul": _product,
-    "div": _reciprocal,
-    "exponent": _exponent,
-    "select": _select,
-    "less": _compared("slt", True),
-    "less_equal": _compared("sle", False),
-}
-
-
 def _source(golden: Evaluator, plan: _Plan, width: int) -> str:
     """The LLVM IR of `void loop(groups, last, inputs, results, counts, workspace)`, over groups of
     `width` states. last: a mask of the lanes that are states in the last group.
     """
-    calls, functions = list[str](), list[str]()
+    functions, calls = list[str](), list[str]()
     parameters = f"ptr %in, ptr %counts, ptr %w, i{width} %valid"
     for number, block in enumerate(plan.blocks):
         body = "\n".join(_block(golden, plan, block, width))
         head = f"define internal void @block{number}({parameters}) noinline"
         functions.append(f"{head} {{\n{body}\nret void\n}}\n")
         calls.append(f"call void @block{number}({parameters})")
-    store = _Lines(width)
-    names = {k: _read(store, golden.datapath, plan, k) for k in set(plan.ends)}
+    results = _stores(golden.datapath, plan, width)
+    end = _loop_end(golden.datapath, plan, width)
+    loop = "\n".join([*_loop_head(width), *calls, *results, *end])
+    return "\n".join([*tables(golden.datapath), *declarations(width), *functions, loop])
+
+
+def _loop_head(width: int) -> list[str]:
+    """The beginning of the loop: it counts groups, and tells which lanes of one are states."""
+    return [
+        "define void @loop(i64 %groups, i64 %last, ptr %in0, ptr %out0, ptr %counts, ptr %w) {",
+        "%some = icmp sgt i64 %groups, 0",
+        "br i1 %some, label %group, label %end",
+        "group:",
+        "%g = phi i64 [0, %0], [%next, %group]",
+        "%in = phi ptr [%in0, %0], [%in.next, %group]",
+        "%out = phi ptr [%out0, %0], [%out.next, %group]",
+        "%left = sub i64 %groups, %g",
+        "%is_last = icmp eq i64 %left, 1",
+        "%states = select i1 %is_last, i64 %last, i64 -1",
+        f"%valid = trunc i64 %states to i{width}",
+    ]
+
+
+def _stores(datapath: Datapath, plan: _Plan, width: int) -> list[str]:
+    """The instructions that store the results of a group, after all blocks."""
+    t = VectorCode(width)
+    names = {k: _read(t, datapath, plan, k) for k in set(plan.ends)}
     for i, k in enumerate(plan.ends):
-        store.store(names[k], "%out", i * width)
-    entries = sum(map(math.prod, golden.datapath.graph.inputs.values()))
-    ahead = [
+        t.store(names[k], "%out", i * width)
+    return t.lines
+
+
+def _loop_end(datapath: Datapath, plan: _Plan, width: int) -> list[str]:
+    """The end of the loop: the inputs and results of the next group."""
+    entries = sum(map(math.prod, datapath.graph.inputs.values()))
+    return [
         f"%in.next = getelementptr i64, ptr %in, i64 {entries * width}",
         f"%out.next = getelementptr i64, ptr %out, i64 {len(plan.ends) * width}",
         "%next = add i64 %g, 1",
         "%more = icmp slt i64 %next, %groups",
         "br i1 %more, label %group, label %end",
+        "end:",
+        "ret void\n}\n",
     ]
-    loop = "\n".join(
-        [
-            "define void @loop(i64 %groups, i64 %last, ptr %in0, ptr %out0, ptr %counts, ptr %w) {",
-            "%some = icmp sgt i64 %groups, 0",
-            "br i1 %some, label %group, label %end",
-            "group:",
-            "%g = phi i64 [0, %0], [%next, %group]",
-            "%in = phi ptr [%in0, %0], [%in.next, %group]",
-            "%out = phi ptr [%out0, %0], [%out.next, %group]",
-            "%left = sub i64 %groups, %g",
-            "%is_last = icmp eq i64 %left, 1",
-            "%states = select i1 %is_last, i64 %last, i64 -1",
-            f"%valid = trunc i64 %states to i{width}",
-            *calls,
-            *store.lines,
-            *ahead,
-            "end:",
-            "ret void\n}\n",
-        ]
-    )
-    return "\n".join([*_tables(golden.datapath), *_declared(width), *functions, loop])
 
 
 def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str]:
@@ -422,7 +176,7 @@ def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str
     store the values that later blocks read.
     """
     datapath, graph = golden.datapath, golden.datapath.graph
-    t, names, pairs = _Lines(width), dict[int, str](), dict[Any, tuple[str, str]]()
+    t, names, pairs = VectorCode(width), dict[int, str](), dict[Any, tuple[str, str]]()
 
     def named(k: int) -> str:
         if k not in names:
@@ -437,7 +191,7 @@ def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str
         if op in ("sin", "cos"):
             pair = args[0], datapath.format(k)
             if pair not in pairs:
-                pairs[pair] = _sine_cosine(t, operands[0], datapath.format(args[0]), pair[1])
+                pairs[pair] = sine_cosine(t, operands[0], datapath.format(args[0]), pair[1])
             names[k] = pairs[pair][op == "cos"]
         elif op in CONDITIONS or k in datapath.fused:
             names[k] = RULES[op](t, datapath, k, operands)
@@ -456,7 +210,7 @@ def _block(golden: Evaluator, plan: _Plan, block: range, width: int) -> list[str
     return t.lines
 
 
-def _read(t: _Lines, datapath: Datapath, plan: _Plan, k: int) -> str:
+def _read(t: VectorCode, datapath: Datapath, plan: _Plan, k: int) -> str:
     """Reads a value: an input, a constant, or a slot of the workspace."""
     graph, value = datapath.graph, datapath.graph.value[k]
     if graph.op[k] == "constant":
@@ -465,26 +219,3 @@ def _read(t: _Lines, datapath: Datapath, plan: _Plan, k: int) -> str:
         return t.load("%in", (plan.inputs[value[0]] + value[1]) * t.width)
     loaded = t.load("%w", plan.slot[k] * t.width)
     return t.compared("ne", loaded, 0) if graph.op[k] in CONDITIONS else loaded
-
-
-def _tables(datapath: Datapath) -> list[str]:
-    """The tables of the units of a datapath."""
-    graph, tables = datapath.graph, {"reciprocals": units.reciprocal_table()}
-    for k in (*graph.nodes_of("sin"), *graph.nodes_of("cos")):
-        g = units.SineCosine.of(datapath.format(graph.args[k][0]), datapath.format(k)).g
-        tables[f"sines{g}"] = units.sine_table(g)
-    return [
-        f"@{name} = internal constant [{len(table)} x i64] [{', '.join(f'i64 {x}' for x in table)}]"
-        for name, table in tables.items()
-    ]
-
-
-def _declared(width: int) -> list[str]:
-    vector, mask = f"<{width} x i64>", f"<{width} x i1>"
-    name = lambda intrinsic: f"declare {vector} @llvm.{intrinsic}.v{width}i64"
-    return [
-        *(f"{name(x)}({vector}, {vector})" for x in ("smin", "smax")),
-        *(f"{name(x)}({vector}, i1)" for x in ("abs", "ctlz")),
-        f"{name('masked.gather')}.v{width}p0(<{width} x ptr>, i32, {mask}, {vector})",
-        f"declare i{width} @llvm.ctpop.i{width}(i{width})",
-    ]
