@@ -20,6 +20,7 @@ from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Interval
 from featherlane.backends.fpga import devices, pipeline_folder, verilog, words
 from featherlane.backends.fpga.netlist import WIRE
+from featherlane.backends.fpga.netlist_writer import _stretches
 from featherlane.backends.fpga.piece_costs import chain_resources
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.units.multipliers import (
@@ -30,7 +31,6 @@ from featherlane.backends.fpga.units.multipliers import (
     pieces,
     tiles,
 )
-from featherlane.backends.fpga.verilog import _stretches
 from featherlane.errors import CompileError
 from featherlane.functions.table import Variant
 from featherlane.functions.tracing import dynamics_graph

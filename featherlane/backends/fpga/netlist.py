@@ -139,6 +139,10 @@ class Netlist:
         """
         return self._sums.get(k, k)
 
+    def unit_cycles(self, k: int) -> int:
+        """The cycles of the unit of a node, with those of the sum that it computes, too."""
+        return self.pipeline.ready(self.result_of(k)) - self.pipeline.start[k]
+
     @cached_property
     def _sums(self) -> dict[int, int]:
         """The sum of each fused product."""

@@ -11,21 +11,13 @@ from typing import NamedTuple
 from featherlane.backends.fpga.expressions import factor, half
 from featherlane.backends.fpga.netlist import Netlist
 from featherlane.backends.fpga.part import Part
-from featherlane.backends.fpga.shifts import (
-    common_range,
-    places_to_shift,
-    power_operand,
-    shift_range,
-    shifted_right,
-    stage_bits,
-    start_in,
-)
+from featherlane.backends.fpga.shared_shifter import SharedShifter, ShifterUnit
+from featherlane.backends.fpga.shifts import power_operand
 from featherlane.backends.fpga.text import (
     Signal,
     constant,
     fitted,
     moved,
-    shifted_left,
     signed_width,
     wrapped,
 )
@@ -35,7 +27,6 @@ from featherlane.backends.fpga.units.post_adder import chain
 from featherlane.errors import CompileError
 
 FUNCTIONS = {"sin": "sine", "cos": "cosine", "div": "result"}  # their ports
-SHIFT_CYCLES = 3  # of a shifter that is shared
 
 
 class Product(NamedTuple):
@@ -67,16 +58,6 @@ class ProductUnit(NamedTuple):
     half: int
 
 
-class ShifterUnit(NamedTuple):
-    """A shifter that serves several products with powers of two. stages: the bits of its stages;
-    counted: those of the difference that says how far it shifts; registers: all that it has.
-    """
-
-    stages: tuple[int, ...]
-    counted: int
-    registers: int
-
-
 @dataclass
 class Units:
     """The units of a design, noted while it is written."""
@@ -86,11 +67,6 @@ class Units:
     products: list[ProductUnit] = field(default_factory=list)
     functions: list[FunctionUnit] = field(default_factory=list)
     shifters: list[ShifterUnit] = field(default_factory=list)
-
-    def cycles(self, k: int) -> int:
-        """The cycles of a node, with those of the sum on its unit."""
-        pipeline = self.netlist.pipeline
-        return pipeline.ready(self.netlist.result_of(k)) - pipeline.start[k]
 
     def takes_unit(self, k: int) -> bool:
         """Whether a node has a unit of its own: a product that is neither a shift nor wires, a
@@ -114,7 +90,7 @@ class Units:
         a, b = product.a, product.b
         if a.value is not None:
             a, b = b, a  # the constant is wider
-        m = Multiplier(a.width, b.width, product.result, self.cycles(k), odd)
+        m = Multiplier(a.width, b.width, product.result, self.netlist.unit_cycles(k), odd)
         m = self._with_post_adder(m, {k: product})
         signal = self.netlist.signal(self.netlist.result_of(k))
         result = part.declare(Signal(f"{signal.name}_product", m.result))
@@ -266,55 +242,10 @@ class Units:
     # Shifts
 
     def _share_shifter(self, part: Part, name: str, nodes: Sequence[int]) -> None:
-        """A shifter for several products with powers of two, with registers behind the choice of
-        their operands, behind the number of places, and behind the shift.
-        """
-        datapath, start, trees = self.netlist.datapath, self.netlist.pipeline.start, self.tile.trees
-        ranges, numbers, exponents = {}, {}, {}
+        """A shifter for several products with powers of two."""
         first = {phase: k for phase, (k, *_) in self._phases(nodes).items()}
-        for phase, k in first.items():
-            power = power_operand(datapath, k)
-            if power is None or self.cycles(k) != SHIFT_CYCLES:
-                raise CompileError(
-                    f"node {k} shares a shifter: wanted a product with a power of two, in "
-                    f"{SHIFT_CYCLES} cycles"
-                )
-            args = datapath.graph.args[k]
-            ranges[phase] = shift_range(datapath, k, power)
-            numbers[phase] = part.read(args[1 - power], start[k])
-            exponents[phase] = part.read(args[power], start[k])
-        shifts = common_range(ranges.values())
-        number = Signal(f"{name}_a", max(signal.width for signal in numbers.values()))
-        exponent = Signal(f"{name}_exponent", max(signal.width for signal in exponents.values()))
-        registers = [
-            part.delay(signal._replace(name=f"{signal.name}_held"), signal.name)
-            for signal in (
-                part.choose(number, numbers, name, trees),
-                part.choose(exponent, exponents, name, trees),
-            )
-        ]
-        starts = {phase: start_in(of, shifts.most) for phase, of in ranges.items()}
-        bits = max(map(signed_width, starts.values()))
-        second = {(n + 1) % part.interval: constant(x, bits) for n, x in starts.items()}
-        begin = part.choose(Signal(f"{name}_start", bits), second, name)
-        counting, count = places_to_shift(name, shifts, begin, registers[1])
-        for wire, text in counting:
-            part.assign(wire, text)
-        registers.append(part.delay(Signal(f"{name}_operand", number.width), registers[0].name))
-        held = part.delay(count._replace(name=f"{count.name}_held"), count.name)
-        whole = Signal(f"{name}_whole", number.width + shifts.most)
-        part.assign(whole, shifted_left(registers[-1].name, shifts.most))
-        width = max(datapath.format(k).width for k in nodes)
-        stages, right = shifted_right(name, whole, held, width)
-        for wire, text in stages:
-            part.assign(wire, text)
-        result = part.delay(Signal(f"{name}_result", right.width), right.name)
-        for k in nodes:
-            to = datapath.format(k)._replace(fraction=0)
-            part.assign(self.netlist.signal(k), fitted(result, 0, to), self._comment(k))
-        widths = tuple(stage_bits(count.width, whole.width, width))
-        taken = sum(signal.width for signal in (*registers, held, result))
-        self.shifters.append(ShifterUnit(widths, counting[0][0].width, taken))
+        shifter = SharedShifter(self.netlist, part, name, first, self.tile.trees)
+        self.shifters.append(shifter.write(nodes, {k: self._comment(k) for k in nodes}))
 
     # Functions
 
@@ -369,7 +300,7 @@ class Units:
         datapath = self.netlist.datapath
         op = "div" if datapath.graph.op[k] == "div" else "sin"
         form = datapath.format(self._operand_of_function(k))
-        return FunctionUnit(op, form, datapath.format(k), self.cycles(k))
+        return FunctionUnit(op, form, datapath.format(k), self.netlist.unit_cycles(k))
 
     # Phases
 
@@ -393,7 +324,7 @@ class Units:
 
     def _same_cycles(self, nodes: Sequence[int]) -> int:
         """The cycles that all nodes take. Raises CompileError where they differ."""
-        cycles = {self.cycles(k) for k in nodes}
+        cycles = {self.netlist.unit_cycles(k) for k in nodes}
         if len(cycles) > 1:
             raise CompileError(f"nodes {nodes[0]} and others share a unit, with cycles {cycles}")
         return cycles.pop()
