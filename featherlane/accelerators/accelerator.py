@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from featherlane.accelerators.bitstreams import Bitstream, BoardDesign, built, c
 from featherlane.accelerators.board import SEEDS, STALLS, Board
 from featherlane.accelerators.choices import LINK, SIMULATORS, DesignSpec
 from featherlane.accelerators.computation import Computation
+from featherlane.accelerators.error_report import error_report
 from featherlane.accelerators.front import Front, marks
 from featherlane.accelerators.organise.organisation import Organisation
 from featherlane.accelerators.organise.pass_graph import SHARES
@@ -229,29 +229,9 @@ class Accelerator(ABC):
         result, and of each result the largest number, the median and the largest error, and a bound
         that is proved of all states, None if none is of use.
         """
-        return {name: self._errors(name) for name in self.functions}
-
-    def _errors(self, name: str) -> dict[str, Any]:
-        """The errors of one function, an entry of `errors`."""
-        function = self.fixed(name)
-        errors = function.errors(**self.drawn(name, self.STATES))
-        happened, bounds = function.report, function.error_bounds()
-        assert happened is not None
-        results = {}
-        for output, magnitude in errors.magnitude.items():
-            bound = bounds[output]
-            results[output] = {
-                "largest_result": _finite(magnitude),
-                "median_error": _finite(errors.median[output]),
-                "largest_error": _finite(errors.largest[output]),
-                "proved_bound": bound if isfinite(bound) and bound <= magnitude else None,
-            }
         return {
-            "overflows": sum(happened.overflows.values()),  # of signals
-            "clamped": sum(happened.clamped.values()),
-            "saturated": sum(happened.saturated.values()),  # entries of inputs
-            "lost": happened.lost,  # states without results
-            "results": results,
+            name: error_report(self.fixed(name), self.drawn(name, self.STATES))
+            for name in self.functions
         }
 
     @property
@@ -391,11 +371,6 @@ def figure_of(organisation: Organisation | None) -> page.Drawing | None:
 
 def _counted(x: Resources, number: Any = float) -> dict[str, float]:
     return {"dsps": number(x.dsps), "luts": number(x.luts), "ffs": number(x.ffs)}
-
-
-def _finite(x: float) -> float | None:
-    """A number, None for one that JSON has not."""
-    return float(x) if isfinite(x) else None
 
 
 def written(file: str | Path, text: str) -> Path:

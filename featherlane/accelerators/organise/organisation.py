@@ -7,62 +7,35 @@ separate arrays by the DSPs and LUTs that an estimate gives for them at the inte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from featherlane.accelerators.organise.array_choices import ArrayChoice, array_choices
 from featherlane.accelerators.organise.array_stations import StationArrays, station_arrays
 from featherlane.accelerators.organise.arrays import (
     COMPUTED,
     PRESCRIBED,
-    ArrayPart,
     Arrays,
     Assign,
     arrays,
     in_q16,
 )
 from featherlane.accelerators.organise.columns import are_columns_multiplexed, split_columns
-from featherlane.accelerators.organise.estimates import kernel_estimate, share
+from featherlane.accelerators.organise.limb_sharing import multiplexed_groups
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.organise.roots import MODES, RootChoice, rooted
-from featherlane.backends.fixed.slots import SlotKernel
-from featherlane.backends.fpga.arrays.schedule import folding
 from featherlane.backends.fpga.devices import Device, load
-from featherlane.backends.fpga.resources import NOTHING, Resources
 from featherlane.backends.fpga.text import every
 from featherlane.errors import one_of, shown
-from featherlane.robot.chains import Alike, Chain
+from featherlane.robot.chains import Alike
 from featherlane.robot.editing.physics import with_physics
 from featherlane.robot.model import Robot
 from featherlane.robot.parts import WORLD
 from featherlane.robot.walk import children
 
 Cut = TypeVar("Cut", bound=Arrays)
-
-
-class ArrayChoice(NamedTuple):
-    """An array of an organisation.
-
-    name: of its limbs; parent: the number of the array that carries it, WORLD for none. limbs: the
-    joints of each by name. lanes: circuits beside each other; slots: limbs time-multiplexed on
-    one; interval: cycles of a slot. products, additions: of one circuit, both directions together;
-    separate: products if each limb had a circuit of its own.
-    """
-
-    name: str
-    parent: int
-    limbs: tuple[tuple[str, ...], ...]
-    lanes: int
-    slots: int
-    interval: int
-    products: int
-    additions: int
-    separate: int
-
-    @property
-    def is_shared(self) -> bool:
-        return self.slots > 1
 
 
 SWEEPS = "inverse_dynamics", "inverse_dynamics_derivatives", "mass_matrix"
@@ -290,122 +263,3 @@ def _without_friction(model: Robot, reasons: list[str]) -> Robot:
         joints = (replace(joint, limit_stiffness=0.0) for joint in model.joints)
         model = replace(model, joints=tuple(joints))
     return model
-
-
-# Shared or separate
-
-
-def multiplexed_groups(
-    fully_shared: Arrays,
-    unshared: Arrays,
-    interval: int,
-    device: Device,
-    reasons: list[str],
-) -> set[int]:
-    """Returns the groups whose limbs take less of the device on one time-multiplexed circuit; adds
-    the reasons.
-    """
-    options = fully_shared, unshared, interval, device, reasons
-    return {
-        number
-        for number, group in enumerate(fully_shared.groups)
-        if len(group.members) > 1 and _is_cheaper(number, group, *options)
-    }
-
-
-def _is_cheaper(
-    number: int,
-    group: Alike,
-    fully_shared: Arrays,
-    unshared: Arrays,
-    interval: int,
-    device: Device,
-    reasons: list[str],
-) -> bool:
-    """Tells whether alike limbs take less of the device on one time-multiplexed circuit."""
-    name, count = _name(fully_shared, group), len(group.members)
-    slots, lanes, slot_cycles = folding(count, interval)
-    kernels = [
-        k for part, k in fully_shared.kernels.items() if part.group == number and not part.sums
-    ]
-    if any(len(k.members) != count for k in kernels):
-        reasons.append(f"{name}: separate, since their graphs are not alike.")
-        return False
-    if slots == 1:
-        why = f"an interval of {interval} leaves no time for multiplexing"
-        reasons.append(f"{name}: separate, since {why}.")
-        return False
-    shared = sum((kernel_estimate(k, slot_cycles, device) for k in kernels), start=NOTHING)
-    shared = Resources(shared.dsps * lanes, shared.luts * lanes)
-    alone = [k for part, k in unshared.kernels.items() if part.group == number]
-    separate = sum((kernel_estimate(k, interval, device) for k in alone), start=NOTHING)
-    takes, instead = share(shared, device), share(separate, device)
-    figures = f"{shared.dsps:,.0f} DSPs and {shared.luts:,.0f} LUTs time-multiplexed, "
-    figures += f"{separate.dsps:,.0f} and {separate.luts:,.0f} apart (estimated)"
-    reasons.append(f"{name}: {'one array' if takes < instead else 'separate'}: {figures}.")
-    return takes < instead
-
-
-# Arrays
-
-
-def array_choices(
-    cut: Arrays, unshared: Arrays, kept: set[int], interval: int
-) -> Iterator[ArrayChoice]:
-    """Yields the arrays: of a group that shares a circuit one, of others one for each limb."""
-    numbers: dict[int, int] = {}  # by chain
-    names = [joint.name for joint in cut.model.joints]
-    count = 0
-    for number, group in enumerate(cut.groups):
-        sets = [group.members] if number in kept else [(c,) for c in group.members]
-        for members in sets:
-            slots, lanes, slot_cycles = folding(len(members), interval)
-            limbs = [_joints(cut.chains[c], cut, names) for c in members]
-            first = group.members.index(members[0])
-            kernels = _of(cut, number, None if number in kept else first)
-            alone = [k for part, k in unshared.kernels.items() if part.group == number]
-            yield ArrayChoice(
-                _named(limbs),
-                numbers.get(cut.chains[members[0]].parent, WORLD),
-                tuple(limbs),
-                lanes,
-                slots,
-                slot_cycles,
-                sum(k.datapath.graph.op.count("mul") for k in kernels),
-                sum(k.datapath.graph.op.count(op) for k in kernels for op in ("add", "sub")),
-                sum(k.datapath.graph.op.count("mul") for k in alone)
-                // (1 if number in kept else len(group.members)),
-            )
-            numbers |= dict.fromkeys(members, count)
-            count += 1
-
-
-def _of(cut: Arrays, number: int, member: int | None) -> list[SlotKernel]:
-    """The kernels of a group, or of one of its members."""
-
-    def belongs(part: ArrayPart) -> bool:
-        return part.group == number and part.member in (None, member) and not part.sums
-
-    return [kernel for part, kernel in cut.kernels.items() if belongs(part)]
-
-
-def _joints(chain: Chain, cut: Arrays, names: Sequence[str]) -> tuple[str, ...]:
-    """The joints of a chain by name; a universal joint, which is two to the algorithms, once."""
-    carriers = cut.carriers
-    return tuple(names[i] for i, body in enumerate(carriers) if body in chain.bodies)
-
-
-def _name(cut: Arrays, group: Alike) -> str:
-    names = [joint.name for joint in cut.model.joints]
-    return _named([_joints(cut.chains[c], cut, names) for c in group.members])
-
-
-def _named(limbs: Sequence[Sequence[str]]) -> str:
-    """The words that the names of the joints of each limb share, or its first joint."""
-    return ", ".join(_common(limb) for limb in limbs)
-
-
-def _common(joints: Sequence[str]) -> str:
-    words = [name.split("_") for name in joints]
-    shared = [w for w in words[0] if w != "joint" and all(w in others for others in words)]
-    return "_".join(shared) or joints[0]

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from featherlane.accelerators.organise.organisation import ArrayChoice, Organisation
+from featherlane.accelerators.organise.array_choices import ArrayChoice
+from featherlane.accelerators.organise.organisation import Organisation
 from featherlane.backends.fpga.text import every
 from featherlane.robot.parts import WORLD
 
