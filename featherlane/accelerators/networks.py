@@ -15,8 +15,8 @@ from featherlane.accelerators.board import SEEDS, STALLS, core_of_functions
 from featherlane.accelerators.front import Front
 from featherlane.accelerators.organise.pass_graph import variant_of
 from featherlane.accelerators.pins import PinCase
-from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
+from featherlane.accelerators.report.network_page import network_page
 from featherlane.accelerators.robot_labels import labels_of
 from featherlane.accelerators.tasks import (
     Task,
@@ -263,7 +263,7 @@ class NetworkAccelerator(Accelerator):
         """
         names = self._listed(tasks)
         subject, timeline = self._subject(front), self.schedule(names)
-        return written(file, page.network_page(subject, self.network, names, timeline))
+        return written(file, network_page(subject, self.network, names, timeline))
 
     def trace(self, file: str | Path, tasks: Sequence[str] | None = None, **options: Any) -> Path:
         """Writes a trace, which https://ui.perfetto.dev opens: tasks on their way through stations,

@@ -10,12 +10,10 @@ from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from featherlane.accelerators.report import charts, organisation, stations, tables, timeline
+from featherlane.accelerators.report import charts, organisation, tables, timeline
 from featherlane.accelerators.report.boxes import Box, boxes
 from featherlane.accelerators.report.svg import number, tag
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.backends.fpga.network.cycles import Timeline
-from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.text import every
 from featherlane.backends.fpga.verilog import Design
 
@@ -71,31 +69,13 @@ def page(subject: Subject, design: Design) -> str:
     """The page of a pipeline, as text."""
     module_boxes = boxes(design, subject.cost)
     work = [
-        _section(
-            "Arrays and modules", _words(ARRAYS), *_drawn(module_boxes, subject.robot), CHOSEN
-        ),
+        array_section(drawn_modules(module_boxes, subject.robot)),
         _timeline(module_boxes, design),
     ]
-    return _page(subject, work, module_boxes, module_boxes)
+    return page_of(subject, work, module_boxes, module_boxes)
 
 
-def network_page(
-    subject: Subject, network: Network, tasks: Sequence[str], timeline_of_tasks: Timeline
-) -> str:
-    """The page of a design of several functions, as text. tasks: the functions of some tasks;
-    timeline_of_tasks: their cycles by the cycle model.
-    """
-    of_stations = _of_stations(network, subject.cost)
-    every = [box for of_station in of_stations.values() for box in of_station]
-    work = [
-        _dataflow(network),
-        _arrays(of_stations, subject.robot),
-        _network_timeline(network, of_stations, tasks, timeline_of_tasks),
-    ]
-    return _page(subject, work, every, [*every, *_between(network, subject.cost)])
-
-
-def _page(
+def page_of(
     subject: Subject, work: Sequence[str], module_boxes: Sequence[Box], modules: Sequence[Box]
 ) -> str:
     """The page around the sections of a design's work. modules: all that take resources."""
@@ -105,8 +85,8 @@ def _page(
         *([_figure(subject.figure)] if subject.figure else []),
         *work,
         _utilisation(module_boxes, interval),
-        _section(
-            "Resources", tables.kinds(cost), _folded("Modules", tables.resources(modules, cost))
+        section(
+            "Resources", tables.kinds(cost), folded("Modules", tables.resources(modules, cost))
         ),
         _errors(facts),
         _front(subject.marks),
@@ -117,18 +97,9 @@ def _page(
     return _document(subject.title, "".join(parts), data.replace("</", "<\\/"))
 
 
-def _of_stations(network: Network, cost: DesignCost) -> dict[str, list[Box]]:
-    """The boxes of each station; those whose names an earlier one has are called after theirs."""
-    of_stations, seen = dict[str, list[Box]](), set[str]()
-    for station, station_of in network.stations.items():
-        module_boxes = boxes(station_of.design, cost)
-        name = {x.name: f"{x.name} {station}" if x.name in seen else x.name for x in module_boxes}
-        seen |= name.keys()
-        of_stations[station] = [
-            x._replace(name=name[x.name], reads=frozenset(name.get(n, n) for n in x.reads))
-            for x in module_boxes
-        ]
-    return of_stations
+def array_section(drawn: Sequence[str]) -> str:
+    """The section on arrays and modules, around their drawings."""
+    return section("Arrays and modules", paragraph(ARRAYS), *drawn, CHOSEN)
 
 
 def _document(title: str, body: str, data: str) -> str:
@@ -152,16 +123,19 @@ def _units(module_boxes: Sequence[Box]) -> dict[str, list[Any]]:
     }
 
 
-def _section(title: str, *inside: str) -> str:
+def section(title: str, *inside: str) -> str:
+    """A section with its title, as text of HTML."""
     return tag("section", tag("h2", escape(title)), *inside)
 
 
-def _folded(title: str, inside: str) -> str:
+def folded(title: str, inside: str) -> str:
+    """A part of a section that opens where its title is chosen."""
     return tag("details", tag("summary", escape(title)), inside)
 
 
-def _words(words: str) -> str:
-    return tag("p", escape(words))
+def paragraph(text: str) -> str:
+    """A paragraph of plain text."""
+    return tag("p", escape(text))
 
 
 def _head(subject: Subject) -> str:
@@ -184,7 +158,7 @@ def _head(subject: Subject) -> str:
     return tag(
         "header",
         tag("h1", escape(subject.title)),
-        _words(f"{choices}. {facts['modules']} modules. Delays: {facts['delays']}, a model."),
+        paragraph(f"{choices}. {facts['modules']} modules. Delays: {facts['delays']}, a model."),
         _tiles(tiles),
         *([] if len(cycles) == 1 else ["<h2>Functions</h2>", _functions(facts)]),
     )
@@ -213,14 +187,14 @@ def _tiles(tiles: Sequence[tuple[str, str, str]]) -> str:
     return tag("div", *shown, class_="tiles")
 
 
-def _drawn(module_boxes: Sequence[Box], robot: RobotTree) -> list[str]:
+def drawn_modules(module_boxes: Sequence[Box], robot: RobotTree) -> list[str]:
     """The modules of a pipeline as an array, with its legend."""
     drawn = organisation.drawn(module_boxes, robot.parents, robot.joints)
     return [organisation.legend(module_boxes), tag("div", drawn, class_="scroll")]
 
 
 def _figure(figure: Drawing) -> str:
-    return _section(
+    return section(
         "Organisation",
         tag("div", figure.drawing, class_="scroll"),
         tag("ul", *(tag("li", escape(sentence)) for sentence in figure.sentences)),
@@ -228,9 +202,9 @@ def _figure(figure: Drawing) -> str:
 
 
 def _timeline(module_boxes: Sequence[Box], design: Design) -> str:
-    return _section(
+    return section(
         "Timeline",
-        _words(
+        paragraph(
             f"A new task enters {every(design.interval)} and leaves after {design.latency}. "
             "Bars are the time that a module works on a task, darker where more operations start; "
             "a colour is a task, and vertical lines are where tasks end."
@@ -240,14 +214,14 @@ def _timeline(module_boxes: Sequence[Box], design: Design) -> str:
 
 
 def _utilisation(module_boxes: Sequence[Box], interval: int) -> str:
-    return _section(
+    return section(
         "Utilisation",
-        _words(
+        paragraph(
             f"Of the {interval} cycles of a period, those in which a shared unit starts an "
             "operation."
         ),
         tables.utilisation(module_boxes, interval),
-        _folded("Modules", tables.by_module(module_boxes, interval)),
+        folded("Modules", tables.by_module(module_boxes, interval)),
     )
 
 
@@ -261,9 +235,9 @@ def _errors(facts: Mapping[str, Any]) -> str:
         "states without a result": "lost",
     }
     counts = ", ".join(f"{sum(x[key] for x in each):,} {name}" for name, key in happened.items())
-    return _section(
+    return section(
         "Errors",
-        _words(
+        paragraph(
             f"Differences from float64 over {facts['states_of_errors']:,} random states of each "
             "function in the ranges of the inputs, and bounds for all states, proved by intervals: "
             f"none where nothing of use is proved. In these states: {counts}."
@@ -283,15 +257,15 @@ def _front(marks: Sequence[charts.Mark]) -> str:
         if m.best
     ]
     head = ["interval", "DSPs", "largest error", "latency", "format", "algorithm"]
-    return _section(
+    return section(
         "Designs around it",
-        _words(
+        paragraph(
             f"Of {len(marks)} designs, {best} (filled) are not beaten in "
             "interval, DSPs, error and latency by another one. Errors are parts of the largest "
             "result. The mark with a rim is the design of this page."
         ),
         charts.front(marks),
-        _folded("The front", tables.table(head, rows, sortable=True)),
+        folded("The front", tables.table(head, rows, sortable=True)),
     )
 
 
@@ -312,9 +286,9 @@ def _roof(subject: Subject) -> str:
         )
     head = ["function", "bytes, words", "bytes, packed", "million a second", "roof, words"]
     head += ["roof, packed", "of the packed roof"]
-    return _section(
+    return section(
         "Roof of inputs and results",
-        _words(
+        paragraph(
             f"The bytes of a task and its results as words of 4 bytes and packed, and how many "
             f"million tasks a second pass at {link:g} GB/s."
         ),
@@ -339,82 +313,6 @@ def _choices(facts: Mapping[str, Any]) -> str:
         for name, value in facts.items()
         if isinstance(value, str | int | float)
     ]
-    return _section(
-        "All figures", _folded("Figures", tables.table(["figure", "value"], rows, class_="words"))
+    return section(
+        "All figures", folded("Figures", tables.table(["figure", "value"], rows, class_="words"))
     )
-
-
-# Designs of several functions
-
-
-def _dataflow(network: Network) -> str:
-    """The section on stations and links."""
-    buttons = [
-        tag("button", escape(name.replace("_", " ")), value=name, aria_pressed="false")
-        for name in network.codes
-    ]
-    head = ["link", "ends", "bits", "places", "in", "functions"]
-    return _section(
-        "Stations and links",
-        _words(
-            "Stations are pipelines that never wait, links are FIFOs between them, with the bits "
-            "of a word and its places. Choose a function to see its way."
-        ),
-        tag("div", *buttons, class_="choices"),
-        tag("div", stations.diagram(network), class_="scroll"),
-        _folded("Links", tables.table(head, stations.links(network))),
-    )
-
-
-def _arrays(of_stations: Mapping[str, Sequence[Box]], robot: RobotTree) -> str:
-    drawn = [
-        "".join([tag("h3", f"Station {escape(name)}"), *_drawn(boxes_of_station, robot)])
-        for name, boxes_of_station in of_stations.items()
-    ]
-    return _section("Arrays and modules", _words(ARRAYS), *drawn, CHOSEN)
-
-
-def _network_timeline(
-    network: Network,
-    of_stations: Mapping[str, Sequence[Box]],
-    tasks: Sequence[str],
-    cycles: Timeline,
-) -> str:
-    """The section on the timeline of tasks, with those of the stations' modules."""
-    modules = [
-        _folded(
-            f"Modules of station {name}",
-            timeline.drawn(module_boxes, network.interval, network.stations[name].latency),
-        )
-        for name, module_boxes in of_stations.items()
-    ]
-    return _section(
-        "Timeline",
-        _words(
-            f"{len(tasks)} tasks of all functions, in the order in which they come, by the cycle "
-            "model: how long each is in each station, until its last word leaves, and in the whole "
-            "design. A colour is a function."
-        ),
-        stations.timeline(network, cycles, tasks),
-        *modules,
-    )
-
-
-def _between(network: Network, cost: DesignCost) -> list[Box]:
-    """The modules between stations, as boxes without work."""
-    inside = tuple(f"{station.design.name}_" for station in network.stations.values())
-    return [
-        Box(
-            module.removeprefix(f"{network.name}_"),
-            "",
-            None,
-            (module,),
-            {},
-            0,
-            needed,
-            (),
-            frozenset(),
-        )
-        for module, needed in cost.modules.items()
-        if not module.startswith(inside)
-    ]
