@@ -243,32 +243,53 @@ class _Alignment:
         is normalised for a reciprocal, since it needs no bits for larger numbers; else the one that
         most products may take from a value that drops as many.
         """
-        changed = dict[tuple[int, int], int]()
+        fractions = dict[tuple[int, int], int]()
         choices = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
         for root, terms in self.runs.items():
             for term in terms:
-                values = self._values(term)
-                surplus = sum(self.fraction[k] for k in values) - self.of_run[root]
-                places = [*zip(term.places, values, strict=True)]
-                first = [n for n, k in places if self._is_constant(k)]
-                first += [n for n, k in places if k in self.normalised]
-                if surplus <= 0:
+                decided = self._lowered_operands(root, term)
+                if decided is not None:
+                    fractions |= {(term.node, place): n for place, n in decided.items()}
                     continue
-                if first or len(values) == 1:
-                    place = (first or term.places)[0]
-                    k = self.graph.args[term.node][place]
-                    changed[term.node, place] = self.fraction[k] - surplus
-                    continue
-                least = [self._least(k, root, values) for k in values]
-                if sum(least) >= self.of_run[root]:  # half of each
-                    wanted = min(least[0], self.fraction[values[0]])
-                    fractions = wanted, self.of_run[root] - wanted
-                    for (place, k), fraction in zip(places, fractions, strict=True):
-                        if fraction < self.fraction[k]:
-                            changed[term.node, place] = fraction
-                    continue
-                for place, k in places:
+                surplus = self._surplus(root, term)
+                for place, k in zip(term.places, self._values(term), strict=True):
                     choices[k, surplus].append((term.node, place))
+        self._add_choices(fractions, choices)
+        return fractions
+
+    def _surplus(self, root: int, term: Operands) -> int:
+        """The places that a term has more than its run."""
+        return sum(self.fraction[k] for k in self._values(term)) - self.of_run[root]
+
+    def _lowered_operands(self, root: int, term: Operands) -> dict[int, int] | None:
+        """The fractions of operands of a term that drop places, by the place of the operand; None
+        where either of two values may drop them.
+        """
+        values, surplus = self._values(term), self._surplus(root, term)
+        if surplus <= 0:
+            return {}
+        places = [*zip(term.places, values, strict=True)]
+        first = [n for n, k in places if self._is_constant(k)]
+        first += [n for n, k in places if k in self.normalised]
+        if first or len(values) == 1:
+            place = (first or term.places)[0]
+            return {place: self.fraction[self.graph.args[term.node][place]] - surplus}
+        least = [self._least(k, root, values) for k in values]
+        if sum(least) < self.of_run[root]:
+            return None
+        wanted = min(least[0], self.fraction[values[0]])  # half of each
+        halves = zip(places, (wanted, self.of_run[root] - wanted), strict=True)
+        return {place: fraction for (place, k), fraction in halves if fraction < self.fraction[k]}
+
+    def _add_choices(
+        self,
+        fractions: dict[tuple[int, int], int],
+        choices: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    ) -> None:
+        """Adds the fractions of operands where either of two values may drop places. choices: by a
+        value and a number of places, the operands that would read it so; the one that most products
+        may take comes first.
+        """
         left = {choice: len(operands) for choice, operands in choices.items()}
         queue = [(-count, -k, -surplus) for (k, surplus), count in left.items()]
         heapify(queue)
@@ -279,10 +300,9 @@ class _Alignment:
                     heappush(queue, (-now, -k, -surplus))
                 continue
             for node, place in choices[k, surplus]:
-                if (node, 1 - place) not in changed:
-                    changed[node, place] = self.fraction[k] - surplus
+                if (node, 1 - place) not in fractions:
+                    fractions[node, place] = self.fraction[k] - surplus
                     left[self.graph.args[node][1 - place], surplus] -= 1
-        return changed
 
 
 class _Rebuilt:

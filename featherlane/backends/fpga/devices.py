@@ -151,45 +151,59 @@ def load(
     if name not in names():
         raise ValueError(f"device is {shown(name)}: {one_of(name, names())}")
     data = _table(name)
-    slower = 1.0 if grade is None else data["grades"][str(grade)]
     models = data["models"]
     model = next(iter(models)) if model is None else model
     if model not in [*models]:  # what cannot be hashed is no name either
         raise ValueError(f"delays is {shown(model)}: {name} has {', '.join(models)}")
-    bits: dict[str, Any] = data["luts"]
-    longest, shortest = bits.pop("shift_register")
-    ring, carry = bits.pop("ring", 0.0), bits.pop("carry", 1)
-    block = tuple(bits.pop("block")) if "block" in bits else None
-    large_block = tuple(bits.pop("large_block")) if "large_block" in bits else None
-    return Device(
+    device = Device(
         data["name"],
         model,
         **data["resources"],
+        **_fabric_costs(data["luts"]),
         multipliers=tuple(
             MultiplierKind((m["widths"][0], m["widths"][1]), m["dsps"], m.get("cycles"))
             for m in data["multipliers"]
         ),
-        multiplexers=tuple((n, luts) for n, luts in bits.pop("multiplexer")),
-        shift_register=(longest, shortest),
-        memories=tuple((places, width, luts) for places, width, luts in bits.pop("memory")),
-        inputs=bits.pop("inputs"),
-        bits=bits,
-        delays={kind: Delay(**delay).times(slower) for kind, delay in models[model].items()},
+        delays={kind: Delay(**delay) for kind, delay in models[model].items()},
         constraints=data["constraints"],
         part=data.get("part"),
         post_adder=data.get("post_adder", 0),
         registered=data.get("registered", False),
-        trees=data.get("trees", False) and grade is not None,
         joins=data.get("joins", False),
-        ring=ring,
-        carry=carry,
-        block=block,
-        large_block=large_block,
         clock=clock,
-        most=ALL if grade is None else tuple(data["routable"]),
-        most_shared=ALL if grade is None else tuple(data["routable_shared"]),
         jitter=data.get("jitter", 0.0),
         fabric=_fabric(data["fabric"]) if "fabric" in data else None,
+    )
+    return device if grade is None else _on_board(device, data, grade)
+
+
+def _fabric_costs(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a device that say what its logic consists of, from the table of LUTs; the
+    entries that are none of these are LUTs a bit of operators.
+    """
+    bits = dict(table)
+    longest, shortest = bits.pop("shift_register")
+    return {
+        "multiplexers": tuple((n, luts) for n, luts in bits.pop("multiplexer")),
+        "shift_register": (longest, shortest),
+        "memories": tuple((places, width, luts) for places, width, luts in bits.pop("memory")),
+        "inputs": bits.pop("inputs"),
+        "ring": bits.pop("ring", 0.0),
+        "carry": bits.pop("carry", 1),
+        "block": tuple(bits.pop("block")) if "block" in bits else None,
+        "large_block": tuple(bits.pop("large_block")) if "large_block" in bits else None,
+        "bits": bits,
+    }
+
+
+def _on_board(device: Device, data: Mapping[str, Any], grade: int) -> Device:
+    """A device of a speed grade, which the flow for boards builds designs for."""
+    slower = data["grades"][str(grade)]
+    return device._replace(
+        delays={kind: delay.times(slower) for kind, delay in device.delays.items()},
+        trees=data.get("trees", False),
+        most=tuple(data["routable"]),
+        most_shared=tuple(data["routable_shared"]),
     )
 
 
