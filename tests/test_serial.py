@@ -1,12 +1,9 @@
 """Designs behind a serial line: frames through simulated pins, to the bit, and the self-test."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
-import threading
 from dataclasses import replace
 from functools import cache
 
@@ -17,20 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from link_model import LinkModel, ModelledLine
 from repetition import examples, repeated
-from small_core import overtaking_core, results_of, small_core, tasks_of, without_tags
+from small_core import overtaking_core, small_core, tasks_of, without_tags
+from small_serial import check_batch, serial, tiny
 
 import featherlane as fl
-from featherlane.accelerators import host
 from featherlane.accelerators.pins import check_at_pins
-from featherlane.backends.cache import digest
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.harness import harness
 from featherlane.backends.fpga.serial.host import SerialDriver, SerialFacts
 from featherlane.backends.fpga.serial.rate import sixteenths
-from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.simulated import SimulatedBoards, patience_of, simulated_line
-from featherlane.backends.fpga.serial.transport import SerialPort
-from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.backends.fpga.simulation.simulate import compiled
 from featherlane.errors import CompileError, DeviceError
 
@@ -40,25 +33,9 @@ needs_verilator = pytest.mark.skipif(
 )
 
 
-@cache
-def serial(core=small_core, bit=64, pause=9):
-    tasks = tasks_of(16, 3)
-    return SerialCore(core(), plan_of(core(), without_tags(tasks), results_of(tasks)), bit, pause)
-
-
 def driver(**choices):
     design = serial(**choices)
     return SerialDriver(design.facts, simulated_line(design))
-
-
-def check_batch(device, count=300):
-    """A batch is right to the bit."""
-    tasks = tasks_of(count, 1)
-    run = device.run(without_tags(tasks))
-    for name, x in results_of(tasks).items():
-        assert np.array_equal(run.results[name], x), name
-    assert run.lost == np.count_nonzero(tasks["x"] == -64)
-    return run
 
 
 @needs_verilator
@@ -148,16 +125,6 @@ def test_the_link_has_no_warnings(tmp_path):
         command = ["verilator", "--lint-only", "-Wall", "--top-module", top, f"{top}.sv"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
-
-
-def tiny(word):
-    """The result of a task's word of the small module, both as bytes."""
-    design = serial()
-    inputs = design.tasks.decode(np.frombuffer(word, np.uint8)[None])
-    results = {"tag": inputs["tag"], **results_of({**inputs, "op": inputs["op"].astype(int)})}
-    answer = np.zeros((1, design.results.size), np.uint8)
-    design.results.encode(results, answer)
-    return answer.tobytes()
 
 
 # The line
@@ -272,95 +239,6 @@ def test_a_line_that_always_loses_a_task_is_told():
         DeviceError, match=r"1 of 3 tasks were lost twice; frames that the board dropped: "
     ):
         device.run(without_tags(tasks_of(3)))
-
-
-def lines_of(run):
-    """The lines of Python of the package that a call runs."""
-    count, package = 0, str(documents.ROOT / "featherlane")
-
-    def traced(frame, event, argument):
-        nonlocal count
-        count += event == "line"
-        return traced if frame.f_code.co_filename.startswith(package) else None
-
-    before = sys.gettrace()
-    sys.settrace(traced)
-    try:
-        run()
-    finally:
-        sys.settrace(before)
-    return count
-
-
-def test_a_state_takes_few_lines_of_python():
-    """However long its frames are: the line is slower than that."""
-    model = LinkModel(serial().plan, lambda word: bytes([word[0] >> 2, 0, 0]))  # its tag
-    device = SerialDriver(serial().facts, ModelledLine(model, {}, {}))
-    few, many = (lines_of(lambda n=n: device.run(without_tags(tasks_of(n)))) for n in (100, 200))
-    assert few < many < few + 100 * 120  # those of the model of the board among them
-    short, long = (lines_of(lambda n=n: frames.crc(bytes(n))) for n in (10, 1000))
-    assert short == long
-
-
-# A port of this computer
-
-
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals")
-def test_a_port_carries_the_frames():
-    """The driver through pyserial and a pseudo-terminal, behind which the model answers."""
-    pytest.importorskip("serial", reason="pyserial is not installed")
-    import tty
-
-    ours, theirs = os.openpty()
-    model = LinkModel(serial().plan, tiny)
-
-    def answer():
-        while data := os.read(ours, 4096):
-            for value in data:
-                model.byte(value)
-            os.write(ours, model.answers)
-            model.answers = b""
-
-    tty.setraw(theirs)
-    threading.Thread(target=answer, daemon=True).start()
-    device = SerialDriver(serial().facts, SerialPort(os.ttyname(theirs), 3_000_000))
-    assert not any(check_batch(device, 100).counters.values())
-    device.close()
-
-
-def test_a_port_that_is_missing_is_told(monkeypatch):
-    pytest.importorskip("serial", reason="pyserial is not installed")
-    with pytest.raises(DeviceError, match="the port '/dev/ttyNONE' does not open at 3000000 baud"):
-        SerialPort("/dev/ttyNONE", 3_000_000)
-    monkeypatch.setitem(sys.modules, "serial", None)
-    with pytest.raises(
-        ImportError, match=r"pyserial is missing.*pip install 'featherlane\[serial\]'"
-    ):
-        SerialPort("/dev/ttyNONE", 3_000_000)
-
-
-def test_a_folder_without_a_bitstream_is_told(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no bitstream: it has no bitstream\.json; wanted"):
-        host.connect(tmp_path, "/dev/ttyNONE")
-    (tmp_path / "serial.json").write_text(json.dumps(serial().facts.to_json()))
-    calls = (lambda: host.connect(tmp_path, "/dev/ttyNONE"), lambda: host.simulated(tmp_path))
-    for call in calls:
-        with pytest.raises(ValueError, match=r"holds a design, but no bitstream .bitstream\.json"):
-            call()
-    digests = {"sources": host.sources_digest({}), "bitstream": digest(b"bits")}
-    facts = {"name": "tiny", **digests}
-    (tmp_path / "bitstream.json").write_text(json.dumps(facts))
-    for call in calls:
-        with pytest.raises(ValueError, match=r"holds no bitstream: .*tiny\.bit"):
-            call()
-    (tmp_path / "tiny.bit").write_bytes(b"bits")
-    for call in calls:
-        with pytest.raises(ValueError, match=r"bitstream\.json' does not say the rate of a line"):
-            call()
-    rate = {**facts, "megahertz": 60.0, "baud": 3_000_000}
-    (tmp_path / "bitstream.json").write_text(json.dumps(rate))
-    with pytest.raises(ValueError, match=r"tiny_top_routed\.json' is no routed netlist"):
-        host.simulated(tmp_path)
 
 
 def test_the_crc_is_kermits():

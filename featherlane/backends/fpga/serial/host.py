@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import RLock
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -115,7 +116,8 @@ class SerialDriver:
     """A design behind a serial line, as a function of arrays.
 
     design: its facts, or the folder or file with its serial.json. Raises DeviceError if the board
-    does not answer, or holds another design.
+    does not answer, or holds another design; the line is closed then. A driver may be called from
+    several threads, one after the other; `with` closes it.
     """
 
     def __init__(self, design: SerialFacts | str | Path, transport: SerialTransport) -> None:
@@ -125,11 +127,16 @@ class SerialDriver:
         self._tag = next(
             (f for f in self.facts.results.words.fields if f.entries[0][0] == TAG), None
         )
-        transport.quiet()
-        self._check_design()
+        self._lock = RLock()  # frames have numbers, which two runs at once would share
+        try:
+            transport.quiet()
+            self._checked()
+        except BaseException:
+            transport.close()
+            raise
 
-    def _check_design(self) -> None:
-        """Raises DeviceError unless the answer to a query says that the board has this design."""
+    def _checked(self) -> dict[str, int]:
+        """The answer to a query. Raises DeviceError unless the board has this design."""
         facts, answer = self.facts, self.query()
         wanted = {
             "version": frames.VERSION,
@@ -143,6 +150,13 @@ class SerialDriver:
                     f"the board is not {facts.name}: its {name} is {answer[name]:#x}, "
                     f"{FACTS_FILE} says {value:#x}; is another bitstream loaded?"
                 )
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Gives the line up."""
@@ -150,15 +164,16 @@ class SerialDriver:
 
     def query(self) -> dict[str, int]:
         """The answer to a query: `frames.ANSWER` has the fields. Raises DeviceError for none."""
-        for _ in range(TRIES):
-            self.transport.write(frames.frame(frames.QUERY))
-            for frame in self._until_silence(frames.FACTS):
-                if frame.kind == frames.FACTS:
-                    return frames.answer_fields(frame.payload)
-            self._quiet()
+        with self._lock:
+            for _ in range(TRIES):
+                self.transport.write(frames.frame(frames.QUERY))
+                for frame in self._until_silence(frames.FACTS):
+                    if frame.kind == frames.FACTS:
+                        return frames.answer_fields(frame.payload)
+                self._quiet()
         raise DeviceError(
             f"the board of {self.facts.name} does not answer: is it powered, its bitstream loaded, "
-            f"and is this its port and baud rate ({self.transport})?"
+            f"is this its port and baud rate ({self.transport}), and reads no other program there?"
         )
 
     def _until_silence(self, kind: int) -> Iterable[frames.SerialFrame]:
@@ -197,7 +212,9 @@ class SerialDriver:
         DeviceError for a board that falls silent, or loses a task twice.
         """
         inputs, selected = self._inputs_of(inputs, function)
-        return self._run(batch_of(self.facts.tasks.words, inputs), selected, saturate)
+        batch = batch_of(self.facts.tasks.words, inputs)
+        with self._lock:
+            return self._run(batch, selected, saturate)
 
     def _inputs_of(
         self, inputs: Mapping[str, Any], function: str | None
@@ -218,10 +235,10 @@ class SerialDriver:
         saturated = self.facts.tasks.encode({**batch.inputs, **tags}, words)
         if saturated and not saturate:
             raise batch.beyond(self.facts.tasks)
-        before, damaged = self.query(), self._reader.damaged
+        before, damaged = self._idle(), self._reader.damaged
         sent = frames.task_frames(numbers, words)
         results, repeated = self._exchange(sent, min(before["outstanding"], modulus))
-        counters = _increments(before, self.query())
+        counters = _increments(before, self._checked())
         counters |= {"repeated": repeated, "damaged_results": self._reader.damaged - damaged}
         data = np.frombuffer(b"".join(results), np.uint8)
         decoded = self.facts.results.decode(data.reshape(batch.tasks, -1))
@@ -286,19 +303,22 @@ class SerialDriver:
         word = int.from_bytes(frame.payload[1:], "little")
         return word >> self._tag.offset & self._tag.most
 
+    def _idle(self) -> dict[str, int]:
+        """The answer to a query of a board that has no task. Raises DeviceError for one that keeps
+        a task, or has another design.
+        """
+        for _ in range(TRIES):
+            if not (answer := self._checked())["under_way"]:
+                return answer
+            self._quiet()
+        raise DeviceError(f"{self.facts.name} keeps {answer['under_way']} tasks: reset the board")
+
     def _settle(self, again: Collection[int], tasks: int) -> None:
         """Waits until no task is on the board. Raises DeviceError for tasks that were lost again,
         and for a board that keeps one.
         """
-        for _ in range(TRIES):
-            self._quiet()
-            answer = self.query()
-            if not answer["under_way"]:
-                break
-        else:
-            raise DeviceError(
-                f"{self.facts.name} keeps {answer['under_way']} tasks: reset the board"
-            )
+        self._quiet()
+        answer = self._idle()
         if again:
             counted = ", ".join(f"{answer[name]} {name}" for name in frames.COUNTERS)
             raise DeviceError(
@@ -317,13 +337,17 @@ class SerialDriver:
         if not isinstance(passes, Integral) or not 0 <= passes <= MOST_PASSES:
             wanted = f"wanted a whole number from 0 to {MOST_PASSES}"
             raise ValueError(f"passes is {shown(passes)}: {wanted}; all states run 2^passes times")
-        self.transport.write(frames.frame(frames.TEST, int(passes)))
+        with self._lock:
+            return self._self_test(int(passes))
+
+    def _self_test(self, passes: int) -> SelfTest:
+        self.transport.write(frames.frame(frames.TEST, passes))
         for _ in range(TEST_WAITS):
             for frame in self._until_silence(frames.TESTED):
                 if frame.kind == frames.TESTED:
                     numbers = np.frombuffer(frame.payload, "<u4").tolist()
-                    wanted = signature_of(self.facts.test, int(passes)).tolist()
-                    states = len(self.facts.test) << int(passes)
+                    wanted = signature_of(self.facts.test, passes).tolist()
+                    states = len(self.facts.test) << passes
                     return SelfTest(states, numbers[0], tuple(numbers[1:]), tuple(wanted))
         raise DeviceError(f"{self.facts.name} does not answer the self-test: is its reset held?")
 

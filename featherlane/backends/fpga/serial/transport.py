@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from numbers import Real
+from os import PathLike
+from typing import Any, Protocol, TypeVar
 
 from featherlane.backends.fpga.serial.link import PAUSE_SECONDS
-from featherlane.errors import DeviceError
+from featherlane.errors import DeviceError, clause, shown
+
+MOST_SECONDS = 60  # without an answer
+WRITE_SECONDS = 10.0  # in which a port takes the bytes of a call
+T = TypeVar("T")
 
 
 class SerialTransport(Protocol):
@@ -28,29 +36,36 @@ class SerialTransport(Protocol):
 
 
 class SerialPort:
-    """A serial port of this computer, by pyserial. port: as "/dev/ttyUSB0" or "COM3"; baud: of the
-    bitstream; seconds: after which no answer is expected. Answers are asked for at once where the
-    system can: adapters of FTDI keep a few bytes for 16 ms, else for 1 ms.
+    """A serial port of this computer, by pyserial, which no other driver has at the same time.
 
-    Raises ImportError if pyserial is missing, DeviceError if the port cannot be opened.
+    port: as "/dev/ttyUSB0" or "COM3"; baud: of the bitstream; seconds: after which no answer is
+    expected. Answers are asked for at once where the system can: adapters of FTDI keep a few bytes
+    for 16 ms, else for 1 ms. Raises ImportError if pyserial is missing, ValueError for what is no
+    name of a port and no time, DeviceError if the port cannot be opened.
     """
 
-    def __init__(self, port: str, baud: int, seconds: float = 0.25) -> None:
+    def __init__(self, port: str | PathLike[str], baud: int, seconds: float = 0.25) -> None:
+        if not isinstance(port, str | PathLike) or not str(port):
+            raise ValueError(f'port is {shown(port)}: wanted a name, as "/dev/ttyUSB0" or "COM3"')
+        real = isinstance(seconds, Real) and not isinstance(seconds, bool)
+        if not real or not 0 < seconds <= MOST_SECONDS:
+            wanted = f"wanted a time, above 0 and up to {MOST_SECONDS}"
+            raise ValueError(f"seconds is {shown(seconds)}: {wanted}")
         try:
             import serial
         except ImportError as error:
             raise ImportError(
                 "pyserial is missing, which serial ports need: pip install 'featherlane[serial]'"
             ) from error
-        self.baud = baud
-        self._errors: Any = serial.SerialException
+        name, options = str(port), {"timeout": float(seconds), "write_timeout": WRITE_SECONDS}
         try:
-            self._port: Any = serial.Serial(port, baud, timeout=seconds, write_timeout=10.0)
-        except (self._errors, ValueError) as error:
+            self._port: Any = serial.Serial(name, baud, exclusive=True, **options)
+        except (OSError, ValueError) as error:  # SerialException is an OSError
+            reason = _reason(getattr(error, "errno", None))
             raise DeviceError(
-                f"the port {port!r} does not open at {baud} baud; is the board plugged in, and "
-                f"may this user open the port? {error}"
+                f"the port {name!r} does not open at {baud} baud: {reason} ({clause(error)})"
             ) from error
+        self.baud = baud
         with suppress(AttributeError, ValueError, OSError):
             self._port.set_low_latency_mode(True)  # of Linux, and drivers that have it
 
@@ -58,26 +73,58 @@ class SerialPort:
         return f"{self._port.port} at {self.baud:,} baud"
 
     def write(self, data: bytes) -> None:
-        self._called(self._port.write, data)
+        self._called(lambda: self._port.write(data))
 
     def read(self, count: int) -> bytes:
-        first = self._called(self._port.read, 1)
-        more = min(count - 1, self._called(lambda: self._port.in_waiting))
-        return first + self._called(self._port.read, more) if first and more > 0 else first
+        first = self._called(lambda: self._port.read(1))
+        if not first or count == 1:
+            return first
+        return first + self._called(lambda: self._port.read(min(count - 1, self._port.in_waiting)))
 
     def quiet(self) -> None:
         from time import sleep
 
-        self._called(self._port.flush)
+        self._called(lambda: self._port.flush())
         sleep(3 * PAUSE_SECONDS)
-        self._called(self._port.reset_input_buffer)
+        self._called(lambda: self._port.reset_input_buffer())
 
     def close(self) -> None:
         self._port.close()
 
-    def _called(self, function: Any, *arguments: Any) -> Any:
+    def _called(self, function: Callable[[], T]) -> T:
         """Calls the port. Raises DeviceError if it fails, as when the board is unplugged."""
+        name = self._port.port
+        errors: tuple[type[Exception], ...] = (OSError, *_errors_of_terminals())
+        if not self._port.is_open:
+            raise DeviceError(f"the port {name} is closed: connect again")
         try:
-            return function(*arguments)
-        except self._errors as error:
-            raise DeviceError(f"the port {self._port.port} failed: {error}") from error
+            return function()
+        except errors as error:
+            raise DeviceError(
+                f"the port {name} failed: is the board still plugged in? Then connect again "
+                f"({clause(error)})"
+            ) from error
+
+
+def _errors_of_terminals() -> tuple[type[Exception], ...]:
+    """The errors of terminals that are no OSError, which pyserial lets through."""
+    try:
+        from termios import error
+    except ImportError:  # of Windows
+        return ()
+    return (error,)
+
+
+def _reason(number: int | None) -> str:
+    """The probable reason why a port does not open, by the number of the system's error."""
+    if number == errno.ENOENT:
+        from serial.tools.list_ports import comports
+
+        names = ", ".join(sorted(port.device for port in comports()))
+        here = f"ports here are {names}" if names else "this computer has no serial port now"
+        return f"there is no such port, {here}; is the board plugged in?"
+    if number in (errno.EACCES, errno.EPERM):
+        return "this user may not; on Linux its group may, often dialout or uucp"
+    if number in (errno.EBUSY, errno.EAGAIN):
+        return "another program has it, or a driver that was not closed"
+    return "is it a serial port, and is the board plugged in?"
