@@ -208,17 +208,18 @@ def test_a_port_carries_the_frames():
 def test_a_cable_that_is_drawn_is_told():
     device = SerialDriver(serial().facts, SerialPort(Plugged(tasks=40).name, 3_000_000))
     wanted = r"the port /dev/\S+ failed: is the board still plugged in\? Then connect again \(.+\)"
-    for _ in range(2):
+    for call in (lambda: check_batch(device, 100), device.query, device.transport.quiet):
         with pytest.raises(DeviceError, match=wanted):
-            check_batch(device, 100)
+            call()
 
 
 @needs_a_port
 def test_a_port_has_one_driver():
     """Two would take each other's answers; one that was refused leaves the port to the next."""
     facts, name = serial().facts, Plugged().name
+    refused = SerialPort(name, 3_000_000)
     with pytest.raises(DeviceError, match="is another bitstream loaded"):
-        SerialDriver(facts._replace(hash=1), SerialPort(name, 3_000_000))
+        SerialDriver(facts._replace(hash=1), refused)
     with (
         SerialDriver(facts, SerialPort(name, 3_000_000)),
         pytest.raises(DeviceError, match="another program has it, or a driver that was not closed"),
