@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from featherlane.accelerators.choices import DesignSpec
 from featherlane.accelerators.organise.pass_graph import FACTORS, FROM_FACTOR, PASS, SHARES
@@ -44,7 +45,8 @@ RESULTS: dict[int, tuple[str, ...]] = {
 }  # fmt: skip
 """The links of each result, the first one leading."""
 ENOUGH = 1 << 20  # places of links whose number is not known yet
-MakeStation = Callable[[str, str, Sequence[tuple[str, ...]], Mapping[str, int]], Design]
+Outputs = Sequence[tuple[str, ...]]  # the names of outputs that leave together
+MakeStation = Callable[[str, str, Outputs, Mapping[str, int]], Design]
 """Makes the circuits of a station: of the name of the design, of the station, of its ports of
 outputs that leave together, and the cycles of inputs that come later than the first ones."""
 
@@ -78,6 +80,17 @@ def linked_stations(
     return Network(name, stations, functions.links, codes, results, *options)
 
 
+class LinkUse(NamedTuple):
+    """The use of a link. puts, takes: the micro-instructions with which tasks put a word and take
+    one, the same ones if None. leads: whether it brings tasks to its target. depth: places.
+    """
+
+    puts: set[int]
+    takes: set[int] | None = None
+    leads: bool = False
+    depth: int = ENOUGH
+
+
 @dataclass(frozen=True)
 class _FunctionLinks:
     """The links of functions, as they are added to stations.
@@ -95,7 +108,7 @@ class _FunctionLinks:
 
     # Ports of stations
 
-    def ports_of_design(self, part: str) -> tuple[list[tuple[str, ...]], dict[str, int]]:
+    def ports_of_design(self, part: str) -> tuple[Outputs, dict[str, int]]:
         """The outputs of a station that leave together, and the inputs that come later than the
         first ones, with their cycles.
         """
@@ -157,84 +170,76 @@ class _FunctionLinks:
         target: End,
         values: Sequence[Value],
         wanted: Sequence[Value],
-        puts: set[int],
-        takes: set[int] | None = None,
-        leads: bool = False,
-        depth: int = ENOUGH,
+        use: LinkUse,
     ) -> None:
-        put = frozenset(puts & self.instructions)
-        take = frozenset((puts if takes is None else takes) & self.instructions)
-        if put and (values or leads):
+        """Adds a channel, if one of the functions uses it. values, wanted: as they are put and as
+        they are taken.
+        """
+        put = frozenset(use.puts & self.instructions)
+        take = frozenset((use.puts if use.takes is None else use.takes) & self.instructions)
+        if put and (values or use.leads):
             becomes = {DFD: AGAIN} if DFD in put and AGAIN in take else {}
             formats = tuple(value.form for value in wanted)
             ends = source, target, tuple(values), formats
-            self.links[name] = Channel(name, *ends, put, take, leads, depth, becomes)
+            self.links[name] = Channel(name, *ends, put, take, use.leads, use.depth, becomes)
 
     def link_inputs(self) -> None:
         """Makes the channels of the inputs of tasks."""
         state = self._input(PASS, "state", STATE)
-        everything = {ID, FD, M, MINV, DID, DIFD, DFD}
-
-        def decode(name: str, part: str, port: Port, puts: set[int], **options: object) -> None:
-            ends = End(DECODE, name), End(part, port.name)
-            self._link(f"given_{name}", *ends, port.values, port.values, puts, **options)  # type: ignore[arg-type]
-
-        decode("state", PASS, state, everything, leads=True, depth=0)
+        a, minv = (self._input(PASS, name, (name,)) for name in ("a", "minv"))
+        waits, uses = ENOUGH if minv.cycle else 0, {ID, FD, M, MINV, DID, DIFD, DFD}
+        self._link_input("state", PASS, state, LinkUse(uses, leads=True, depth=0))
         ends = End(DECODE, "state"), End(PASS, "state")
-        self._link("waiting", *ends, state.values, state.values, {DFD}, {AGAIN})
-        decode("a", PASS, self._input(PASS, "a", ("a",)), {ID, DID, DIFD}, depth=0)
-        minv = self._input(PASS, "minv", ("minv",))
-        decode("minv", PASS, minv, {DIFD}, depth=ENOUGH if minv.cycle else 0)
+        self._link("waiting", *ends, state.values, state.values, LinkUse({DFD}, {AGAIN}))
+        self._link_input("a", PASS, a, LinkUse({ID, DID, DIFD}, depth=0))
+        self._link_input("minv", PASS, minv, LinkUse({DIFD}, depth=waits))
         if FACTORS in self.parts:
-            decode("tau", FACTORS, self._input(FACTORS, "tau", ("tau",)), {FD, DFD})
+            tau = self._input(FACTORS, "tau", ("tau",))
+            self._link_input("tau", FACTORS, tau, LinkUse({FD, DFD}))
+
+    def _link_input(self, name: str, part: str, port: Port, use: LinkUse) -> None:
+        """Adds the channel of a part of the words of inputs to a station."""
+        ends = End(DECODE, name), End(part, port.name)
+        self._link(f"given_{name}", *ends, port.values, port.values, use)
 
     def link_factor(self) -> None:
         """Makes the channels to the station of the factor, and back."""
-        for output, ports, takes in (
+        for output, ports, uses in (
             ("M", ("pass_M", CROSSING), {MINV, FD, DFD}),
             ("tau", ("pass_tau",), {FD, DFD}),
         ):
             target = self._input(FACTORS, ports[0], ports)
             source = self._output(PASS, f"{output}_to_factor", _positions(output, target))
-            self._between(PASS, source, FACTORS, target, takes, leads=output == "M")
+            self._between(PASS, source, FACTORS, target, LinkUse(uses, leads=output == "M"))
         for output in FROM_FACTOR:
             target = self._input(PASS, output.lower(), (output.lower(),))
             if output in self.parts[FACTORS].graph.outputs:
                 source = self._output(FACTORS, f"{output}_again", _positions(output, target))
-                self._between(FACTORS, source, PASS, target, {DFD}, {AGAIN}, leads=output == "a")
+                use = LinkUse({DFD}, {AGAIN}, leads=output == "a")
+                self._between(FACTORS, source, PASS, target, use)
 
-    def _between(
-        self,
-        source: str,
-        output: Port,
-        target: str,
-        port: Port,
-        puts: set[int],
-        takes: set[int] | None = None,
-        leads: bool = False,
-    ) -> None:
+    def _between(self, source: str, output: Port, target: str, port: Port, use: LinkUse) -> None:
+        """Adds the channel from an output of a station to an input of another one."""
         ends = End(source, output.name), End(target, port.name)
-        self._link(output.name, *ends, output.values, port.values, puts, takes, leads)
+        self._link(output.name, *ends, output.values, port.values, use)
 
     def link_results(self) -> None:
         """Makes the channels of results."""
         factor = self.parts.get(FACTORS)
         lost = (LOST,) if factor is not None and LOST in factor.graph.outputs else ()
-        for name, part, outputs, puts in (
-            ("tau", PASS, ("tau",), {ID}),
-            ("M", PASS, ("M",), {M}),
-            ("dtau", PASS, ("dtau_dq", "dtau_dv"), {DID}),
-            ("da", PASS, ("da_dq", "da_dv"), {DIFD, AGAIN}),
-            ("a", FACTORS, ("a", *lost), {FD}),
-            ("Minv", FACTORS, ("Minv", *lost), {MINV}),
-            ("da_dtau", FACTORS, ("Minv", *lost), {DFD}),
+        for name, part, outputs, use in (
+            ("tau", PASS, ("tau",), LinkUse({ID}, leads=True)),
+            ("M", PASS, ("M",), LinkUse({M}, leads=True)),
+            ("dtau", PASS, ("dtau_dq", "dtau_dv"), LinkUse({DID}, leads=True)),
+            ("da", PASS, ("da_dq", "da_dv"), LinkUse({DIFD, AGAIN}, leads=True)),
+            ("a", FACTORS, ("a", *lost), LinkUse({FD}, leads=True)),
+            ("Minv", FACTORS, ("Minv", *lost), LinkUse({MINV}, leads=True)),
+            ("da_dtau", FACTORS, ("Minv", *lost), LinkUse({DFD}, {AGAIN})),
         ):
-            if puts & self.instructions:
+            if use.puts & self.instructions:
                 port = self._output(part, f"{name}_out", self._whole(part, outputs))
                 ends = End(part, port.name), End(ENCODE, name)
-                takes = {AGAIN} if name == "da_dtau" else puts
-                leads = name != "da_dtau"
-                self._link(name, *ends, port.values, port.values, puts, takes, leads)
+                self._link(name, *ends, port.values, port.values, use)
 
     # Stations
 

@@ -4,19 +4,23 @@ multipliers, arrays, or units with operand memories, and the number of tasks und
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
-from typing import Any
 
 from featherlane.accelerators.choices import SHARING, DesignSpec
 from featherlane.accelerators.organise.array_stations import StationArrays
-from featherlane.accelerators.organise.function_links import ENOUGH, MakeStation, linked_stations
+from featherlane.accelerators.organise.function_links import (
+    ENOUGH,
+    MakeStation,
+    Outputs,
+    linked_stations,
+)
 from featherlane.accelerators.organise.pass_graph import PASS, SHARES, parts_of
 from featherlane.backends.fixed.cut import cut
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
-from featherlane.backends.fpga.arrays.station import array_station
+from featherlane.backends.fpga.arrays.station import StationPorts, array_station
 from featherlane.backends.fpga.devices import operators
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import Formatted, units_without_stream
@@ -46,8 +50,8 @@ def network(
     """
     parts = cut(datapath, parts_of(datapath.graph))
 
-    def station(design: str, part: str, *ports: Any) -> Design:
-        pipeline = _scheduled(spec, interval, runs, parts[part], *ports)
+    def station(design: str, part: str, ports: Outputs, arrival: Mapping[str, int]) -> Design:
+        pipeline = _scheduled(spec, interval, runs, parts[part], ports, arrival)
         return without_stream(
             design, parts[part], pipeline, spec.target.tile, labels=crossing(labels)
         )
@@ -63,17 +67,19 @@ def array_network(
     runs: int | None = None,
     labels: Labels = NO_LABELS,
 ) -> Network:
-    """Returns the network of the functions of a spec whose stations are arrays. The others are
-    those of `network`.
+    """Returns the network of the functions of a spec whose stations are arrays. runs, labels: as of
+    `network`.
     """
     stations = arrays.stations
 
-    def station_of(design: str, part: str, *ports: Any) -> Design:
-        options = interval, spec.target, *ports, LATE, runs, crossing(labels)
-        return array_station(design, *stations[part], *options)
+    def station(design: str, part: str, ports: Outputs, arrival: Mapping[str, int]) -> Design:
+        datapath, kernels = stations[part]
+        of_station, named = StationPorts(ports, arrival, LATE), crossing(labels)
+        options = interval, spec.target, of_station, named
+        return array_station(design, datapath, kernels, *options, runs=runs)
 
-    parts = {part: station.datapath for part, station in stations.items()}
-    return _network(name, parts, spec, interval, station_of, labels)
+    parts = {part: arrays_of.datapath for part, arrays_of in stations.items()}
+    return _network(name, parts, spec, interval, station, labels)
 
 
 def memory_network(
@@ -90,7 +96,7 @@ def memory_network(
     wide, narrow = cut(datapath, parts), cut(narrowed(datapath), parts)
     nodes = {part: len(inside.graph) for part, inside in wide.items()}
 
-    def station(design: str, part: str, ports: Any, arrival: Mapping[str, int]) -> Design:
+    def station(design: str, part: str, ports: Outputs, arrival: Mapping[str, int]) -> Design:
         both = Formatted(wide[part], narrow[part])
         every = spec.target.blocks, int(STATIONS * spec.target.large)
         blocks, large = (count * nodes[part] // sum(nodes.values()) for count in every)
@@ -148,7 +154,7 @@ def _scheduled(
     interval: int,
     runs: int | None,
     datapath: Datapath,
-    ports: Sequence[tuple[str, ...]],
+    ports: Outputs,
     arrival: Mapping[str, int],
 ) -> Pipeline:
     """The pipeline of a station, in which inputs that wait in FIFOs come as late as they can."""

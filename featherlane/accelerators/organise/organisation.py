@@ -156,29 +156,23 @@ class KeptCuts(Generic[Cut]):
         return self._partly[key]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Organiser(Generic[Cut]):
     """Makes the organisations of a design at several intervals, which share their cuts.
 
-    model: the robot at the root of the circuits; before: as it came, if that differs. label: of the
-    functions. mode: of the root; roots: the bodies that were compared. reasons: of decisions that
-    hold at all intervals.
+    model: the robot at the root of the circuits; before: as it came. label: of the functions. mode:
+    of the root; roots: the bodies that were compared. reasons: of decisions that hold at all
+    intervals.
     """
 
-    def __init__(
-        self,
-        model: Robot,
-        label: str,
-        device: Device,
-        cuts: KeptCuts[Cut],
-        *,
-        before: Robot | None = None,
-        mode: str = COMPUTED,
-        roots: tuple[RootChoice, ...] = (),
-        reasons: Sequence[str] = (),
-    ) -> None:
-        self.model, self.before = model, model if before is None else before
-        self.label, self.device, self.mode, self.roots = label, device, mode, roots
-        self._cuts, self._reasons = cuts, reasons
+    model: Robot
+    before: Robot
+    label: str
+    device: Device
+    cuts: KeptCuts[Cut]
+    mode: str = COMPUTED
+    roots: tuple[RootChoice, ...] = ()
+    reasons: Sequence[str] = ()
 
     def at(self, interval: int) -> Organisation:
         """Returns the organisation at an interval, cycles from one task to the next. The products
@@ -186,19 +180,16 @@ class Organiser(Generic[Cut]):
         """
         if not isinstance(interval, int) or interval < 1:
             raise ValueError(f"interval is {shown(interval)}: wanted a whole number of cycles")
-        unshared, fully_shared, reasons = (
-            self._cuts.unshared,
-            self._cuts.fully_shared,
-            [*self._reasons],
-        )
+        unshared, fully_shared = self.cuts.unshared, self.cuts.fully_shared
+        reasons = [*self.reasons]
         options = interval, self.device, reasons
         kept = multiplexed_groups(fully_shared, unshared, *options)
         members = frozenset(fully_shared.groups[number] for number in kept)
         if not fully_shared.columns:
-            cut = self._cuts.partly_shared(members)
+            cut = self.cuts.partly_shared(members)
         else:
             multiplexed = are_columns_multiplexed(fully_shared.columns, *options)
-            cut = self._cuts.partly_shared(members, multiplexed=multiplexed)
+            cut = self.cuts.partly_shared(members, multiplexed=multiplexed)
             if multiplexed:
                 cut = replace(cut, columns=split_columns(cut.columns, *options))
         choices = tuple(array_choices(cut, unshared, kept, interval))
@@ -229,11 +220,11 @@ def function_organiser(
     prescribed = PRESCRIBED if mode == PRESCRIBED else COMPUTED
     cut = partial(arrays, rooted_model, function, algorithm, prescribed, assign=assign)
     return Organiser(
-        rooted_model,
-        function,
-        device,
-        KeptCuts(cut),
+        model=rooted_model,
         before=model,
+        label=function,
+        device=device,
+        cuts=KeptCuts(cut),
         mode=mode,
         roots=roots,
         reasons=reasons,
@@ -247,7 +238,8 @@ def functions_organiser(
     `fl.multifunction`; M^-1 is by the factor of M. assign: gives the formats.
     """
     cuts = KeptCuts(partial(station_arrays, model, functions, assign=assign), has_columns=True)
-    return Organiser(model, f"{len(functions)} functions", device, cuts)
+    label = f"{len(functions)} functions"
+    return Organiser(model=model, before=model, label=label, device=device, cuts=cuts)
 
 
 def _without_friction(model: Robot, reasons: list[str]) -> Robot:

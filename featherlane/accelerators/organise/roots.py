@@ -53,12 +53,19 @@ def rooted(
         if body not in names:
             raise ValueError(f"root is {shown(body)}: wanted a body of {model.name}")
         return model if body == names[0] else on_free_joint(model, names.index(body)), ()
-    robots = {names[b]: on_free_joint(model, b) for b in _central(model)}
+    return _best(model, device, reasons)
+
+
+def _best(model: Robot, device: Device, reasons: list[str]) -> tuple[Robot, tuple[RootChoice, ...]]:
+    """Returns the robot at the root with the shortest path among those that take no more products
+    than the present one, and what was compared, the best one first.
+    """
+    robots = {model.bodies[b].name: on_free_joint(model, b) for b in _central(model)}
     figures = {
         name: RootChoice(name, _depth(robot), *_path(robot, device))
         for name, robot in robots.items()
     }
-    now = figures[names[0]]
+    now = figures[model.bodies[0].name]
     best = min(
         (x for x in figures.values() if x.products <= now.products),
         key=lambda x: (x.cycles, x.products),
@@ -70,15 +77,23 @@ def rooted(
             f"{best.products:,} products, {other.cycles} and {other.products:,} from there; the "
             f"longest branch has {best.depth} joints, {other.depth} from there."
         )
-    cycles, products = _path(split_root(robots[best.body]), device)
-    reasons.append(
-        f"The free root is one joint: split in translation and rotation, derivatives would take "
-        f"{cycles} cycles and {products:,} products."
-        if (cycles, products) >= (best.cycles, best.products)
-        else f"Split in translation and rotation, the free root would take {cycles} cycles and "
+    split = _path(split_root(robots[best.body]), device)
+    reasons.append(_about_split_root(split, best))
+    return robots[best.body], (best, *others)
+
+
+def _about_split_root(split: tuple[int, int], best: RootChoice) -> str:
+    """A sentence on a free root in two joints: `split` are its cycles and products."""
+    cycles, products = split
+    if split >= (best.cycles, best.products):
+        return (
+            "The free root is one joint: split in translation and rotation, derivatives would "
+            f"take {cycles} cycles and {products:,} products."
+        )
+    return (
+        f"Split in translation and rotation, the free root would take {cycles} cycles and "
         f"{products:,} products: `split_root` of the robot has it."
     )
-    return robots[best.body], (best, *others)
 
 
 def _central(model: Robot) -> list[int]:

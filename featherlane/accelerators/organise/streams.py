@@ -214,47 +214,75 @@ def _cut(
     main: Graph, calls: list[KeptCall], graphs: list[Graph]
 ) -> tuple[Graph, list[tuple[KernelKey, GraphSegment]]]:
     """Returns the flat graph, and its segments: a call each, and the work beside them by level."""
-    home = _homes(main, calls)
+    home, flat = _homes(main, calls), _FlatGraph.of(main)
     levels = range(max((key.level for key in home), default=0) + 1)
     rest = {part.name: part for part in segments(main, home, [KernelKey(n) for n in levels])}
-    flat, place, parts = Graph(), dict[int, int](), list[tuple[KernelKey, GraphSegment]]()
-    flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
-    inputs = dict[int, int]()  # the node of each result of a call
-    for k, (op, value) in enumerate(zip(main.op, main.value, strict=True)):
-        if op == "input" and value[0] == RESULTS:
-            inputs[value[1]] = k
-        elif not main.args[k]:
-            place[k] = flat.node(op, value=value)
     circuits = [circuit_of_step(graph) for graph in graphs]
-    operands = main.outputs[OPERANDS].nodes
-
-    def enter(key: KernelKey, graph: Graph, reads: list[int]) -> tuple[int, ...]:
-        graph, kept = without_unread(graph)
-        reads = [reads[i] for i in kept]
-        nodes = entered_as_is(graph, flat, reads)
-        gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
-        parts.append((key, GraphSegment(key, graph, tuple(reads), gives, tuple(nodes))))
-        return gives
-
     for level in levels:
         if part := rest.get(KernelKey(level)):
-            given_nodes = enter(
-                KernelKey(level), balanced(part.graph, DELAYS), [place[k] for k in part.reads]
-            )
-            place |= dict(zip(part.gives, given_nodes, strict=True))
+            flat.add_part(level, part)
         for call in calls:
             if call.level == level:
-                reads = [place[operands[i]] for i in call.operands]
-                given_nodes = enter(KernelKey(level, call.function), circuits[call.function], reads)
-                for i, k in zip(call.results, given_nodes, strict=True):
-                    if i in inputs:
-                        place[inputs[i]] = k
-    flat.outputs = {
-        name: Output(out.shape, tuple(place[k] for k in out.nodes))
-        for name, out in main.outputs.items()
-        if name != OPERANDS
-    }
-    return flat, parts
+                flat.add_call(call, circuits[call.function])
+    return flat.graph(), flat.segments
+
+
+@dataclass(frozen=True)
+class _FlatGraph:
+    """A graph of calls while it becomes flat. place: the flat node of each node of `main`; inputs:
+    the nodes of `main` that are results of calls, by their numbers. segments: those of `flat`.
+    """
+
+    main: Graph
+    flat: Graph
+    place: dict[int, int]
+    inputs: dict[int, int]
+    segments: list[tuple[KernelKey, GraphSegment]]
+
+    @classmethod
+    def of(cls, main: Graph) -> _FlatGraph:
+        """The flat graph of inputs and constants alone."""
+        flat, place, inputs = Graph(), dict[int, int](), dict[int, int]()
+        flat.inputs = {name: x for name, x in main.inputs.items() if name != RESULTS}
+        for k, (op, value) in enumerate(zip(main.op, main.value, strict=True)):
+            if op == "input" and value[0] == RESULTS:
+                inputs[value[1]] = k
+            elif not main.args[k]:
+                place[k] = flat.node(op, value=value)
+        return cls(main, flat, place, inputs, [])
+
+    def add_part(self, level: int, part: GraphSegment) -> None:
+        """Adds the work beside the calls of a level."""
+        reads = [self.place[k] for k in part.reads]
+        gives = self._enter(KernelKey(level), balanced(part.graph, DELAYS), reads)
+        self.place.update(zip(part.gives, gives, strict=True))
+
+    def add_call(self, call: KeptCall, circuit: Graph) -> None:
+        """Adds a call. circuit: the graph of its function."""
+        operands = self.main.outputs[OPERANDS].nodes
+        reads = [self.place[operands[i]] for i in call.operands]
+        gives = self._enter(KernelKey(call.level, call.function), circuit, reads)
+        for i, k in zip(call.results, gives, strict=True):
+            if i in self.inputs:
+                self.place[self.inputs[i]] = k
+
+    def _enter(self, key: KernelKey, graph: Graph, reads: list[int]) -> tuple[int, ...]:
+        """Adds a graph that reads flat nodes, as a segment, and returns its results."""
+        graph, kept = without_unread(graph)
+        reads = [reads[i] for i in kept]
+        nodes = entered_as_is(graph, self.flat, reads)
+        gives = tuple(nodes[k] for k in graph.outputs[Y].nodes)
+        self.segments.append((key, GraphSegment(key, graph, tuple(reads), gives, tuple(nodes))))
+        return gives
+
+    def graph(self) -> Graph:
+        """The flat graph, with the outputs of the graph of calls."""
+        self.flat.outputs = {
+            name: Output(out.shape, tuple(self.place[k] for k in out.nodes))
+            for name, out in self.main.outputs.items()
+            if name != OPERANDS
+        }
+        return self.flat
 
 
 def _homes(main: Graph, calls: list[KeptCall]) -> list[KernelKey]:

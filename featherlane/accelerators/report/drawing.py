@@ -5,6 +5,7 @@ of Dadu-RBD, 2023, has them).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import NamedTuple
 
@@ -38,6 +39,24 @@ class _Text(NamedTuple):
             f"<text x='{self.x:g}' y='{self.y:g}' font-size='{self.size}' "
             f"fill='{self.colour}' text-anchor='{self.anchor}' "
             f"font-weight='{self.weight}'>{escape(self.text)}</text>"
+        )
+
+
+class _Rectangle(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+    line: str
+    fill: str = "none"
+    opacity: float = 1
+    radius: int = 5
+
+    def __str__(self) -> str:
+        return (
+            f"<rect x='{self.x:g}' y='{self.y:g}' width='{self.width:g}' height='{self.height:g}' "
+            f"rx='{self.radius}' stroke='{self.line}' fill='{self.fill}' "
+            f"opacity='{self.opacity:g}'/>"
         )
 
 
@@ -95,47 +114,71 @@ def _heading(organisation: Organisation) -> Iterator[str]:
 
 def _tree(organisation: Organisation, top: float) -> tuple[list[str], float, float]:
     """Returns the circles and lines below a height, and the extent."""
-    drawn: list[str] = []
-    lines: list[str] = []
-    row, right = [0], [0.0]
-
-    def enter(number: int, limb: int, x: float, above: tuple[float, float] | None) -> None:
-        """Draws the joints of a limb from x on, then the limbs that it carries."""
-        array = organisation.arrays[number]
-        y = top + ROW * row[0] + ROW / 2
-        last = above
-        for joint in array.limbs[limb]:
-            if last is not None:
-                lines.append(
-                    f"<line x1='{last[0]:g}' y1='{last[1]:g}' x2='{x:g}' y2='{y:g}' "
-                    f"stroke='{FAINT}' stroke-width='2'/>"
-                )
-            drawn.append(
-                f"<circle cx='{x:g}' cy='{y:g}' r='{RADIUS}' fill='{_colour(number)}'>"
-                f"<title>{escape(joint)}</title></circle>"
-            )
-            last, x = (x, y), x + STEP
-        label = _short(array, limb)
-        right[0] = max(right[0], x + LETTER * len(label))
-        branches = [
-            (child, k)
-            for child in organisation.below[number]
-            for k in _limbs_on(organisation, child, number, limb)
-        ]
-        if branches:
-            left = last[0] - RADIUS if last else x
-            drawn.append(str(_Text(left, y - 13, label, 10)))
-            x = max(x, left + LETTER * len(label) + 2 * RADIUS)
-        else:
-            drawn.append(str(_Text(x - STEP + 14, y + 4, label, 10)))
-            row[0] += 1
-        for child, k in branches:
-            enter(child, k, x, last)
-
+    drawing = _TreeDrawing(organisation, top)
     for first in organisation.below[WORLD]:
         for limb in range(len(organisation.arrays[first].limbs)):
-            enter(first, limb, MARGIN + RADIUS, None)
-    return [*lines, *drawn], right[0], top + ROW * row[0]
+            drawing.add_limb(first, limb, MARGIN + RADIUS, None)
+    return [*drawing.lines, *drawing.joints], drawing.right, top + ROW * drawing.rows
+
+
+@dataclass
+class _TreeDrawing:
+    """The tree of joints while it is drawn. rows: of limbs that carry no others; right: the right
+    end of names.
+    """
+
+    organisation: Organisation
+    top: float
+    joints: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    rows: int = 0
+    right: float = 0.0
+
+    def add_limb(
+        self, number: int, limb: int, x: float, before: tuple[float, float] | None
+    ) -> None:
+        """Draws the joints of a limb from x on, then the limbs that it carries. before: the joint
+        that carries it.
+        """
+        array, y = self.organisation.arrays[number], self.top + ROW * self.rows + ROW / 2
+        for joint in array.limbs[limb]:
+            self._add_joint(joint, _colour(number), (x, y), before)
+            before, x = (x, y), x + STEP
+        label = _short(array, limb)
+        self.right = max(self.right, x + LETTER * len(label))
+        branches = [
+            (child, k)
+            for child in self.organisation.below[number]
+            for k in _limbs_on(self.organisation, child, number, limb)
+        ]
+        if branches:
+            left = before[0] - RADIUS if before else x
+            self.joints.append(str(_Text(left, y - 13, label, 10)))
+            x = max(x, left + LETTER * len(label) + 2 * RADIUS)
+        else:
+            self.joints.append(str(_Text(x - STEP + 14, y + 4, label, 10)))
+            self.rows += 1
+        for child, k in branches:
+            self.add_limb(child, k, x, before)
+
+    def _add_joint(
+        self,
+        name: str,
+        colour: str,
+        at: tuple[float, float],
+        before: tuple[float, float] | None,
+    ) -> None:
+        """Draws a joint, and the line to the one before it."""
+        x, y = at
+        if before is not None:
+            self.lines.append(
+                f"<line x1='{before[0]:g}' y1='{before[1]:g}' x2='{x:g}' y2='{y:g}' "
+                f"stroke='{FAINT}' stroke-width='2'/>"
+            )
+        self.joints.append(
+            f"<circle cx='{x:g}' cy='{y:g}' r='{RADIUS}' fill='{colour}'>"
+            f"<title>{escape(name)}</title></circle>"
+        )
 
 
 def _limbs_on(organisation: Organisation, child: int, number: int, limb: int) -> range:
@@ -217,7 +260,7 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
         title = f"{organisation.root} (root)"
     for behind in range(min(array.slots, 4) - 1, 0, -1):  # slots as a pile
         yield _edge(x + 4 * behind, top - 4 * behind, colour)
-    yield _rectangle(x, top, BOX, HEIGHT, colour, "none", 1)
+    yield str(_Rectangle(x, top, BOX, HEIGHT, colour))
     yield str(_Text(x + 10, top + 17, _fitting(title, 34), 12, colour, weight="bold"))
     label = f"{array.products:,} products, {array.additions:,} sums"
     yield str(_Text(x + 10, top + 33, label, 11))
@@ -230,12 +273,9 @@ def _box(organisation: Organisation, number: int, x: float, y: float) -> Iterato
     joints = len(array.limbs[0])
     side = min(20.0, (BOX - 20 - WORDS) / joints - 3)
     for k in range(joints):
-        yield _rectangle(
-            x + 10 + k * (side + 3), top + HEIGHT - 34, side, 11, colour, colour, 0.85, 2
-        )
-        yield _rectangle(
-            x + 10 + k * (side + 3), top + HEIGHT - 19, side, 11, colour, "none", 0.85, 2
-        )
+        left, bottom = x + 10 + k * (side + 3), top + HEIGHT
+        yield str(_Rectangle(left, bottom - 34, side, 11, colour, colour, 0.85, 2))
+        yield str(_Rectangle(left, bottom - 19, side, 11, colour, "none", 0.85, 2))
     is_carried = array.parent != WORLD
     if is_carried and (array.is_shared or len(organisation.below[array.parent]) > 1):
         over = "t" if array.is_shared else "s"
@@ -248,16 +288,6 @@ def _edge(x: float, y: float, colour: str) -> str:
     return (
         f"<path d='M{x:g},{y + 4:g} V{y:g} H{x + BOX:g} V{y + HEIGHT:g} h-4' fill='none' "
         f"stroke='{colour}' opacity='0.45'/>"
-    )
-
-
-def _rectangle(
-    x: float, y: float, width: float, height: float, line: str, fill: str, opacity: float,
-    radius: int = 5,
-) -> str:  # fmt: skip
-    return (
-        f"<rect x='{x:g}' y='{y:g}' width='{width:g}' height='{height:g}' rx='{radius}' "
-        f"stroke='{line}' fill='{fill}' opacity='{opacity:g}'/>"
     )
 
 

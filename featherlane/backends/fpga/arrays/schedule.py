@@ -192,36 +192,22 @@ class _Scheduler:
     def array(self, name: str, kernel: SlotKernel) -> ScheduledArray:
         """Returns a kernel as an array that begins as soon as it can."""
         slot_cycles = folding(len(kernel.members), self.interval).interval
-        datapath, clock = _with_ports(kernel.datapath), ArrayClock(self.interval, slot_cycles)
-        ready = {  # by entry and slot
-            f"x{i}": [self.ready[k] for k in port.nodes]
-            for i, port in enumerate(kernel.ports)
-            if not port.table
-        }
-        begin = min(
-            (x - n * slot_cycles for cycles in ready.values() for n, x in enumerate(cycles)),
-            default=0,
-        )
-        begin = max(begin, 0)
+        datapath, ready = _with_ports(kernel.datapath), self._ready(kernel)
+        starts = (x - n * slot_cycles for cycles in ready.values() for n, x in enumerate(cycles))
+        begin = max(min(starts, default=0), 0)
         units = operators(datapath, self.device)
         kinds = {unit.kind for unit in units if unit}
-        functions = {kind for kind in kinds if not kind.startswith(MULTIPLY)}
         pipeline = pipelined(
             datapath.graph,
             units,
             self.device.clock,
             slot_cycles,
-            arrival={
-                entry: max(
-                    0, *(clock.run(x - begin) - n * slot_cycles for n, x in enumerate(cycles))
-                )
-                for entry, cycles in ready.items()
-            },
+            arrival=self._arrival(ready, begin, slot_cycles),
             spare=SPARE,
             ports=[(output,) for output in datapath.graph.outputs],
             runs=self.runs,
             tail=self._behind(kernel, slot_cycles),
-            limited=functions,
+            limited={kind for kind in kinds if not kind.startswith(MULTIPLY)},
         )
         pipeline = with_late_inputs(pipeline)
         pipeline.verify()
@@ -232,6 +218,26 @@ class _Scheduler:
             for slot, target in enumerate(sent.targets):
                 self.ready[target] = placed.cycle(slot, sent.cycle) + HOP
         return placed
+
+    def _ready(self, kernel: SlotKernel) -> dict[str, list[int]]:
+        """The first cycles in which the values of each input can be read, by slot."""
+        return {
+            f"x{i}": [self.ready[k] for k in port.nodes]
+            for i, port in enumerate(kernel.ports)
+            if not port.table
+        }
+
+    def _arrival(
+        self, ready: Mapping[str, Sequence[int]], begin: int, slot_cycles: int
+    ) -> dict[str, int]:
+        """The cycle of a slot in which each input is there in all slots, if the first slot begins
+        in a cycle.
+        """
+        clock = ArrayClock(self.interval, slot_cycles)
+        return {
+            entry: max(0, *(clock.run(x - begin) - n * slot_cycles for n, x in enumerate(cycles)))
+            for entry, cycles in ready.items()
+        }
 
     def look_back(self, kernels: Sequence[SlotKernel]) -> None:
         """Finds `left`, where units are not counted."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.slots import SlotKernel
@@ -18,34 +19,40 @@ from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.program.analysis.modulo import earliness
 
 
+class StationPorts(NamedTuple):
+    """The ports of a station. outputs: the names of those that leave together; arrival: the cycles
+    of inputs by name, 0 for others; late: inputs that come as late as their readers allow, by whole
+    intervals.
+    """
+
+    outputs: Sequence[Collection[str]]
+    arrival: Mapping[str, int]
+    late: Collection[str]
+
+
 def array_station(
     name: str,
     datapath: Datapath,
     kernels: Sequence[SlotKernel],
     interval: int,
     device: Device,
-    ports: Sequence[Collection[str]],
-    arrival: Mapping[str, int],
-    late: Collection[str],
-    runs: int | None = None,
+    ports: StationPorts,
     labels: Labels = NO_LABELS,
+    *,
+    runs: int | None = None,
 ) -> ArrayDesign:
-    """Returns the arrays of kernels that together compute a datapath, without a stream.
-
-    ports: names of outputs that leave together; arrival: the cycles of
-    inputs by name, 0 for others; late: inputs that come as late as their readers allow, by whole
-    intervals. runs: as of `modulo.pipelined`. labels: for names and
-    comments.
+    """Returns the arrays of kernels that together compute a datapath, without a stream. labels: for
+    names and comments. runs: schedules that are tried, as of `modulo.pipelined`.
     """
     # Of a limb's constants some are powers of two, whose products are wires in the flat datapath.
     alone = replace(datapath, fused=frozenset())
     early = earliness(datapath.graph, operators(alone, device), device.clock)
-    left = {name: min(early[other] for other in port) for port in ports for name in port}
-    timed = scheduled(datapath, kernels, interval, device, runs, arrival, left)
+    left = {name: min(early[other] for other in port) for port in ports.outputs for name in port}
+    timed = scheduled(datapath, kernels, interval, device, runs, ports.arrival, left)
     arrays = [bound(array) for array in timed]
-    starts = {**arrival, **_latest(datapath, arrays, interval, late)}
+    starts = {**ports.arrival, **_latest(datapath, arrays, interval, ports.late)}
     return arrays_without_stream(
-        Links(name, datapath, arrays, interval, ports, starts, labels), device.tile
+        Links(name, datapath, arrays, interval, ports.outputs, starts, labels), device.tile
     )
 
 
