@@ -99,7 +99,6 @@ def organise(
     device: str = "xcvu9p",
     clock: float = 125.0,
     algorithm: str | None = None,
-    assign: Assign = in_q16,
 ) -> Organisation:
     """Returns the organisation of a function of a robot.
 
@@ -108,15 +107,14 @@ def organise(
     the present one and the middle of the tree, if it takes no more products. mode: "computed";
     "prescribed", with the motion of the root given and its forces not computed (of inverse
     dynamics, its derivatives and M); or "ignored", with the root fixed where it is at q = 0. clock:
-    MHz. algorithm: as of `fl.accelerator`. assign: gives the formats. Friction, which has no
-    circuit, is left to the host.
+    MHz. algorithm: as of `fl.accelerator`. Friction, which has no circuit, is left to the host.
 
     Where the root moves, the design takes and gives the coordinates of `model` of the result:
     `featherlane.editing.rerooting(before, root)` converts states, forces and M on the host. Raises
     ValueError for unknown arguments.
     """
     target = load(device, clock=1e3 / clock)
-    return function_organiser(model, function, target, root, mode, algorithm, assign).at(interval)
+    return function_organiser(model, function, target, root, mode, algorithm).at(interval)
 
 
 class KeptCuts(Generic[Cut]):

@@ -131,6 +131,6 @@ def moved(of: Signal, places: int, half: int) -> str:
     return f"$signed({{{of.name}, {places}'d{half}}})" if places else of.name
 
 
-def indented(lines: list[str], by: str = "  ") -> list[str]:
-    """Lines, each further to the right."""
-    return [by + line if line else line for line in lines]
+def indented(lines: list[str]) -> list[str]:
+    """Lines, each two columns further to the right."""
+    return [f"  {line}" if line else line for line in lines]
