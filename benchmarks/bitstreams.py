@@ -5,9 +5,9 @@ Each function of each robot as a bitstream: at the smallest interval that fits, 
 --intervals. Aimed at 60 MHz; what was routed once is read from the cache, with its seconds. With
 --batch the routed netlist is simulated at the pins of its serial line, and so many states compared
 to the bit: 1,000 take seconds to two minutes, and the netlist's compilation up to three minutes.
-With --folders the rows are those of bitstreams that were built before. The table is printed as
-docs/from_robot_to_board.md has it; --csv writes all figures, and keeps the rows of other designs in
-the file.
+With --folders the rows are those of bitstreams that were built before. The tables are printed as
+docs/from_robot_to_board.md has them; --csv writes all figures, and keeps the rows of other designs
+in the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,13 @@ KEY = "robot", "function", "datapath", "board", "interval", "aim MHz"  # of a de
 SECONDS = "seconds of a processor for placement and routing"
 PINS = "states at the pins", "states equal"
 CELLS = "multipliers", "LUTs", "flip-flops"  # with an estimate beside what was routed
-HEAD = (
+SPEED = (
     "robot, function", "datapath", "interval", "MHz routed", "MHz of the board", "million states/s",
-    "latency, us", *(f"{cell}: estimate, routed" for cell in CELLS), "block RAM", "seconds",
-    "right at the pins",
+    "latency, us", "seconds", "right at the pins",
+)  # fmt: skip
+TAKEN = (
+    "robot, function", "interval",
+    *(f"{cell} {how}" for cell in CELLS for how in ("estimated", "routed")), "block RAM",
 )  # fmt: skip
 Row = dict[str, Any]
 
@@ -57,31 +60,46 @@ def main() -> int:
     for row in of_folders(args) if args.folders else built_rows(args):
         rows.append(row)
         if len(rows) == 1:
-            print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
-        print(page_line(row) if "LUTs" in row else row, flush=True)
+            print(head(SPEED))
+        print(speed_line(row) if "LUTs" in row else row, flush=True)
+    print(f"\n{head(TAKEN)}")
+    for row in rows:
+        if "LUTs" in row:
+            print(cells_line(row))
     options.write_json(args.json, rows, board=BOARD)
     if args.csv is not None:
         merge(args.csv, [row for row in rows if "LUTs" in row])
     return 0
 
 
-def page_line(row: Row) -> str:
-    """A row of the table on the page."""
-    states, equal = (row[name] for name in PINS)
-    cells = [
-        f"{row['robot']}, `{row['function']}`",
-        row["datapath"],
-        row["interval"],
-        row["MHz"],
-        row["clock MHz"],
-        row["million states/s"],
-        row["latency us"],
-        *(f"{int(row[f'{cell} estimated']):,}, {int(row[cell]):,}" for cell in CELLS),
-        row["block RAM"],
-        row[SECONDS],
-        f"{int(equal):,} of {int(states):,}" if states else "",
-    ]
+def head(names: tuple[str, ...]) -> str:
+    """The head of a table on the page."""
+    return f"{line(names)}\n|{'---|' * len(names)}"
+
+
+def line(cells: Iterable[object]) -> str:
+    """A line of a table on the page."""
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def speed_line(row: Row) -> str:
+    """A row of the table of speeds on the page."""
+    states, equal = (row[name] for name in PINS)
+    return line(
+        (
+            f"{row['robot']}, `{row['function']}`",
+            *(row[name] for name in ("datapath", "interval", "MHz", "clock MHz")),
+            *(row[name] for name in ("million states/s", "latency us", SECONDS)),
+            f"{int(equal):,} of {int(states):,}" if states else "",
+        )
+    )
+
+
+def cells_line(row: Row) -> str:
+    """A row of the table of cells on the page."""
+    counts = [row[name] for cell in CELLS for name in (f"{cell} estimated", cell)]
+    name = f"{row['robot']}, `{row['function']}`"
+    return line((name, row["interval"], *(f"{int(x):,}" for x in counts), row["block RAM"]))
 
 
 def built_rows(args: Any) -> Iterator[Row]:

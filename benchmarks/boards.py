@@ -68,8 +68,10 @@ def figures(board, states, wanted, args):
         wrong += sum(np.count_nonzero(run.results[name] != x) for name, x in wanted.items())
     needs = wrapper_resources(board.wrapped) if args.synthesised else None
     return {
-        "beats": f"{rate.task_beats}, {rate.result_beats}",
-        "used": f"{100 * rate.used_in:.0f}, {100 * rate.used_out:.0f} %",
+        "beats of a task": rate.task_beats,
+        "beats of a result": rate.result_beats,
+        "task bits used": f"{100 * rate.used_in:.0f} %",
+        "result bits used": f"{100 * rate.used_out:.0f} %",
         "cycles": rate.cycles,
         "simulated": round(run.counters["cycles"] / args.states, 3),
         "million tasks/s": round(rate.per_second / 1e6, 1),

@@ -19,7 +19,8 @@ PAGE = (DOCS / "from_robot_to_board.md").read_text(encoding="utf-8").splitlines(
 @pytest.mark.parametrize("row", RECORD, ids=lambda row: f"{row['robot']}-{row['function']}")
 def test_the_page_has_each_row_of_the_record(row):
     if row["board"] == "ulx3s_85f":
-        assert bitstreams.page_line(row) in PAGE
+        assert bitstreams.speed_line(row) in PAGE
+        assert bitstreams.cells_line(row) in PAGE
     else:
         name = boards.board(row["board"]).name
         (line,) = (line for line in PAGE if line.startswith(f"| {name} | ") and " of " in line)
