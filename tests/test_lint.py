@@ -138,10 +138,74 @@ def test_black_boxes_have_the_ports_of_yosys(name, file):
     assert {*names} - {"input", "output", "wire"} == {*cell.inputs, *cell.outputs}
 
 
+@cache
+def seven_functions():
+    """The texts of all functions in a network."""
+    made = fl.multifunction(fl.load("double_pendulum"), interval=4, format="proved")
+    return made.circuit.sources
+
+
 @needs_verilator
 def test_networks_have_no_warnings(tmp_path):
-    made = fl.multifunction(fl.load("double_pendulum"), interval=4, format="proved")
-    assert warnings(tmp_path, made.circuit.sources) == []
+    assert warnings(tmp_path, seven_functions()) == []
+
+
+FOLDERS = {
+    "pipeline": lambda: pendulum(),
+    "network": lambda: fl.multifunction(fl.load("double_pendulum"), interval=8),
+    "AXI": lambda: pendulum().board(128),
+}
+
+
+def pendulum():
+    return fl.accelerator(fl.load("double_pendulum"), "inverse_dynamics", interval=4)
+
+
+@needs_verilator
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_the_lists_of_a_folder_have_no_warnings(tmp_path, kind):
+    """The list for simulations has all sources, the test bench last; the other one has not it."""
+    FOLDERS[kind]().write(tmp_path, 5)
+    listed, simulated = (
+        (tmp_path / name).read_text(encoding="utf-8").split() for name in ("files.f", "bench.f")
+    )
+    assert sorted(simulated) == sorted(path.name for path in tmp_path.glob("*.sv"))
+    assert simulated[:-1] == listed
+    assert simulated[-1].endswith("_bench.sv")
+    for options in (["-f", "files.f"], ["--timing", "-f", "bench.f"]):
+        command = ["verilator", "--lint-only", "-Wall", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+DECLARED = re.compile(r"^ *(?:\(\*.*?\*\) )?(?:(?:in|out)put )?logic\b(.*)", re.MULTILINE)
+
+
+def signals(text):
+    """The names that lines of a module declare."""
+    for line in DECLARED.findall(text):
+        yield from re.findall(r"\w+", re.sub(r"//.*|\[.*?\]|\bsigned\b|=[^,;]*", "", line))
+
+
+@needs_verilator
+@pytest.mark.parametrize(
+    "kind", ["pipeline", "memories", "memories on a board", "shared on a board", "network"]
+)
+def test_signals_that_are_read_are_not_waived(tmp_path, kind):
+    """Without waivers Verilator names the same signals, here or in what synthesis reads."""
+    sources = seven_functions() if kind == "network" else sources_of(kind)
+    bare = {name: re.sub(r".*lint_(off|on) UNUSEDSIGNAL.*", "", x) for name, x in sources.items()}
+    found = [*warnings(tmp_path, bare), *synthesised(tmp_path / "synthesis", bare)]
+    told = {re.search(r"(\w+\.sv):\d.*'(\w+)'", line).groups() for line in found}
+    pattern = r"lint_off UNUSEDSIGNAL \*/\n(.*?)/\* verilator lint_on UNUSEDSIGNAL"
+    waived = {
+        (name, signal)
+        for name, text in sources.items()
+        for part in re.findall(pattern, text, re.DOTALL)
+        for signal in signals(part)
+    }
+    assert waived == told
+    assert 0 < len(waived) < 0.25 * sum(len([*signals(text)]) for text in sources.values())
 
 
 @needs_verilator

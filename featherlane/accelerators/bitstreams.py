@@ -27,7 +27,7 @@ from featherlane.backends.fpga.serial.rate import ONE, sixteenths
 from featherlane.backends.fpga.serial.wrapper import SerialCore
 from featherlane.errors import CompileError
 
-PAGE, LISTED = "report.md", "files.f"
+PAGE = "report.md"
 FIGURES = (  # as JSON has them
     "aim", "megahertz", "reached", "baud", "cells", "interval", "latency", "datapath"
 )  # fmt: skip
@@ -195,7 +195,7 @@ def built(
     first = {
         **texts,
         f"{work.name}.lpf": wrapper.constraints(work.board),
-        LISTED: "\n".join([*texts, ""]),
+        folder.LISTED: folder.listed(texts),
         FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
     }
     folder.write_files(first, path, work.serial.core.name)

@@ -25,6 +25,7 @@ from featherlane.backends.fpga.board.host import BoardDriver, BoardFacts
 from featherlane.backends.fpga.board.packets import Rate
 from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.module import hashed_sources
 from featherlane.backends.fpga.netlist import constant_integer
 from featherlane.backends.fpga.network.verilog import Circuit
 from featherlane.backends.fpga.network.words import layout
@@ -146,6 +147,7 @@ def core_of_functions(
             for name, code in network.codes.items()
         },
         labels_of_head(network.codes) | dict(labels),
+        hashed_sources(circuit.modules),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ from featherlane.errors import shown
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
 BOARD_FACTS = "board.json"
+# Lists of sources: of the design, for synthesis, and with the test bench, for simulations
+LISTED, LISTED_BENCH = "files.f", "bench.f"
 KNOWN = {FACTS: "a design", BOARD_FACTS: "a board"}
 SLOWEST = 64  # cycles of the test bench to each one that a design without stalls takes
 CONSTRAINTS = {
@@ -61,8 +63,7 @@ def write(
     """
     name, clock, (of_tasks, of_results) = contents.name, contents.clock, contents.bits
     texts = {
-        **contents.sources,
-        f"{name}_bench.sv": contents.bench.text,
+        **with_bench(contents.sources, contents.bench),
         VECTORS: words.hexadecimal(contents.tasks, of_tasks),
         WANTED: words.hexadecimal(contents.results, of_results),
         f"{name}.{constraints}": CONSTRAINTS[constraints].format(
@@ -72,6 +73,18 @@ def write(
         **contents.further,
     }
     return write_files(texts, folder, name)
+
+
+def with_bench(sources: Mapping[str, str], bench: Module) -> dict[str, str]:
+    """Returns sources with a test bench and with lists of both, by the names of their files."""
+    file = f"{bench.name}.sv"
+    lists = {LISTED: listed(sources), LISTED_BENCH: listed([*sources, file])}
+    return {**sources, file: bench.text, **lists}
+
+
+def listed(sources: Iterable[str]) -> str:
+    """A list of files as simulators and linters take it behind `-f`, a name in each line."""
+    return "\n".join([*sources, ""])
 
 
 def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> list[Path]:

@@ -6,7 +6,7 @@ change: `with_enable` lets all registers of a module wait, and proofs add ports 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,6 +19,7 @@ from featherlane.backends.fpga.statements import (
     UNREAD,
     WIDTHS,
     Assign,
+    BitConcatenation,
     Instance,
     Process,
     Registers,
@@ -31,6 +32,7 @@ from featherlane.backends.fpga.statements import (
     waived,
 )
 from featherlane.backends.fpga.text import Signal, indented
+from featherlane.backends.fpga.unread import unread
 from featherlane.errors import CompileError
 
 Bits = int | str | None  # of a vector, as a number or an expression of parameters; None: one bit
@@ -45,7 +47,8 @@ class Declaration(NamedTuple):
     """A port, a parameter or a signal.
 
     kind: the words in front, such as "input logic" or "localparam". size: words of a memory.
-    value: of a parameter, or of a signal at the start of a simulation.
+    value: of a parameter, or of a signal at the start of a simulation. unread: why some bits are
+    not read, if some are not.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class Declaration(NamedTuple):
     value: int | str | None = None
     attribute: str = ""
     comment: str = ""
+    unread: str = ""
 
     @property
     def type(self) -> str:
@@ -109,11 +113,11 @@ class Module:
 
     def input(self, *names: str, bits: Bits = None, **more: Any) -> str:
         """Ports that are read."""
-        return self.declare(*names, bits=bits, kind="input logic", **more)
+        return self.declare(*names, bits=bits, kind=INPUT, **more)
 
     def output(self, *names: str, bits: Bits = None, **more: Any) -> str:
         """Ports that are driven."""
-        return self.declare(*names, bits=bits, kind="output logic", **more)
+        return self.declare(*names, bits=bits, kind=OUTPUT, **more)
 
     def parameter(self, name: str, value: int | str, comment: str = "") -> None:
         """A parameter and its default."""
@@ -192,14 +196,45 @@ class Module:
 
     @property
     def text(self) -> str:
-        """The module as a tool takes it."""
-        body = [line for statement in self.body for line in statement.lines(self.enable)]
-        declared = [*self._declared("localparam"), *self._declared("logic", "integer")]
-        head = [*self._head(), *indented(declared)]
-        if self.unread:
-            head = waived("UNUSEDSIGNAL", self.unread, head)
+        """The module as a tool takes it. A linter does not check the declarations of which bits are
+        not read, and only these, each behind the reason.
+        """
+        reasons = self._reasons()
+        declared = indented(self._declared(reasons, *INSIDE))
+        return self._printed([*self._head(reasons), *declared], self.body)
+
+    @property
+    def hashed(self) -> str:
+        """The module as hashes of designs know it: one waiver stands around all declarations, and
+        words of bits are listed bit by bit. A bitstream holds the hash of its design, so that
+        designs which were routed would be others if it depended on how a circuit is written.
+        """
+        head = [*self._head({}), *indented(self._declared({}, *INSIDE))]
+        body = [s.bit_by_bit if isinstance(s, BitConcatenation) else s for s in self.body]
+        return self._printed(waived(UNUSED, self.unread, head) if self.unread else head, body)
+
+    def _printed(self, head: list[str], statements: Sequence[Statement]) -> str:
+        body = [line for statement in statements for line in statement.lines(self.enable)]
+        declared = any(self._of_kinds(*kinds) for kinds in INSIDE)
         inside = [*([""] if declared and body and body[0] else []), *indented(body)]
         return "\n".join([*self._about(), *head, *inside, "endmodule", ""])
+
+    def _reasons(self) -> dict[str, str]:
+        """Why bits of signals are not read, by the names of those of which some are not."""
+        reasons = {d.name: d.unread for d in self.declarations.values() if d.unread}
+        if not self.unread:
+            return reasons
+        signals = [d for d in self._of_kinds(*PORTS, "logic") if d.size is None]
+        # Those whose width is a parameter are read as a whole wherever they are named
+        widths = {d.name: d.bits if isinstance(d.bits, int) else 1 for d in signals}
+        inputs = [name for name, d in self.ports.items() if d.kind == INPUT]
+        found = unread([*self.body, Assign("", self.enable)], widths, inputs)
+        others = {d.name for d in signals if d.kind != OUTPUT} - {*reasons}
+        return reasons | {name: self._reason(name) for name in found & others}
+
+    def _reason(self, name: str) -> str:
+        """Why bits of a signal are not read."""
+        return ALIKE if self.unread == UNREAD and name in COMMON else self.unread
 
     def _about(self) -> Iterator[str]:
         yield from (f"// {line}" for line in wrap(self.comment, COLUMNS - 3))
@@ -208,28 +243,39 @@ class Module:
         if self.directive:
             yield self.directive
 
-    def _head(self) -> Iterator[str]:
+    def _head(self, reasons: Mapping[str, str]) -> Iterator[str]:
+        """The ports. reasons: why some are not read as a whole, by their names."""
         parameters, ports = self._of_kinds("parameter"), list(self.ports.values())
         if parameters:
             yield f"module {self.name} #("
-            yield from _listed(parameters)
+            yield from _listed(parameters, {})
         if ports:
             yield ") (" if parameters else f"module {self.name} ("
-            yield from _listed(ports)
+            yield from _listed(ports, reasons)
         yield ");" if parameters or ports else f"module {self.name};"
 
     def _of_kinds(self, *kinds: str) -> list[Declaration]:
         return [d for d in self.declarations.values() if d.kind in kinds]
 
-    def _declared(self, *kinds: str) -> Iterator[str]:
-        """The declarations of some kinds; neighbours of one type share a line."""
-        alike = groupby(self._of_kinds(*kinds), lambda d: (d.type, d.comment))
-        for (words, comment), group in alike:
-            for names in filled([d.named for d in group], COLUMNS - len(words) - 4):
-                yield f"{words} {names};{behind(comment)}"
+    def _declared(self, reasons: Mapping[str, str], *groups: tuple[str, ...]) -> list[str]:
+        """The declarations of groups of kinds; neighbours of one type share a line."""
+        every = [d for kinds in groups for d in self._of_kinds(*kinds)]
+        printed = list[str]()
+        for reason, group in groupby(every, lambda d: reasons.get(d.name, "")):
+            lines = list[str]()
+            for (words, comment), alike in groupby(group, lambda d: (d.type, d.comment)):
+                rows = filled([d.named for d in alike], COLUMNS - len(words) - 4)
+                lines += [f"{words} {names};{behind(comment)}" for names in rows]
+            printed += waived(UNUSED, reason, lines) if reason else lines
+        return printed
 
 
-PORTS = ("input logic", "output logic")
+INPUT, OUTPUT = "input logic", "output logic"
+PORTS = (INPUT, OUTPUT)
+INSIDE = ("localparam",), ("logic", "integer")  # what is declared, one group behind the other
+COMMON = ("clock", "phase_next")  # ports of all modules of a kind
+ALIKE = "All modules of this kind have this port."
+UNUSED = "UNUSEDSIGNAL"  # the rule of Verilator's
 ONE_CLOCK = "All registers take values at the rising edge of `clock`, the only clock."
 RESET, NO_RESET = "`reset` is synchronous.", "None is reset."
 
@@ -237,6 +283,11 @@ RESET, NO_RESET = "`reset` is synchronous.", "None is reset."
 def sources(modules: Mapping[str, Module]) -> dict[str, str]:
     """The text of modules, by the names of their files."""
     return {f"{name}.sv": module.text for name, module in modules.items()}
+
+
+def hashed_sources(modules: Mapping[str, Module]) -> dict[str, str]:
+    """The text of modules as hashes of designs know it, by the names of their files."""
+    return {f"{name}.sv": module.hashed for name, module in modules.items()}
 
 
 def same(names: Iterable[str]) -> dict[str, str]:
@@ -249,7 +300,10 @@ def named(*modules: Module) -> dict[str, Module]:
     return {module.name: module for module in modules}
 
 
-def _listed(declarations: list[Declaration]) -> list[str]:
-    """Ports or parameters of a module."""
+def _listed(declarations: list[Declaration], reasons: Mapping[str, str]) -> Iterator[str]:
+    """Ports or parameters of a module. reasons: why some are not read, by their names."""
     rows = [f"{d.type} {d.named}" for d in declarations]
-    return separated(rows, [d.comment for d in declarations])
+    lines = zip(declarations, separated(rows, [d.comment for d in declarations]), strict=True)
+    for reason, group in groupby(lines, lambda row: reasons.get(row[0].name, "")):
+        part = [line for _, line in group]
+        yield from indented(waived(UNUSED, reason, [x.strip() for x in part])) if reason else part

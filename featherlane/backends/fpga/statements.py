@@ -33,6 +33,63 @@ class Assign(NamedTuple):
         return f"assign {self.target} = {self.value};{behind(self.comment)}".split("\n")
 
 
+class BitConcatenation(NamedTuple):
+    """A signed word, whose bits are 1'b0, 1'b1 or those of signals, the highest one first."""
+
+    target: str
+    bits: tuple[str, ...]
+
+    def lines(self, enable: str) -> list[str]:
+        """Bits that stand beside each other are one word: a constant, a part of a signal, or a bit
+        that is repeated.
+        """
+        words = list[list[str]]()
+        for bit in self.bits:
+            if words and _follows(words[-1], bit):
+                words[-1].append(bit)
+            else:
+                words.append([bit])
+        rows = filled([_word(bits) for bits in words])
+        head = f"assign {self.target} = $signed({{"
+        if len(rows) == 1 and len(head + rows[0]) < COLUMNS - 5:
+            return [f"{head}{rows[0]}}});"]
+        return [head, *indented([f"{row}," for row in rows[:-1]]), f"  {rows[-1]}", "});"]
+
+    @property
+    def bit_by_bit(self) -> Assign:
+        """The wire as a list of its bits."""
+        return Assign(self.target, f"$signed({{{', '.join(self.bits)}}})")
+
+
+ZERO, ONE = "1'b0", "1'b1"
+
+
+def _follows(word: list[str], bit: str) -> bool:
+    """Tells whether a bit joins the bits before it as one word."""
+    if bit in (ZERO, ONE) or word[0] in (ZERO, ONE):
+        return {bit, word[0]} <= {ZERO, ONE}
+    return word[0] == word[-1] == bit or (len({*word}) == len(word) and _index_after(word[-1], bit))
+
+
+def _index_after(last: str, bit: str) -> bool:
+    """Tells whether a bit of a signal is the one below another."""
+    (name, _, index), (other, _, below) = last.partition("["), bit.partition("[")
+    return bool(index and below) and name == other and int(index[:-1]) == int(below[:-1]) + 1
+
+
+def _word(bits: list[str]) -> str:
+    """Bits beside each other as one expression."""
+    if bits[0] in (ZERO, ONE):
+        value = int("".join(bit[-1] for bit in bits), 2)
+        return f"{len(bits)}'h{value:x}" if value else f"{len(bits)}'b0"
+    if len(bits) == 1:
+        return bits[0]
+    if bits[0] == bits[1]:
+        return f"{{{len(bits)}{{{bits[0]}}}}}"
+    name, _, first = bits[0].partition("[")
+    return f"{name}[{first[:-1]}:{bits[-1].partition('[')[2]}"
+
+
 class Registers(NamedTuple):
     """Registers at an edge of the clock, by the statements that set them. when: their enable."""
 
@@ -206,6 +263,7 @@ class Remark(NamedTuple):
 
 Statement = (
     Assign
+    | BitConcatenation
     | Registers
     | Process
     | Multiplexer

@@ -9,29 +9,30 @@ from collections.abc import Mapping
 from featherlane.backends.fpga.board.registers import AXI_PORTS, REGISTER, mask
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.module import Module, same
+from featherlane.backends.fpga.simulation.bench import DRAWN, TIMESCALE, add_counting
 
 SLOWEST = 64  # cycles of the test bench to each one that a design without stalls takes
 
 
 def bench(board: WrappedCore, tasks: int) -> Module:
     """The module of the test bench. tasks: how many stand in the files."""
-    module = Module(f"{board.name}_bench", _about(board.name, tasks), "`timescale 1ns/1ps")
+    module = Module(f"{board.name}_bench", _about(board.name, tasks), TIMESCALE)
     _add_parameters(module, board, tasks)
     _add_signals(module, board.width)
     module.instance(board.name, "device", {
         **same(["aclk", "aresetn", *STREAM_PORTS, *(name for _, name, _ in AXI_PORTS)]),
         "s_axi_wstrb": "4'hf", "s_axi_awprot": "3'b000", "s_axi_arprot": "3'b000",
     })  # fmt: skip
-    module.process(f"always #{board.core.clock / 2:g}", "aclk = !aclk;")
+    module.process(f"initial forever #{board.core.clock / 2:g}", "aclk = !aclk;")
     module.remark("Packets in: a beat stays on offer until it is taken")
-    module.process("always @(posedge aclk) if (aresetn)", SEND)
+    add_counting(module, "always @(posedge aclk) if (aresetn)", SEND)
     module.remark("Packets out: results, TLAST at the last task of each packet, TKEEP")
     ends = "taken % (PACKET * RESULT_BEATS) == PACKET * RESULT_BEATS - 1 || taken == WANTED - 1"
     module.wire("last", None, ends)
     taken = "aresetn && comparing && m_axis_tvalid && m_axis_tready"
-    module.process(f"always @(posedge aclk) if ({taken})", _compare(board.width))
+    add_counting(module, f"always @(posedge aclk) if ({taken})", _compare(board.width))
     module.remark("What is on offer stays as it is until it is taken")
-    module.process("always @(posedge aclk)", KEEP)
+    add_counting(module, "always @(posedge aclk)", KEEP)
     module.process("task write(input [7:0] address, input [31:0] value);", WRITE, end="endtask")
     module.process("task read(input [7:0] address);", READ, end="endtask")
     head = "task expect_register(input [7:0] address, input [31:0] value);"
@@ -85,7 +86,7 @@ def _add_signals(module: Module, width: int) -> None:
     module.declare("wanted", bits=width, size="WANTED")
     counts = ("sent", "taken", "passed", "failed", "broken", "cycle")
     module.declare(*counts, kind="integer", value=0)
-    module.declare("state", kind="integer", value="SEED")
+    module.declare("state", kind="integer", value="SEED", unread=DRAWN)
     module.declare("running", value=0)
     module.declare("stopping", value=0, comment="at the end of a packet")
     module.declare("comparing", value=1)
@@ -190,7 +191,7 @@ def _run(constants: Mapping[str, int]) -> str:
         expect_register({at("magic")}, {word("magic")});
         expect_register({at("hash_low")}, {word("hash_low")});
         expect_register({at("hash_high")}, {word("hash_high")});
-        write({at("packet_tasks")}, TASKS < PACKET ? TASKS : TASKS % PACKET ? 0 : PACKET);
+        write({at("packet_tasks")}, TASKS < PACKET ? TASKS : TASKS % PACKET != 0 ? 0 : PACKET);
         running = 1;
         wait (taken == WANTED);
         expect_register({at("tasks_out")}, TASKS);

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from featherlane.backends.fpga.labels import NO_LABELS, WordPlace, shared_places, word_comments
+from featherlane.backends.fpga.module import hashed_sources
 from featherlane.backends.fpga.netlist import Field, constant_integer
 from featherlane.backends.fpga.verilog import Design, check_name
 from featherlane.backends.fpga.words import Entry, entries_of
@@ -114,7 +115,8 @@ NO_FUNCTIONS: Mapping[str, SelectedFunction] = {}  # of a design of one
 class StreamCore(NamedTuple):
     """A module between two streams. tasks, results: the words in and out. interval: cycles from one
     task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: of a
-    design of several, by name; labels: what entries are, for comments.
+    design of several, by name; labels: what entries are, for comments; hashed: the sources as
+    hashes know them (`Module.hashed`), if these are others.
     """
 
     name: str
@@ -126,6 +128,12 @@ class StreamCore(NamedTuple):
     clock: float
     functions: Mapping[str, SelectedFunction] = NO_FUNCTIONS
     labels: Mapping[Entry, str] = NO_LABELS.entries
+    hashed: Mapping[str, str] | None = None
+
+    @property
+    def hashed_sources(self) -> dict[str, str]:
+        """The sources as hashes know them."""
+        return dict(self.sources if self.hashed is None else self.hashed)
 
     @property
     def comments(self) -> list[str]:
@@ -203,4 +211,5 @@ def core_of(design: Design, labels: Mapping[Entry, str] = NO_LABELS.entries) -> 
         design.depth,
         design.pipeline.clock,
         labels=labels,
+        hashed=hashed_sources(design.modules),
     )

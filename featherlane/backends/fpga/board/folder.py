@@ -16,7 +16,13 @@ from featherlane.backends.fpga.board.host import BoardFacts
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.vivado import scripts
 from featherlane.backends.fpga.board.wrapper import WrappedCore
-from featherlane.backends.fpga.folder import BOARD_FACTS, VECTORS, WANTED, write_files
+from featherlane.backends.fpga.folder import (
+    BOARD_FACTS,
+    VECTORS,
+    WANTED,
+    with_bench,
+    write_files,
+)
 
 
 def facts_of(board: WrappedCore) -> BoardFacts:
@@ -39,8 +45,7 @@ def write(
     """
     tasks = len(next(iter(inputs.values())))
     texts = {
-        **board.sources,
-        f"{board.name}_bench.sv": bench(board, tasks).text,
+        **with_bench(board.sources, bench(board, tasks)),
         VECTORS: beats(board.tasks, inputs, tasks),
         WANTED: beats(board.results, results, tasks),
         BOARD_FACTS: json.dumps(facts_of(board).to_json(), indent=1) + "\n",

@@ -73,7 +73,7 @@ class WrappedCore:
     def hash(self) -> int:
         """64 bits of the sources, the fields of both streams and the layout."""
         words = (self.core.tasks.to_json(), self.core.results.to_json())
-        known = [dict(self.core.sources), words, self.width, self.layout, registers.VERSION]
+        known = [self.core.hashed_sources, words, self.width, self.layout, registers.VERSION]
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).digest()
         return int.from_bytes(digest[:8], "little")
 

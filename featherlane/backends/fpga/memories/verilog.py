@@ -23,6 +23,7 @@ from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.statements import (
     UNREAD,
     Alternative,
+    BitConcatenation,
     ChoiceTree,
     Multiplexer,
     Registers,
@@ -321,7 +322,7 @@ def _add_accumulator(
     """The accumulator of a unit, and the bits of the sum that a result keeps."""
     m = formats.accumulators[unit.unit]
     module.declare("sum", "initial_sum", bits=m.bits, signed=True)
-    module.assign("initial_sum", _initial_sum(unit.initials, m.bits))
+    _add_initial_sum(module, unit.initials, m.bits)
     ports = {"clock": "clock", "a": "operand_0", "b": "operand_1", "initial_sum": "initial_sum"}
     ports |= {name: name for name in (*accumulator.controls(m), "sum")}
     module.instance(f"{prefix}{m.name}", "accumulate", ports)
@@ -358,22 +359,23 @@ def _add_cluster(module: Module, cluster: Design, widths: Sequence[int]) -> list
     return shown
 
 
-def _initial_sum(initials: Sequence[int], bits: int) -> str:
+def _add_initial_sum(module: Module, initials: Sequence[int], bits: int) -> None:
     """The starts of sums: bits that are alike in all runs of the unit are constants, for which
     registers have a reset; micro-code gives others, as `unit_control.initial_bits` numbers them.
     """
+    target = "initial_sum"
     if len(initials) == 1:
-        return literal(initials[0], bits)
-    columns = initial_columns(initials, bits)
+        module.assign(target, literal(initials[0], bits))
+        return
     varying = initial_bits(initials, bits)
     parts = list[str]()
-    for column in reversed(columns):
+    for column in reversed(initial_columns(initials, bits)):
         if len({*column}) == 1:
             parts.append(f"1'b{column[0]}")
         else:
             number = varying.index(column)
             parts.append(f"initial_value[{number}]" if len(varying) > 1 else "initial_value")
-    return f"$signed({{{', '.join(parts)}}})"
+    module.body.append(BitConcatenation(target, tuple(parts)))
 
 
 def _add_copies(module: Module, n: int, width: int, delays: Sequence[int]) -> None:

@@ -70,7 +70,7 @@ def _bench(network: Network, tasks: int) -> Module:
         folder.SLOWEST * cycles,
         _cycles(network),
         network.clock,
-        f"out_data[{first + bits - 1}:{first}]",
+        f"32'(out_data[{first + bits - 1}:{first}])",
     )
 
 

@@ -11,6 +11,7 @@ from featherlane.backends.fpga.module import Module, same
 from featherlane.backends.fpga.network.structure import Channel, Network
 from featherlane.backends.fpga.units.choices import choice
 
+BEHIND = "Bits behind the end of a word are not read."
 PORTS = ("clock", "reset", "put", "word", "take", "filled")
 
 
@@ -153,13 +154,14 @@ def _register(network: Network) -> Module:
         "`start`, and in that of the last one `ends` is 1. It is not started again before"
     )
     module = _module(network, name, comment, is_fifo=False)
-    module.unread = "Bits behind the end of a word are not read."
+    module.unread = BEHIND
     _constants(module, network)
     module.input("start")
     module.input("slice", bits="SLICE")
     module.output("word", bits="WIDTH")
     module.output("loads", "ends")
-    module.declare("ordered", "held", bits="(SLICES * SLICE)")
+    module.declare("ordered", bits="(SLICES * SLICE)", unread=BEHIND)
+    module.declare("held", bits="(SLICES * SLICE)")
     module.declare("step", bits=bits)
     module.assign("loads", "step != 0")
     module.assign("ends", f"step == {bits}'d{count + 1}")

@@ -62,7 +62,7 @@ class SerialCore:
         """64 bits of the sources, the fields of both streams and the states of the self-test."""
         words = (self.core.tasks.to_json(), self.core.results.to_json())
         test = (self.test.tasks, self.test.mask)
-        known: list[Any] = [dict(self.core.sources), words, test, frames.VERSION]
+        known: list[Any] = [self.core.hashed_sources, words, test, frames.VERSION]
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).digest()
         return int.from_bytes(digest[:8], "little")
 
