@@ -228,9 +228,9 @@ class Module:
         # Those whose width is a parameter are read as a whole wherever they are named
         widths = {d.name: d.bits if isinstance(d.bits, int) else 1 for d in signals}
         inputs = [name for name, d in self.ports.items() if d.kind == INPUT]
-        found = unread([*self.body, Assign("", self.enable)], widths, inputs)
+        names = unread([*self.body, Assign("", self.enable)], widths, inputs)
         others = {d.name for d in signals if d.kind != OUTPUT} - {*reasons}
-        return reasons | {name: self._reason(name) for name in found & others}
+        return reasons | {name: self._reason(name) for name in names & others}
 
     def _reason(self, name: str) -> str:
         """Why bits of a signal are not read."""

@@ -116,10 +116,10 @@ def _taken(value: str, bits: int | None, widths: Widths) -> str:
 def _add_process(uses: Uses, text: str, widths: Widths) -> None:
     """Adds what the statements of a process read and drive."""
     read, last = list[str](), 0
-    for found in DRIVEN.finditer(text):
-        _mark(uses.driven, found[1], widths)
-        read += [text[last : found.start(1)], *re.findall(r"\[(.*)\]", found[1])]
-        last = found.end(1)
+    for match in DRIVEN.finditer(text):
+        _mark(uses.driven, match[1], widths)
+        read += [text[last : match.start(1)], *re.findall(r"\[(.*)\]", match[1])]
+        last = match.end(1)
     _mark(uses.read, " ".join([*read, text[last:]]), widths)
 
 
@@ -141,8 +141,8 @@ def _connect(uses: Uses, value: str, widths: Widths) -> None:
 
 def _mark(masks: Widths, text: str, widths: Widths) -> None:
     """Adds the bits of the signals in an expression to masks."""
-    for found in USE.finditer(text):
-        name, chosen = found.groups()
+    for match in USE.finditer(text):
+        name, chosen = match.groups()
         if name in widths:
             masks[name] = masks.get(name, 0) | _mask(chosen, widths[name])
         if chosen:
