@@ -191,31 +191,67 @@ def built(
     folder.check(path, work.serial.core.name)
     build.versions()  # of tools that may be missing
     texts = work.sources
-    origin = {"sources": host.sources_digest(texts)}
-    first = {
+    folder.write_files(_first_files(work, texts), path, work.serial.core.name)
+    _drop_old_report(path)
+    wanted = work.megahertz / work.board.usable
+    design = build.routed(texts, work.name, work.board, wanted, seeds, limit)
+    stages.begin(f"ecppack: bitstream of {work.name}")
+    final = _configured(work, design, baud)
+    bitstream = _bitstream(path, work, design, final, baud)
+    digests = {"sources": host.sources_digest(texts), "bitstream": digest(final.bits)}
+    last = {
+        f"{work.name}.config": final.configuration,
+        host.BITSTREAM: json.dumps({**bitstream.facts, **digests}, indent=1) + "\n",
+        PAGE: bitstream.report,
+    }
+    for name, text in last.items():
+        (path / name).write_text(text, encoding="utf-8")
+    (path / host.netlist_file(bitstream.name)).write_bytes(final.netlist)
+    bitstream.file.write_bytes(final.bits)
+    return bitstream
+
+
+def _first_files(work: BoardDesign, texts: Mapping[str, str]) -> dict[str, str]:
+    """The files that do not depend on routing: sources, constraints and the facts of the driver."""
+    return {
         **texts,
         f"{work.name}.lpf": wrapper.constraints(work.board),
         folder.LISTED: folder.listed(texts),
         FACTS_FILE: json.dumps(work.serial.facts.to_json(), indent=1) + "\n",
     }
-    folder.write_files(first, path, work.serial.core.name)
-    _drop_old_report(path)
-    usable = work.board.usable
-    wanted = work.megahertz / usable
-    design = build.routed(texts, work.name, work.board, wanted, seeds, limit)
-    stages.begin(f"ecppack: bitstream of {work.name}")
-    clock = divisors(work.board.oscillator, design.megahertz * usable)
+
+
+class _Configured(NamedTuple):
+    """A routed design at the clock and the rate of the line that are set after routing."""
+
+    megahertz: float
+    configuration: str
+    netlist: bytes
+    bits: bytes
+
+
+def _configured(work: BoardDesign, design: build.RoutedDesign, baud: int) -> _Configured:
+    """Sets the divisors of the PLL by the clock that routing reached, and the length of a bit."""
+    clock = divisors(work.board.oscillator, design.megahertz * work.board.usable)
     megahertz = clock.clock(work.board.oscillator)
     length = sixteenths(1e6 * megahertz, baud)
     configuration, netlist = with_line_rate(design.configuration, design.netlist, length)
     configuration = build.with_clock(configuration, clock)
-    bits = build.packed(configuration)
-    bitstream = Bitstream(
+    return _Configured(megahertz, configuration, netlist, build.packed(configuration))
+
+
+def _bitstream(
+    path: Path, work: BoardDesign, design: build.RoutedDesign, final: _Configured, baud: int
+) -> Bitstream:
+    """The figures of a bitstream, with what its netlist computed in a simulation before, if that
+    was of the same bits.
+    """
+    return Bitstream(
         path,
         work.serial.core.name,
         work.board,
         work.megahertz,
-        megahertz,
+        final.megahertz,
         design.megahertz,
         baud,
         design.cells,
@@ -226,19 +262,8 @@ def built(
         design.seconds,
         work.serial.hash,
         tools=design.tools,
-        pins=_known_pins(path, bits),
+        pins=_known_pins(path, final.bits),
     )
-    origin["bitstream"] = digest(bits)
-    last = {
-        f"{work.name}.config": configuration,
-        host.BITSTREAM: json.dumps({**bitstream.facts, **origin}, indent=1) + "\n",
-        PAGE: bitstream.report,
-    }
-    for name, text in last.items():
-        (path / name).write_text(text, encoding="utf-8")
-    (path / host.netlist_file(bitstream.name)).write_bytes(netlist)
-    bitstream.file.write_bytes(bits)
-    return bitstream
 
 
 def _drop_old_report(path: Path) -> None:
