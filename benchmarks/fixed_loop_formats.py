@@ -99,9 +99,10 @@ def _in_float32(function: Any) -> Any:
     return lambda *x: function(*(y.astype(np.float32) for y in x)).astype(np.float64)
 
 
-def _compiled(function: Any) -> Any:
+def _compiled(function: FixedFunction) -> FixedFunction:
+    """The function for loops, whose states may leave their ranges."""
     function.compile()
-    return function
+    return function.saturating()
 
 
 def few(model: Model, ample: FixedFunction, kind: Kind, bits: int) -> FixedFunction:

@@ -97,7 +97,7 @@ def in_fixed_point(
 
 @lru_cache(maxsize=3)
 def _function(model: Model, name: str, format: str, algorithm: str | None = None) -> Any:
-    return fixed_function(model, Variant(name), format, RANGES[name], algorithm)
+    return fixed_function(model, Variant(name), format, RANGES[name], algorithm).saturating()
 
 
 class _Counted:

@@ -275,16 +275,22 @@ def test_simulations_take_what_functions_take(pendulum):
     states = made.samples(6)
     run = made.simulate({name: x.reshape(2, 3, 2) for name, x in states.items()}, "icarus")
     assert np.array_equal(run.results["tau"].reshape(6, 2), made.function(**states))
-    far = made.simulate({**{name: x[0] for name, x in states.items()}, "q": [1e6, 0.0]}, "icarus")
-    assert far.saturated == {"q": 1}
-    assert far.results["tau"].shape == (2,)
+    far = {**{name: x[0] for name, x in states.items()}, "q": [1e6, 0.0]}
+    with pytest.raises(ValueError, match=r"^q\[0\] is 1000000: wanted -.*; saturate=True takes"):
+        made.simulate(far, "icarus")
+    run = made.simulate(far, "icarus", saturate=True)
+    assert run.saturated == {"q": 1}
+    assert np.array_equal(run.results["tau"], made.function.saturating()(**far))
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"v": None}, "inputs has q, a: wanted q, v, a by name"),
-        ({"q": np.full((6, 2), np.nan)}, "q has a NaN"),
+        (
+            {"q": np.full((6, 2), np.nan)},
+            r"^q\[0, 0\] \(state 0\) is NaN: a circuit",
+        ),
         ({"q": np.zeros((6, 3))}, r"q has shape \(6, 3\), wanted \(..., 2\)"),
         ({"q": np.zeros((0, 2)), "v": np.zeros(2), "a": np.zeros(2)}, "wanted a state, or more"),
     ],

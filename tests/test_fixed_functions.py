@@ -93,14 +93,37 @@ def test_lost_states_and_nan_are_nan(arm):
     assert function.report.lost == 1
 
 
-def test_saturated_inputs_and_overflows_are_reported(arm):
+def test_overflows_are_reported(arm):
     function = arm.function("inverse_dynamics", backend="fixed", format="q10.16")
     q, v, a = np.zeros((2, 7)), np.zeros((2, 7)), np.array([np.zeros(7), np.full(7, 500.0)])
     function(q, v, a)
     assert not function.report.saturated
     assert sum(function.report.overflows.values()) > 0
-    function(q, v, a * 2)
-    assert function.report.saturated == {"a": 7}
+
+
+def test_inputs_beyond_their_formats_are_refused(arm):
+    """By the entry of the user's array and its state; or they saturate, and are counted."""
+    function = arm.function("inverse_dynamics", backend="fixed", format="q10.16")
+    q, v, a = np.zeros((2, 3, 7)), np.zeros(7), np.zeros((3, 7))
+    a[1, 2], out = -1000.0, np.ones((2, 3, 7))
+    told = r"is -1000: wanted -512 to 511\.9999847, the range of its format; saturating\(\) of the"
+    with pytest.raises(ValueError, match=rf"^a\[1, 2\] \(state 0, 1\) {told}"):
+        function(q, v, a, out=out)
+    assert (out == 1).all()
+    with pytest.raises(ValueError, match=rf"^a\[2\] {told}"):
+        function(q, v, a[1])
+    with pytest.raises(ValueError, match=r"^v\[1\] is inf: wanted -512 to 511\.9"):
+        function(q[0, 0], np.array([0, np.inf, 0, 0, 0, 0, 0]), a[0])
+    with pytest.raises(ValueError, match=r"^q\[1\] is -720: .* radians, -720 degrees are -12\.57;"):
+        function(np.full(7, -720.0), v, a[0])
+    saturating = function.saturating()
+    tau = saturating(q, v, a)
+    assert saturating.report.saturated == {"a": 2}
+    clipped = function(q, v, np.maximum(a, -512))
+    assert_array_equal(tau, clipped)
+    assert_array_equal(pickle.loads(pickle.dumps(saturating))(q, v, a), tau)
+    assert function.errors(q, v, a).largest["tau"] > 100
+    assert function.report.saturated == {"a": 2}
 
 
 def test_ranges(arm):

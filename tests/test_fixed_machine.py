@@ -88,8 +88,8 @@ def test_a_function_is_compiled_when_it_pays(monkeypatch):
     function = arm.function("forward_dynamics", backend="fixed", format="q12.6")
     given = input_ranges(arm, function.inputs, {}, states=50)[1]
     wanted, report = function(**given), function.report
-    assert function._machine is None
+    assert function._golden.machine is None
     monkeypatch.setattr(fixed, "SECONDS", 0.0)
     assert_array_equal(function(**given), wanted)
-    assert function._machine is not None
+    assert function._golden.machine is not None
     assert function.report == report

@@ -380,7 +380,11 @@ def test_bad_arguments(options, told):
         ([("inverse", {})], "function is 'inverse': wanted one of"),
         ([("mass_matrix", {"v": [0, 0]})], r"task 0 \(mass_matrix\) has v: wanted q"),
         ([("mass_matrix", {"q": [0, 0, 0]})], r"q has shape \(3,\), wanted \(2,\)"),
-        ([("mass_matrix", {"q": [0, np.nan]})], "q has a NaN"),
+        ([("mass_matrix", {"q": [0, np.nan]})], r"task 0 \(mass_matrix\): q\[1\] is NaN: a"),
+        (
+            [("mass_matrix", {"q": [0, 0]}), ("mass_matrix", {"q": [0, 1e6]})],
+            r"task 1 \(mass_matrix\): q\[1\] is 1000000: wanted -",
+        ),
     ],
     ids=str,
 )

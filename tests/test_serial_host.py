@@ -155,9 +155,9 @@ def test_whole_numbers_of_any_kind_are_states(kind):
     results = device({"op": np.array([0, 1], kind), "x": np.array([1, 0], kind)})
     assert results["y"].tolist() == [1.0, 0.0]
     if kind is np.uint64:
-        with pytest.raises(ValueError, match=r"x\[1\] \(state 1\) is 1\.84467e\+19: wanted"):
+        with pytest.raises(ValueError, match=r"x\[1\] \(state 1\) is 1\.844674407e\+19: wanted"):
             device({"op": 1, "x": np.array([0, 2**64 - 1], kind)})
-        with pytest.raises(ValueError, match=r"op\[1\] \(state 1\) is 1\.84467e\+19: wanted"):
+        with pytest.raises(ValueError, match=r"op\[1\] \(state 1\) is 1\.844674407e\+19: wanted"):
             device({"op": np.array([0, 2**64 - 1], kind), "x": 0.0})
 
 

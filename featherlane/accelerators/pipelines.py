@@ -21,8 +21,9 @@ from featherlane.accelerators.report import page
 from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.report.boxes import boxes
 from featherlane.backends.cache import digest
-from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.evaluate import Evaluator, first_beyond, floats, quantised
 from featherlane.backends.fpga import pipeline_folder, report, words
+from featherlane.backends.fpga.board.batch import TaskBatch
 from featherlane.backends.fpga.board.core import StreamCore, core_of
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown
@@ -207,18 +208,21 @@ class PipelineAccelerator(Accelerator):
         simulator: str = "verilator",
         stalls: int = 0,
         seed: int = 1,
+        saturate: bool = False,
     ) -> Run:
         """Simulates the sources for states, clock cycle by clock cycle.
 
         inputs: arrays (..., *shape) by name; leading dimensions broadcast. simulator: "verilator"
         or "icarus". stalls: of 256 cycles, how many both streams pause, at random; 0 is back to
-        back. seed: of the pauses. Raises CompileError if the simulator is not installed, ValueError
-        for a NaN.
+        back. seed: of the pauses. saturate: entries of inputs beyond their formats take the nearest
+        number in them, which is counted. Raises CompileError if the simulator is not installed,
+        ValueError for NaN, and without saturate for an entry beyond its format.
         """
         stalls, seed = checked_run(simulator, stalls, seed)
-        lead, states = self._states(inputs)
-        design = self.design
-        inputs_of_circuit, saturated = quantised(design.datapath, states)
+        design, batch = self.design, self._states(inputs)
+        inputs_of_circuit, saturated = quantised(design.datapath, batch.inputs)
+        if saturated and not saturate:
+            raise batch.refusal(first_beyond(design.datapath, batch.inputs))
         values = words.given_values(design.datapath, design.inputs, inputs_of_circuit)
         with TemporaryDirectory() as place:
             pipeline_folder.write(design, place, *self._integers(1))  # a simulation needs no report
@@ -226,13 +230,15 @@ class PipelineAccelerator(Accelerator):
         integers = words.results_of(design.datapath, design.outputs, streams.values)
         numbers = floats(design.datapath, integers)
         outputs, results = (
-            {name: x.reshape(lead + x.shape[1:]) for name, x in values.items()}
+            {name: x.reshape(batch.lead + x.shape[1:]) for name, x in values.items()}
             for values in (integers, numbers)
         )
         return Run(outputs, results, streams.accepted, streams.emitted, saturated, self._digest)
 
-    def _states(self, inputs: Mapping[str, Any]) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
-        """Returns the leading dimensions of inputs, and the inputs with these as one."""
+    def _states(self, inputs: Mapping[str, Any]) -> TaskBatch:
+        """Returns inputs in float64, with their leading dimensions as one. Raises ValueError for
+        what are no inputs of the function.
+        """
         shapes = self.function.inputs
         if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
             came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
@@ -242,13 +248,14 @@ class PipelineAccelerator(Accelerator):
         if not prod(lead):
             raise ValueError(f"inputs has leading dimensions {lead}: wanted a state, or more")
         states = {
-            name: np.broadcast_to(x, lead + shapes[name]).reshape(prod(lead), *shapes[name])
+            name: np.broadcast_to(x, lead + shapes[name])
+            .reshape(prod(lead), *shapes[name])
+            .astype(np.float64)
             for name, x in arrays.items()
         }
-        for name, x in states.items():
-            if np.isnan(x).any():
-                raise ValueError(f"{name} has a NaN: a circuit has numbers alone")
-        return lead, {name: x.astype(np.float64) for name, x in states.items()}
+        batch = TaskBatch(lead, states, {name: x.shape for name, x in arrays.items()})
+        batch.check_numbers()
+        return batch
 
     def _integers(self, states: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Random states and their results, as integers."""

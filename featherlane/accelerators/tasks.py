@@ -10,8 +10,9 @@ import numpy as np
 
 from featherlane.accelerators.organise.pass_graph import SHARES, function_datapath, variant_of
 from featherlane.api.model import Model
+from featherlane.backends.fixed.bad_entries import EntryPlace, not_a_number
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.evaluate import Evaluator, first_beyond, floats, quantised
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.simulation.simulate import Streams
@@ -55,6 +56,11 @@ class Batch(NamedTuple):
     integers: dict[str, dict[str, np.ndarray]]
 
 
+def _place(key: str, x: np.ndarray, position: int) -> EntryPlace:
+    """An entry of an input of a task, which has one state."""
+    return EntryPlace(key, x.shape, x.shape, (), 0, position)
+
+
 class TaskWords:
     """Words of the tasks of a network. A task's tag is its number, as far as it has bits."""
 
@@ -85,7 +91,11 @@ class TaskWords:
             states = {
                 key: np.stack([checked[n][1][key] for n in rows]) for key in datapath.graph.inputs
             }
-            batch.integers[name] = quantised(datapath, states)[0]
+            batch.integers[name], saturated = quantised(datapath, states)
+            if saturated:
+                beyond = first_beyond(datapath, states)
+                error = beyond.error(_place(beyond.name, states[beyond.name][0], beyond.position))
+                raise ValueError(f"task {rows[beyond.state]} ({name}): {error}")
         return batch
 
     def _checked(self, n: int, task: Any) -> tuple[str, dict[str, np.ndarray]]:
@@ -107,7 +117,8 @@ class TaskWords:
             if x.shape != shape:
                 raise ValueError(f"task {n} ({name}): {key} has shape {x.shape}, wanted {shape}")
             if np.isnan(x).any():
-                raise ValueError(f"task {n} ({name}): {key} has a NaN: a circuit has numbers alone")
+                place = _place(key, x, int(np.isnan(x).argmax()))
+                raise ValueError(f"task {n} ({name}): {not_a_number(place)}")
             arrays[key] = x
         return name, arrays
 

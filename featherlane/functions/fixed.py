@@ -7,14 +7,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.fixed.assign import error_bounds
+from featherlane.backends.fixed.bad_entries import EntryPlace
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fixed.evaluate import Evaluator, Results, floats, quantised
+from featherlane.backends.fixed.evaluate import (
+    Evaluator,
+    Results,
+    first_beyond,
+    floats,
+    quantised,
+)
 from featherlane.backends.fixed.machine import SECONDS, MachineEvaluator
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.backends.progress import compiling
@@ -23,6 +31,7 @@ from featherlane.functions.function import Form, Function, KernelsByDtype
 from featherlane.program.passes.guards import LOST
 
 PART = 1 << 16  # states at a time, whose integers need memory
+SATURATE = "; saturating() of the function takes the nearest number in it, ranges= widens it"
 
 
 class Report(NamedTuple):
@@ -50,12 +59,46 @@ class Errors(NamedTuple):
     magnitude: dict[str, float]
 
 
+class GoldenModel:
+    """The evaluators of a datapath: a node at a time in NumPy, in machine code once that has taken
+    as long as compiling does. make: of the datapath, when it is first read.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Datapath]) -> None:
+        self._name, self._make = name, make
+        self.machine: MachineEvaluator | None = None
+        self._seconds = 0.0  # in which NumPy computed
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The evaluator in NumPy."""
+        return Evaluator(self._make())
+
+    def compile(self) -> None:
+        """Compiles machine code now."""
+        if self.machine is None:
+            with compiling(f"{self._name} in fixed point"):
+                self.machine = MachineEvaluator(self.evaluator)
+
+    def __call__(self, integers: dict[str, np.ndarray]) -> Results:
+        """Evaluates the datapath, by whichever evaluator is due."""
+        if self.machine is None and self._seconds > SECONDS * len(self.evaluator.datapath.graph):
+            self.compile()
+        if self.machine is not None:
+            return self.machine(integers)
+        start = perf_counter()
+        results = self.evaluator(integers)
+        self._seconds += perf_counter() - start
+        return results
+
+
 class FixedFunction(Function):
     """A function computed in fixed point, to the bit as a circuit with this datapath does.
 
-    Calls take and give what the function in float64 does; `threads=` has no effect. Inputs beyond
-    their formats saturate. States where a pivot is lost to rounding, or an input is NaN, give NaN.
-    `report` tells what happened in the last call.
+    Calls take and give what the function in float64 does; `threads=` has no effect. A call raises
+    ValueError for an entry of an input beyond its format; `saturating` returns the function that
+    takes the nearest number in it. States where a pivot is lost to rounding, or an input is NaN,
+    give NaN. `report` tells what happened in the last call.
 
     A node at a time in NumPy at first; in machine code, with the same results, when that has taken
     as long as compiling does, or when `compile` is called.
@@ -64,19 +107,21 @@ class FixedFunction(Function):
     def __init__(
         self,
         function: Function,
-        datapath: Callable[[], Datapath],
+        datapath: Callable[[], Datapath] | GoldenModel,
         bounds: Callable[[], Bounds],
         algorithm: str | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
+        saturates: bool = False,
     ) -> None:
-        """function: what is computed, in float64. datapath: makes the datapath. bounds: gives those
-        of the inputs. algorithm: its name, if there are several.
+        """function: what is computed, in float64. datapath: makes the datapath, or has it. bounds:
+        gives those of the inputs. algorithm: its name, if there are several. saturates: whether
+        entries of inputs beyond their formats are taken, as `saturating` says.
         """
         self.algorithm = algorithm
-        self._function, self._make, self._bounds = function, datapath, bounds
-        self._program: Evaluator | None = None
-        self._machine: MachineEvaluator | None = None
-        self._seconds = 0.0  # in which NumPy computed
+        self._function, self._bounds, self._saturates = function, bounds, saturates
+        if not isinstance(datapath, GoldenModel):
+            datapath = GoldenModel(function.name, datapath)
+        self._golden = datapath
         self.report: Report | None = None
 
         def kernel(dtype: np.dtype) -> Any:
@@ -95,7 +140,16 @@ class FixedFunction(Function):
     @property
     def datapath(self) -> Datapath:
         """The graph and the format of each node."""
-        return self._evaluator().datapath
+        return self._golden.evaluator.datapath
+
+    def saturating(self) -> FixedFunction:
+        """Returns the function whose inputs take the nearest number of their formats where they are
+        beyond them, as for a loop whose states may leave their ranges; `report.saturated` counts
+        them.
+        """
+        origin = (FixedFunction.saturating, (self,))
+        shared = self._function, self._golden, self._bounds, self.algorithm
+        return FixedFunction(*shared, origin, saturates=True)
 
     def computed_by(self, datapath: Datapath) -> FixedFunction:
         """Returns the function as another datapath of it computes it."""
@@ -113,27 +167,9 @@ class FixedFunction(Function):
         except CompileError:  # of a divisor whose interval contains 0
             return dict.fromkeys(self.outputs, math.inf)
 
-    def _evaluator(self) -> Evaluator:
-        if self._program is None:
-            self._program = Evaluator(self._make())
-        return self._program
-
     def compile(self) -> None:
         """Compiles machine code now, so that no later call waits for it: for control loops."""
-        if self._machine is None:
-            with compiling(f"{self.name} in fixed point"):
-                self._machine = MachineEvaluator(self._evaluator())
-
-    def _integers(self, integers: dict[str, np.ndarray]) -> Results:
-        """Evaluates the datapath, by whichever evaluator is due."""
-        if self._machine is None and self._seconds > SECONDS * len(self.datapath.graph):
-            self.compile()
-        if self._machine is not None:
-            return self._machine(integers)
-        start = perf_counter()
-        results = self._evaluator()(integers)
-        self._seconds += perf_counter() - start
-        return results
+        self._golden.compile()
 
     def _threads(self, asked: int | None, states: int, form: Form) -> int:
         return 1
@@ -153,25 +189,32 @@ class FixedFunction(Function):
             np.empty((states, *shape), x.dtype)
             for x, shape in zip(out, self.outputs.values(), strict=True)
         ]
+        shapes = dict(zip(self.inputs, (x.shape for x in arrays), strict=True))
+
         for start in range(0, states, PART):
             part = slice(start, start + PART)
             rows = {name: x[part] for name, x in inputs.items()}
-            report = self._of_part(datapath, rows, [x[part] for x in results], report)
+            integers, saturated = quantised(datapath, rows)
+            if saturated and not self._saturates:
+                name, state, position, *_ = beyond = first_beyond(datapath, inputs)
+                entry = name, shapes[name], self.inputs[name], lead, state, position
+                raise beyond.error(EntryPlace(*entry), SATURATE)
+            report = report._replace(saturated=report.saturated + saturated)
+            report = self._of_part(integers, rows, [x[part] for x in results], report)
         for x, result in zip(results, out, strict=True):
             result[...] = x.reshape(result.shape)
         self.report = report
 
     def _of_part(
         self,
-        datapath: Datapath,
+        integers: dict[str, np.ndarray],
         inputs: dict[str, np.ndarray],
         out: Sequence[np.ndarray],
         report: Report,
     ) -> Report:
         """Fills the results of some states, and returns the report with what happened in them."""
-        integers, saturated = quantised(datapath, inputs)
-        results = self._integers(integers)
-        numbers = floats(datapath, results.integers)
+        results = self._golden(integers)
+        numbers = floats(self.datapath, results.integers)
         lost = np.zeros(results.states, bool)
         if LOST in numbers:
             lost |= numbers[LOST][..., 0] > 0
@@ -184,13 +227,17 @@ class FixedFunction(Function):
             report.states,
             report.overflows + results.overflows,
             report.clamped + results.clamped,
-            report.saturated + saturated,
+            report.saturated,
             report.lost + int(np.count_nonzero(lost)),
         )
 
     def errors(self, *arrays: Any, **named: Any) -> Errors:
-        """Returns the differences from float64 at states, which are passed as in a call."""
-        results, exact = (f(*arrays, **named) for f in (self, self._function))
+        """Returns the differences from float64 at states, which are passed as in a call; entries
+        beyond their formats saturate.
+        """
+        fixed = self.saturating()
+        results, exact = (f(*arrays, **named) for f in (fixed, self._function))
+        self.report = fixed.report
         if len(self.outputs) == 1:
             results, exact = (results,), (exact,)
         errors = Errors({}, {}, {})

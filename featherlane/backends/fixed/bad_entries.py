@@ -42,18 +42,28 @@ def _listed(index: Any) -> str:
     return ", ".join(str(int(at)) for at in index)
 
 
-def beyond_format(
-    place: EntryPlace, value: float, least: float, most: float, instead: str = ""
-) -> ValueError:
-    """The error for an entry that its format does not hold. least, most: the numbers that it holds;
-    instead: what a caller may do, as the end of the message.
+class BeyondFormat(NamedTuple):
+    """An entry that its format does not hold: of an input, in a state of a batch, at a position in
+    it. least, most: the numbers that the format holds.
     """
-    is_angle = place.name in ANGULAR and least <= value * pi / 180 <= most
-    confused = f"; angles are in radians, {value:g} degrees are {value * pi / 180:.4g}"
-    return ValueError(
-        f"{place} is {value:g}: wanted {least:g} to {most:g}, the range of its format"
-        f"{confused if is_angle else ''}{instead}"
-    )
+
+    name: str
+    state: int
+    position: int
+    value: float
+    least: float
+    most: float
+
+    def error(self, place: EntryPlace, instead: str = "") -> ValueError:
+        """The error that says so. instead: what a caller may do, as the end of the message."""
+        radians = self.value * pi / 180
+        is_angle = self.name in ANGULAR and self.least <= radians <= self.most
+        confused = f"; angles are in radians, {self.value:g} degrees are {radians:.4g}"
+        ends = f"{self.least:.10g} to {self.most:.10g}"  # "512" would be none of 511.99998
+        return ValueError(
+            f"{place} is {self.value:.10g}: wanted {ends}, the range of its format"
+            f"{confused if is_angle else ''}{instead}"
+        )
 
 
 def not_a_number(place: EntryPlace) -> ValueError:

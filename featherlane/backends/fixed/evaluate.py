@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.fixed import units
+from featherlane.backends.fixed.bad_entries import BeyondFormat
 from featherlane.backends.fixed.datapath import OPERATIONS, Datapath
 from featherlane.errors import CompileError
 from featherlane.program.op import CONDITIONS
@@ -59,16 +60,36 @@ def quantised(
     Entries that no node reads, and NaN, become 0.
     """
     integers, saturated = dict[str, Array](), Counter[str]()
-    for name, (step, least, most) in datapath.input_codes.items():
-        x = np.asarray(inputs[name], np.float64)
-        flat = x.reshape(*x.shape[: x.ndim - len(datapath.graph.inputs[name])], len(step))
-        with np.errstate(invalid="ignore", over="ignore"):
-            nearest = np.rint(flat / step)
-        nearest[np.isnan(nearest)] = 0.0
-        inside = nearest.clip(least, most)
-        integers[name] = inside.astype(np.int64).reshape(x.shape)
+    for name in datapath.input_codes:
+        nearest, inside = _nearest(datapath, name, inputs[name])
+        integers[name] = inside.astype(np.int64).reshape(np.shape(inputs[name]))
         saturated[name] = int(np.count_nonzero(inside != nearest))
     return integers, +saturated
+
+
+def _nearest(datapath: Datapath, name: str, x: Any) -> tuple[Array, Array]:
+    """Returns an input as whole numbers (..., entries) of steps, and as those that formats hold."""
+    step, least, most = datapath.input_codes[name]
+    x = np.asarray(x, np.float64)
+    flat = x.reshape(*x.shape[: x.ndim - len(datapath.graph.inputs[name])], len(step))
+    with np.errstate(invalid="ignore", over="ignore"):
+        nearest = np.rint(flat / step)
+    nearest[np.isnan(nearest)] = 0.0
+    return nearest, nearest.clip(least, most)
+
+
+def first_beyond(datapath: Datapath, inputs: Mapping[str, Any]) -> BeyondFormat:
+    """Returns the first entry of inputs (states, *shape) beyond its format, of which `quantised`
+    has counted some.
+    """
+    for name, (step, least, most) in datapath.input_codes.items():
+        nearest, inside = _nearest(datapath, name, inputs[name])
+        if (outside := inside != nearest).any():
+            state, n = (int(at) for at in np.argwhere(outside)[0])
+            value = float(np.reshape(inputs[name], nearest.shape)[state, n])
+            ends = float(least[n] * step[n]), float(most[n] * step[n])
+            return BeyondFormat(name, state, n, value, *ends)
+    raise AssertionError("quantised has counted entries beyond their formats")
 
 
 def floats(datapath: Datapath, integers: Mapping[str, Array]) -> dict[str, Array]:

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fixed.bad_entries import EntryPlace, beyond_format, not_a_number
+from featherlane.backends.fixed.bad_entries import BeyondFormat, EntryPlace, not_a_number
 from featherlane.backends.fpga.board.core import TAG, SelectedFunction, Words
-from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.errors import clause, shown
 from featherlane.program.passes.guards import LOST
 
 Array = Any
-SATURATE = "; saturate=True takes the nearest number in it"
 
 
 class BoardRun(NamedTuple):
@@ -50,15 +48,16 @@ class TaskBatch(NamedTuple):
         core = self.inputs[name].shape[1:]
         return EntryPlace(name, self.shapes[name], core, self.lead, task, position)
 
-    def beyond(self, tasks: PacketLayout) -> ValueError:
-        """The error for the first entry beyond its field. tasks: the layout, by which there is
-        one.
-        """
-        field, task = tasks.first_beyond(self.inputs)
-        name, position = field.entries[0]
-        value = float(self.inputs[name][task].flat[position])
-        least, most = (x * 2.0**-field.fraction for x in (field.least, field.most))
-        return beyond_format(self.place(name, task, position), value, least, most, SATURATE)
+    def check_numbers(self) -> None:
+        """Raises ValueError for a NaN."""
+        for name, x in self.inputs.items():
+            if np.isnan(x).any():
+                raise not_a_number(self.place(name, *_first(np.isnan(x))))
+
+    def refusal(self, beyond: BeyondFormat) -> ValueError:
+        """The error for an entry beyond its format."""
+        place = self.place(beyond.name, beyond.state, beyond.position)
+        return beyond.error(place, "; saturate=True takes the nearest number in it")
 
     def run(
         self, results: Mapping[str, Array], saturated: dict[str, int], counters: dict[str, int]
@@ -106,9 +105,7 @@ def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
         name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
         for name, shape in shapes.items()
     }, {name: x.shape for name, x in arrays.items()})  # fmt: skip
-    for name, x in batch.inputs.items():
-        if np.isnan(arrays[name]).any():
-            raise not_a_number(batch.place(name, *_first(np.isnan(x))))
+    batch.check_numbers()
     if (selector := words.selector) is not None:
         codes = sorted({field.when for field in words.fields if field.when is not None})
         unknown = ~np.isin(batch.inputs[selector], codes)

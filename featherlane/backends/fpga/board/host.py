@@ -172,7 +172,7 @@ class BoardDriver:
             for name, count in self._encoded(batch, part, words[part]).items():
                 saturated[name] = saturated.get(name, 0) + count
         if saturated and not saturate:
-            raise batch.beyond(self.facts.tasks)
+            raise batch.refusal(self.facts.tasks.first_beyond(batch.inputs))
         before = self.counters()
         parts = [self._packet(words[part]) for part in self._packets(batch.tasks)]
         counters = {n: (x - before[n]) & 0xFFFFFFFF for n, x in self.counters().items()}

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.fixed.bad_entries import BeyondFormat
 from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
 
 LAYOUTS = ("packed", "words")
@@ -90,10 +91,8 @@ class PacketLayout(NamedTuple):
         buffer[...] = whole[:, : self.size]
         return saturated
 
-    def first_beyond(self, inputs: Mapping[str, Array]) -> tuple[WordField, int]:
-        """The first field with an entry beyond it, and the first task whose entry is. inputs: as of
-        `encode`, which counted some.
-        """
+    def first_beyond(self, inputs: Mapping[str, Array]) -> BeyondFormat:
+        """The first entry beyond its field. inputs: as of `encode`, which has counted some."""
         tasks = len(next(iter(inputs.values())))
         flat = {name: np.reshape(x, (tasks, -1)) for name, x in inputs.items()}
         for field in self.words.fields:
@@ -103,7 +102,9 @@ class PacketLayout(NamedTuple):
             numbers = np.arange(tasks)[self._rows(flat, field.when)]
             _, outside = integers(flat[name][numbers, position], field)
             if outside.any():
-                return field, int(numbers[outside.argmax()])
+                task, step = int(numbers[outside.argmax()]), 2.0**-field.fraction
+                ends = field.least * step, field.most * step
+                return BeyondFormat(name, task, position, float(flat[name][task, position]), *ends)
         raise AssertionError("encode has counted entries beyond their fields")
 
     def _rows(self, flat: Mapping[str, Array], when: int | None) -> Any:

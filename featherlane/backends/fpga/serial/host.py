@@ -234,7 +234,7 @@ class SerialDriver:
         words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)
         saturated = self.facts.tasks.encode({**batch.inputs, **tags}, words)
         if saturated and not saturate:
-            raise batch.beyond(self.facts.tasks)
+            raise batch.refusal(self.facts.tasks.first_beyond(batch.inputs))
         before, damaged = self._idle(), self._reader.damaged
         sent = frames.task_frames(numbers, words)
         results, repeated = self._exchange(sent, min(before["outstanding"], modulus))
