@@ -87,20 +87,21 @@ def row(robot, function, made, states):
     inputs = made.samples(states)
     words = np.zeros((states, facts.tasks.size), np.uint8)
     facts.tasks.encode(inputs, words)
-    numbers = np.arange(states) % 256
-    sent = frames.task_frames(numbers, words)
-    results = np.zeros((states, facts.results.size), np.uint8)
-    limit = serial.plan.outstanding
+    numbers, results = np.arange(states) % 256, np.zeros((states, facts.results.size), np.uint8)
+    call = microseconds(lambda: device(inputs), states)
+    parts = {
+        "encode, us": microseconds(lambda: facts.tasks.encode(inputs, words), states),
+        "frames, us": microseconds(lambda: frames.task_frames(numbers, words), states),
+        "decode, us": microseconds(lambda: facts.results.decode(results), states),
+    }
     return {
         "robot": robot,
         "function": function,
         "states": states,
         "under way": serial.plan.outstanding,
-        "call, us": microseconds(lambda: device(inputs), states),
-        "encode, us": microseconds(lambda: facts.tasks.encode(inputs, words), states),
-        "frames, us": microseconds(lambda: frames.task_frames(numbers, words), states),
-        "exchange, us": microseconds(lambda: device._exchange(sent, limit), states),
-        "decode, us": microseconds(lambda: facts.results.decode(results), states),
+        "call, us": call,
+        **parts,
+        "exchange and checks, us": call - sum(parts.values()),
         "line at 3 Mbaud, us": 10 * facts.longest_frame / 3.0,
     }
 
