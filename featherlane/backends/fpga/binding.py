@@ -133,8 +133,8 @@ class _Binding:
         return self.place
 
     def _exchanged(self, phase: dict[int, int]) -> int:
-        """Moves the products of a phase to units that read more of the same, those there to where
-        they come from. Returns how many were moved.
+        """Moves products of a phase to units that read more of what they read, and the products of
+        those units to theirs. Returns how many were moved.
         """
         moved = 0
         for k in [*phase.values()]:
@@ -187,7 +187,7 @@ class _Binding:
         return sum(bits for name, bits in self.products[k].reads(place.swapped) if not read[name])
 
     def _note(self, k: int, place: _Place, times: int) -> None:
-        """Notes a product in its place; or takes it away, -1 times."""
+        """Counts what a product reads at a place; with times=-1, takes it from there."""
         read = self.read[place.unit]
         for name, _ in self.products[k].reads(place.swapped):
             read[name] += times

@@ -134,8 +134,8 @@ def _selected(p: NodeOperands) -> Wiring:
 
 
 def _exponent(p: NodeOperands) -> Wiring:
-    """By halves: whether the upper one has a one, and then the half that has it. Of three cycles
-    the first one has the sign.
+    """The position of the highest 1 of a number's magnitude, by halving: whether the upper half has
+    a 1, then the same in the half that has it. Of three cycles the first one has the magnitude.
     """
     (of,) = p.formats
     size, text = _size(p)
@@ -177,7 +177,7 @@ def _power(p: NodeOperands) -> Wiring:
 
 
 def _product(p: NodeOperands) -> Wiring:
-    """Of a number and a power of two: a shift; of a number and a constant that is one: wires."""
+    """The product of a number with a power of two, a shift; or with a constant one, wires."""
     power = power_operand(p.datapath, p.k)
     return _moved(p) if power is None else _shifted(p, power)
 

@@ -84,7 +84,7 @@ def _candidates(datapath: Datapath, device: Device, shrink: Shrink) -> dict[int,
 def _without_chain(
     datapath: Datapath, chosen: Mapping[int, int], device: Device, shrink: Shrink
 ) -> list[int]:
-    """The sums that no DSPs compute after all, since fused products leave them other bits."""
+    """The sums that no DSP can compute once products are fused, since that changes their widths."""
     narrow = shrink(datapath)
     position = {k: narrow.graph.args[k].index(p) for k, p in chosen.items()}
     return [k for k, n in position.items() if not _can_follow(datapath, narrow, device, k, n)]

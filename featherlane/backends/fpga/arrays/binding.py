@@ -115,7 +115,7 @@ class _Binding:
         }
 
     def cost(self, places: Mapping[int, _Place]) -> int:
-        """The bits that multiplexers choose from, where alike ones are one."""
+        """The bits of the inputs of multiplexers, of which ports that read the same have one."""
         reads: defaultdict[tuple[int, int], set[tuple[int, Source]]] = defaultdict(set)
         widths: dict[tuple[int, int], int] = {}
         for phase, products in self.phases.items():
@@ -128,7 +128,7 @@ class _Binding:
         return sum(width * (len({x for _, x in source}) - 1) for source, width in alike)
 
     def _place_again(self, products: Sequence[_Product]) -> None:
-        """Places the products of a phase, where all others stay."""
+        """Chooses places for the products of a phase again, while all others keep theirs."""
         for product in products:
             self._put(product, self.place[product.node], -1)
         before = {product.node: self.place.pop(product.node) for product in products}
@@ -158,7 +158,7 @@ class _Binding:
         return sum(width for read, source, width in ports if read[source])
 
     def _put(self, product: _Product, place: _Place, times: int = 1) -> None:
-        """Notes a product in its place; or takes it away, -1 times."""
+        """Counts what a product reads at a place; with times=-1, takes it from there."""
         for read, source in zip(self.read[place.unit], product.ports(place.swapped), strict=True):
             read[source] += times
             self.readers[source][place.unit] += times

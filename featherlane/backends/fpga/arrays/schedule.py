@@ -76,7 +76,7 @@ class ArrayClock(NamedTuple):
 
     @property
     def pause(self) -> int:
-        """Cycles at the end of each period."""
+        """The cycles at the end of each period in which the array stands still."""
         return self.period % self.slot_cycles
 
     @property
@@ -85,12 +85,12 @@ class ArrayClock(NamedTuple):
         return self.period - self.pause
 
     def cycle(self, run: int) -> int:
-        """The cycle in which it has run for so many cycles, and does so again."""
+        """The first cycle in which the array runs after it has run for `run` cycles."""
         periods, rest = divmod(run, self.running)
         return periods * self.period + rest
 
     def run(self, cycle: int) -> int:
-        """The cycles in which it runs before the first one from `cycle` on in which it runs."""
+        """The number of cycles before `cycle` in which the array runs."""
         periods, rest = divmod(cycle, self.period)
         return periods * self.running + min(rest, self.running)
 
@@ -115,7 +115,7 @@ class ScheduledArray:
 
     @property
     def clock(self) -> ArrayClock:
-        """When it runs."""
+        """The cycles in which it runs."""
         return ArrayClock(self.period, self.pipeline.interval)
 
     @property
@@ -133,7 +133,7 @@ class ScheduledArray:
         ]
 
     def cycle(self, slot: int, cycle: int) -> int:
-        """The cycle of the state that is a cycle of a slot."""
+        """The cycle, counted from the first one of a state, that is a cycle of a slot."""
         return self.begin + self.clock.cycle(slot * self.pipeline.interval + cycle)
 
     @property
@@ -240,7 +240,7 @@ class _Scheduler:
         }
 
     def look_back(self, kernels: Sequence[SlotKernel]) -> None:
-        """Finds `left`, where units are not counted."""
+        """Finds `left`, as if there were units for all operations."""
         for kernel in reversed(kernels):
             slots, lanes, slot_cycles = folding(len(kernel.members), self.interval)
             datapath, lane = _with_ports(kernel.datapath), kernel.of(range(slots))

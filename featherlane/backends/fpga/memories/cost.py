@@ -50,8 +50,8 @@ def cost(design: MemoryDesign, device: Device) -> DesignCost:
 
 
 def _without_rings(device: Device) -> Device:
-    """The device for what waits before and behind units: in chains of registers, which stay these
-    where synthesis finds no shift registers.
+    """Returns the device as what waits before and behind units sees it: in chains of registers, of
+    which a device that has rings of memory for long delays makes no shift registers.
     """
     if not device.ring:
         return device

@@ -63,9 +63,9 @@ class MemoryChoice(NamedTuple):
     def in_large(
         self, memories: Mapping[Port, OperandMemory], microcode: int
     ) -> dict[Port, OperandMemory]:
-        """Returns memories of which so many are larger ones that blocks are left for the others and
-        for micro-code, those that take most blocks first. Constants need a block, whose words can
-        be initialised.
+        """Returns memories of which enough are larger (UltraRAMs) to leave blocks for the others
+        and for micro-code; those that take most blocks come first. Memories with constants stay in
+        blocks, whose words can be initialised.
         """
         result, left = dict(memories), self.large if self.large_block else 0
         count = microcode + sum(memory.blocks for memory in memories.values())
@@ -86,8 +86,8 @@ class MemoryChoice(NamedTuple):
     def turned(
         self, memories: dict[Port, OperandMemory], waits: Waits, interval: int, microcode: int
     ) -> dict[Port, OperandMemory]:
-        """Returns memories of which so many turn, in LUTs, that blocks are left for micro-code, as
-        far as memories of LUTs have room; those of fewer words first.
+        """Returns memories of which enough are of LUTs, and turn (`turning`), to leave blocks for
+        micro-code, as far as values fit into them; those of fewer words come first.
         """
         result = dict(memories)
         count = microcode + sum(memory.blocks for memory in memories.values())

@@ -316,8 +316,8 @@ class _Scheduler:
         chosen: list[Write],
         changed: set[int],
     ) -> int | None:
-        """One of some cycles in which a port can take a value, since it takes the one that it takes
-        there, of another unit, in another phase; None if there is none.
+        """Makes one of some cycles free for a port: moves the write that it has there, of a value
+        of another unit, to another phase. Returns the cycle, None if no write can be moved.
         """
         for cycle in cycles:
             phase = cycle % self.interval
@@ -332,7 +332,7 @@ class _Scheduler:
         return None
 
     def _cycles_of(self, write: Write) -> range:
-        """The cycles in one of which a port takes a value, with the same delay."""
+        """The cycles in any of which a port could take the value of a write, with its delay."""
         n = self.maker[write.value][0]
         shown, results = self.shown[n], self.results[write.tap.unit]
         window = min((other - shown) % self.interval or self.interval for other in results)

@@ -108,7 +108,9 @@ def _add_choice(module: ControlModule, station: Station) -> None:
 
 
 def _joined(module: ControlModule, station: Station, entry: str) -> list[str]:
-    """The conditions that other links have what the task of an entry takes with it."""
+    """The conditions that the other links of a station have the words that the task of an entry
+    takes together with the one of the entry.
+    """
     network, conditions = module.network, list[str]()
     instructions = instructions_of([network.links[entry]])
     for link in _prompt(network, station):
@@ -122,7 +124,7 @@ def _joined(module: ControlModule, station: Station, entry: str) -> list[str]:
 
 
 def _add_takes(module: ControlModule, station: Station) -> None:
-    """From which links the task of a station takes."""
+    """The signals that take the words of a station's task from links."""
     network, every = module.network, taken_by(module.network, station)
     for link in _prompt(network, station):
         if link.name in station.entries:

@@ -87,9 +87,7 @@ class Slicing(NamedTuple):
 
     @property
     def cycles(self) -> int:
-        """From the cycle in which a word is taken to that in which all of it stands in a
-        register.
-        """
+        """Cycles from the one in which a word is taken to the one in which a register has it."""
         return self.steps + 2
 
     def columns(self, bits: int) -> int:
@@ -110,8 +108,8 @@ class End(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """A way from an output to an input, through a FIFO. What the input's formats do not hold
-    becomes the nearest number that they do; places beyond theirs are cut.
+    """A link from an output to an input, through a FIFO. A number that the input's format cannot
+    hold becomes the nearest one that it can; bits below its last place are cut.
 
     puts, takes: the micro-instructions with which tasks put a word and take one. leads: whether the
     micro-instruction and the tag of a task travel here; an entry of a station, or of ENCODE, leads.
