@@ -14,6 +14,29 @@ from featherlane.backends.fpga.units.choices import choice
 BEHIND = "Bits behind the end of a word are not read."
 PORTS = ("clock", "reset", "put", "word", "take", "filled")
 
+# Slices are written from `held`, one a cycle, and read in the cycles after a word is taken
+MEMORY = """
+    if (put) held <= ordered;
+    if (reset) begin
+      count <= '0;
+      first <= '0;
+      last <= '0;
+      writes <= 1'b0;
+      write_step <= '0;
+    end else begin
+      if (put != take) count <= put ? count + 1'b1 : count - 1'b1;
+      if (put) writes <= 1'b1;
+      else if (write_step == '1) writes <= 1'b0;
+      if (writes) write_step <= write_step + 1'b1;
+      if (write_step == '1) last <= last == LAST_PLACE ? '0 : last + 1'b1;
+      if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
+    end
+    if (take) reading <= PLACE_BITS'(first);
+    read_step <= take ? '0 : read_step + 1'b1;
+    if (writes) slices[{PLACE_BITS'(last), write_step}] <= written;
+    slice <= slices[{reading, read_step}];
+"""
+
 
 def names(network: Network) -> tuple[str, str, str]:
     """The names of the modules of a network: memory, register, and both as a FIFO."""
@@ -81,6 +104,17 @@ def _memory(network: Network) -> Module:
         " Words are neither put nor taken more often than they have slices"
     ))  # fmt: skip
     _constants(module, network)
+    _declare_memory(module, bits)
+    module.assign("padded", "(SLICES * SLICE)'(word)")
+    _cut(module, "padded", "ordered", joins=False)
+    _choose(module, slicing.steps)
+    module.assign("filled", "count != 0")
+    module.clocked(MEMORY)
+    return module
+
+
+def _declare_memory(module: Module, bits: int) -> None:
+    """The ports and signals of the memory of a link. bits: of the number of a slice."""
     module.constant("PLACE_BITS", "$clog2(DEPTH)")
     module.constant("LAST_PLACE", "COUNT_BITS'(DEPTH - 1)", bits="COUNT_BITS")
     module.input("put")
@@ -97,32 +131,6 @@ def _memory(network: Network) -> Module:
     module.declare("write_step", "read_step", bits=bits)
     module.declare("count", "first", "last", bits="COUNT_BITS")
     module.declare("reading", bits="PLACE_BITS")
-    module.assign("padded", "(SLICES * SLICE)'(word)")
-    _cut(module, "padded", "ordered", joins=False)
-    _choose(module, slicing.steps)
-    module.assign("filled", "count != 0")
-    module.clocked("""
-        if (put) held <= ordered;
-        if (reset) begin
-          count <= '0;
-          first <= '0;
-          last <= '0;
-          writes <= 1'b0;
-          write_step <= '0;
-        end else begin
-          if (put != take) count <= put ? count + 1'b1 : count - 1'b1;
-          if (put) writes <= 1'b1;
-          else if (write_step == '1) writes <= 1'b0;
-          if (writes) write_step <= write_step + 1'b1;
-          if (write_step == '1) last <= last == LAST_PLACE ? '0 : last + 1'b1;
-          if (take) first <= first == LAST_PLACE ? '0 : first + 1'b1;
-        end
-        if (take) reading <= PLACE_BITS'(first);
-        read_step <= take ? '0 : read_step + 1'b1;
-        if (writes) slices[{PLACE_BITS'(last), write_step}] <= written;
-        slice <= slices[{reading, read_step}];
-    """)
-    return module
 
 
 def _choose(module: Module, count: int) -> None:
