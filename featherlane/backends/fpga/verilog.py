@@ -1,5 +1,5 @@
-"""The modules of a datapath in a pipeline: one for each call, one that connects them, and a stream
-around it.
+"""The design of a datapath in a pipeline: its modules, those of its units, and a stream around
+them.
 
 Nothing is decided here: what is computed says the `Datapath`, when and where the `Pipeline`.
 """
