@@ -27,6 +27,7 @@ from featherlane.backends.fpga.board.simulated import SimulatedBoard
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.module import hashed_sources
 from featherlane.backends.fpga.netlist import constant_integer
+from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.network.verilog import Circuit
 from featherlane.backends.fpga.network.words import layout
 from featherlane.backends.fpga.words import Entry
@@ -112,33 +113,18 @@ def core_of_functions(
     inputs: the shapes of all inputs; datapaths: of each function, in the formats of the circuit;
     labels: what entries are.
     """
-    network, plan = circuit.network, layout(circuit.network)
-    tasks, results = list[WordField](), list[WordField]()
-    constants, shapes = list[KnownEntry](), dict[str, tuple[int, ...]]()
-    for fields in (tasks, results):
-        for name, (offset, width) in ((SELECTOR, plan.code), (TAG, plan.tag)):
-            fields.append(WordField(((name, 0),), offset, width, signed=False))
-    for function, code in network.codes.items():
-        for place in plan.inputs[function]:
-            tasks.append(WordField((place.entry,), *place[1:], when=code))
-        datapath, of_pass = datapaths[function], SHARES[function].of_pass
-        places = {place.entry: place for place in plan.results[function]}
-        for output, (shape, nodes) in datapath.graph.outputs.items():
-            shapes[output] = shape
-            for k in dict.fromkeys(nodes):
-                entries = tuple((output, n) for n, other in enumerate(nodes) if other == k)
-                if datapath.graph.op[k] == "constant":
-                    value = constant_integer(datapath, k) * datapath.format(k).step
-                    constants += [KnownEntry(*entry, value, code) for entry in entries]
-                else:
-                    place = places[of_pass[output], entries[0][1]]
-                    results.append(WordField(entries, *place[1:], when=code))
-    head = {SELECTOR: (), TAG: ()}
+    network, head = circuit.network, {SELECTOR: (), TAG: ()}
+    tasks, results, constants = _fields_of_functions(network, datapaths)
+    outputs = {
+        output: shape
+        for name in network.codes
+        for output, (shape, _) in datapaths[name].graph.outputs.items()
+    }
     return StreamCore(
         network.name,
         circuit.sources,
-        Words(tuple(tasks), head | dict(inputs), selector=SELECTOR),
-        Words(tuple(results), head | shapes, tuple(constants), SELECTOR),
+        Words(tasks, head | dict(inputs), selector=SELECTOR),
+        Words(results, head | outputs, constants, SELECTOR),
         network.interval,
         network.depth,
         network.clock,
@@ -149,6 +135,34 @@ def core_of_functions(
         labels_of_head(network.codes) | dict(labels),
         hashed_sources(circuit.modules),
     )
+
+
+def _fields_of_functions(
+    network: Network, datapaths: Mapping[str, Datapath]
+) -> tuple[tuple[WordField, ...], tuple[WordField, ...], tuple[KnownEntry, ...]]:
+    """The fields of words of tasks and of results, and the entries of results that are constants,
+    which no word has.
+    """
+    plan, constants = layout(network), list[KnownEntry]()
+    head = [
+        WordField(((name, 0),), offset, width, signed=False)
+        for name, (offset, width) in ((SELECTOR, plan.code), (TAG, plan.tag))
+    ]
+    tasks, results = [*head], [*head]
+    for function, code in network.codes.items():
+        tasks += [WordField((x.entry,), *x[1:], when=code) for x in plan.inputs[function]]
+        datapath, of_pass = datapaths[function], SHARES[function].of_pass
+        places = {place.entry: place for place in plan.results[function]}
+        for output, (_, nodes) in datapath.graph.outputs.items():
+            for k in dict.fromkeys(nodes):
+                entries = tuple((output, n) for n, other in enumerate(nodes) if other == k)
+                if datapath.graph.op[k] == "constant":
+                    value = constant_integer(datapath, k) * datapath.format(k).step
+                    constants += [KnownEntry(*entry, value, code) for entry in entries]
+                else:
+                    place = places[of_pass[output], entries[0][1]]
+                    results.append(WordField(entries, *place[1:], when=code))
+    return tuple(tasks), tuple(results), tuple(constants)
 
 
 def labels_of_head(codes: Mapping[str, int]) -> dict[Entry, str]:

@@ -130,7 +130,7 @@ def _network(
 
 
 def with_depth(network: Network) -> Network:
-    """Returns a network in which tasks under way never wait for a place, and no more of them."""
+    """Returns the network with as many credits, and places in links, as let no task wait."""
     depth = _depth(replace(network, depth=ENOUGH))
     links = {
         name: replace(link, depth=depth if link.depth else 0)
@@ -140,8 +140,8 @@ def with_depth(network: Network) -> Network:
 
 
 def _depth(network: Network) -> int:
-    """The tasks under way when none ever waits for a place: a task of several passes comes the
-    less often.
+    """The most tasks that are under way if none waits for a credit: those of several passes are
+    taken less often.
     """
     return max(
         ceil((cycles + network.interval + 2) / (network.interval * SHARES[function].passes)) + 2

@@ -122,8 +122,9 @@ def all_functions_graph(
 
 
 def without_lost(graph: Graph) -> Graph:
-    """Returns the graph without the count of divisors that are lost. Results of the factor have it;
-    without them that station would have nothing else to give, of a free joint's quaternion.
+    """Returns the graph without its count of lost divisors, for functions that use neither M^-1 nor
+    FD: only results of the factor carry that count, and normalising a free joint's quaternion would
+    make it the only output of that station.
     """
     outputs = {name: out for name, out in graph.outputs.items() if name != LOST}
     return simplify(graph.replaced(outputs=outputs))

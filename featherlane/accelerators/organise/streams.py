@@ -297,8 +297,8 @@ def _homes(main: Graph, calls: list[KeptCall]) -> list[KernelKey]:
 
 
 def circuit_of_step(graph: Graph) -> Graph:
-    """Returns the graph of a step ready for circuits, with a tag, which those that are traced alone
-    do not have.
+    """Returns the graph of a step ready for circuits. Its nodes get a tag: steps that are traced
+    alone have none.
     """
     return balanced(rewritten(graph.replaced(tag=[Tag("X", "c", 0, 1)] * len(graph))), DELAYS)
 
