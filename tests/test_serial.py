@@ -233,8 +233,8 @@ def test_a_line_that_always_loses_a_task_is_told():
     device = SerialDriver(
         serial().facts, line := ModelledLine(LinkModel(serial().plan, tiny), {}, {})
     )
-    first = line.count[0] + 3  # behind a query come three tasks of 7 bytes, a query and a task
-    line.faults[0].update({first + 3: 1, first + 21 + 3 + 3: 1})
+    first = line.count[0]  # three tasks of 7 bytes, a query, another one and a task come now
+    line.faults[0].update({first + 3: 1, first + 21 + 3 + 3 + 3: 1})
     with pytest.raises(
         DeviceError, match=r"1 of 3 tasks were lost twice; frames that the board dropped: "
     ):

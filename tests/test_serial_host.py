@@ -100,6 +100,27 @@ def test_after_an_interruption_no_result_is_of_an_older_task():
     assert device({"op": 1, "x": [4.0, 5.0, 6.0]})["y"].tolist() == [8.0, 10.0, 12.0]
 
 
+def test_a_state_takes_one_way_there_and_back():
+    """A port of USB takes a millisecond each way: a run that ended well needs no query before."""
+    line = ModelledLine(LinkModel(serial().plan, tiny), {}, {})
+    device, wrote = SerialDriver(serial().facts, line), []
+    write = line.write
+    device.run({"op": 1, "x": 1.0})
+    line.write = lambda data: (wrote.append(data), write(data))
+    assert device({"op": 1, "x": 3.0})["y"] == 6.0
+    assert [len(data) for data in wrote] == [7 + 3]  # a task, and a query behind it
+
+
+def test_an_answer_that_is_lost_is_asked_for_again():
+    line = ModelledLine(LinkModel(serial().plan, tiny), {}, {})
+    device = SerialDriver(serial().facts, line)
+    device.run({"op": 1, "x": 1.0})
+    for way, byte in ((0, 7 + 1), (1, 7 + 2)):  # of the query, and of its answer
+        line.faults[way][line.count[way] + byte] = 1
+        assert device({"op": 1, "x": 3.0})["y"] == 6.0
+        assert device.run({"op": 1, "x": 4.0}).counters["repeated"] == 0
+
+
 def test_a_bitstream_that_is_loaded_meanwhile_is_told():
     model = LinkModel(serial().plan, tiny)
     device = SerialDriver(serial().facts, ModelledLine(model, {}, {}))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 from pathlib import Path
 from threading import RLock
@@ -21,6 +20,7 @@ from featherlane.backends.fpga.board.batch import (
 from featherlane.backends.fpga.board.core import NO_FUNCTIONS, TAG, SelectedFunction, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.serial import frames
+from featherlane.backends.fpga.serial.exchange import Exchange
 from featherlane.backends.fpga.serial.self_test import MOST_PASSES, signature_of
 from featherlane.backends.fpga.serial.transport import SerialTransport
 from featherlane.errors import DeviceError, one_of, shown
@@ -128,16 +128,19 @@ class SerialDriver:
             (f for f in self.facts.results.words.fields if f.entries[0][0] == TAG), None
         )
         self._lock = RLock()  # frames have numbers, which two runs at once would share
+        self._is_idle = False  # nothing that was sent is still to come back
         try:
             transport.quiet()
-            self._checked()
+            self._known = self._checked()  # what the board answered last
         except BaseException:
             transport.close()
             raise
 
-    def _checked(self) -> dict[str, int]:
-        """The answer to a query. Raises DeviceError unless the board has this design."""
-        facts, answer = self.facts, self.query()
+    def _checked(self, answer: dict[str, int] | None = None) -> dict[str, int]:
+        """An answer to a query, by default that to one that is sent now. Raises DeviceError unless
+        the board has this design.
+        """
+        facts, answer = self.facts, answer or self.query()
         wanted = {
             "version": frames.VERSION,
             "hash": facts.hash,
@@ -208,8 +211,8 @@ class SerialDriver:
 
         A task whose frame or result is damaged on its way is sent once more; `counters` has how
         often that was ("repeated"), results that came damaged ("damaged_results"), and what the
-        board counted. Raises ValueError for inputs that are none, beyond their formats or NaN,
-        DeviceError for a board that falls silent, or loses a task twice.
+        board counted since the last run. Raises ValueError for inputs that are none, beyond their
+        formats or NaN, DeviceError for a board that falls silent, or loses a task twice.
         """
         inputs, selected = self._inputs_of(inputs, function)
         batch = batch_of(self.facts.tasks.words, inputs)
@@ -235,12 +238,16 @@ class SerialDriver:
         saturated = self.facts.tasks.encode({**batch.inputs, **tags}, words)
         if saturated and not saturate:
             raise batch.refusal(self.facts.tasks.first_beyond(batch.inputs))
-        before, damaged = self._idle(), self._reader.damaged
-        sent = frames.task_frames(numbers, words)
-        results, repeated = self._exchange(sent, min(before["outstanding"], modulus))
-        counters = _increments(before, self._checked())
-        counters |= {"repeated": repeated, "damaged_results": self._reader.damaged - damaged}
-        data = np.frombuffer(b"".join(results), np.uint8)
+        before, damaged = self._known if self._is_idle else self._idle(), self._reader.damaged
+        sent, limit = frames.task_frames(numbers, words), min(before["outstanding"], modulus)
+        exchange = Exchange(sent, limit, self._number, self.facts.payloads)
+        self._is_idle = False
+        self._exchange(exchange, batch.tasks)
+        self._known = self._checked(exchange.answer)
+        self._is_idle, counters = True, _increments(before, self._known)
+        counters["repeated"] = len(exchange.repeated)
+        counters["damaged_results"] = self._reader.damaged - damaged
+        data = np.frombuffer(b"".join(exchange.results), np.uint8)
         decoded = self.facts.results.decode(data.reshape(batch.tasks, -1))
         names = decoded.keys() - {TAG}
         if selected is not None:
@@ -256,41 +263,18 @@ class SerialDriver:
         wanted = one_of(function, functions) if functions else "the design has one function"
         raise ValueError(f"function is {shown(function)}: {wanted}")
 
-    def _exchange(self, sent: Sequence[bytes], limit: int) -> tuple[list[bytes], int]:
-        """Sends frames of tasks, of which `limit` may be on the board; returns the words of their
-        results, and how many were sent twice.
+    def _exchange(self, exchange: Exchange, tasks: int) -> None:
+        """Sends tasks and takes their results, until all have come, and the answer to a query, or
+        this alone is lost.
         """
-        queue, waiting, repeated = deque(range(len(sent))), dict[int, int](), set[int]()
-        results = [b""] * len(sent)
-        size = 1 + self.facts.payloads[frames.RESULT] + frames.CRC_BYTES
-        while queue or waiting:
-            self.transport.write(self._next_frames(sent, queue, waiting, limit))
-            if not (received := self.transport.read(size * len(waiting))):
-                lost = [*waiting.values()]
-                self._settle(repeated.intersection(lost), len(sent))
-                repeated.update(lost)
-                queue.extendleft(reversed(lost))
-                waiting.clear()
+        while not exchange.is_over:
+            self.transport.write(exchange.next_frames())
+            if not (received := self.transport.read(exchange.expected)):
+                if not exchange.waits:
+                    return
+                self._settle(exchange.lose(), tasks)
             for frame in self._reader.frames(received):
-                task = waiting.pop(self._number(frame), -1)
-                if task >= 0:
-                    results[task] = frame.payload[1:]
-        return results, len(repeated)
-
-    def _next_frames(
-        self, sent: Sequence[bytes], queue: deque[int], waiting: dict[int, int], limit: int
-    ) -> bytes:
-        """The frames of as many tasks as the board has room for; they move from the queue to those
-        that wait, by their numbers.
-        """
-        chosen = []
-        while queue and len(waiting) < limit:
-            frame = sent[queue[0]]
-            if (number := frame[1]) in waiting:
-                break
-            waiting[number] = queue.popleft()
-            chosen.append(frame)
-        return b"".join(chosen)
+                exchange.take(frame)
 
     def _number(self, frame: frames.SerialFrame) -> int:
         """The number of the task of a result: its tag, if results may overtake each other. -1 for
@@ -313,16 +297,16 @@ class SerialDriver:
             self._quiet()
         raise DeviceError(f"{self.facts.name} keeps {answer['under_way']} tasks: reset the board")
 
-    def _settle(self, again: Collection[int], tasks: int) -> None:
-        """Waits until no task is on the board. Raises DeviceError for tasks that were lost again,
-        and for a board that keeps one.
+    def _settle(self, again: int, tasks: int) -> None:
+        """Waits until no task is on the board. again: how many of the tasks were lost twice. Raises
+        DeviceError for these, and for a board that keeps one.
         """
         self._quiet()
         answer = self._idle()
         if again:
             counted = ", ".join(f"{answer[name]} {name}" for name in frames.COUNTERS)
             raise DeviceError(
-                f"{len(again)} of {tasks} tasks were lost twice; frames that the board dropped: "
+                f"{again} of {tasks} tasks were lost twice; frames that the board dropped: "
                 f"{counted}; answers that came damaged: {self._reader.damaged}; is the line noisy, "
                 "or its baud rate off?"
             )
