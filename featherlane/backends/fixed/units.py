@@ -84,14 +84,10 @@ def reciprocal_table() -> tuple[int, ...]:
 
 
 class SineCosine(NamedTuple):
-    """The numbers of a unit for sine and cosine, in capitals in the docstring of the module.
-
-    turn_fraction: turn is 2 / pi at so many bits after the point.
-    """
+    """The numbers of a unit for sine and cosine, in capitals in the docstring of the module."""
 
     phase: int
     turn: int
-    turn_fraction: int
     shift: int
     g: int
     arc: int
@@ -118,7 +114,7 @@ class SineCosine(NamedTuple):
         arc_fraction = g - 8
         arc = round(math.pi / 2 * 2**arc_fraction)
         second = out.fraction > LINEAR
-        return cls(phase, turn, fraction, shift, g, arc, arc_fraction + phase - g, second)
+        return cls(phase, turn, shift, g, arc, arc_fraction + phase - g, second)
 
 
 class Reciprocal(NamedTuple):
