@@ -282,6 +282,8 @@ def test_functions_of_one_design_are_called_by_name():
     assert np.isnan(results["tau"]).all(axis=-1).tolist() == [False, True, False]
     with pytest.raises(ValueError, match=r"function is 'M': wanted .*mean 'mass_matrix'"):
         device.run(states, "M")
+    with pytest.raises(ValueError, match=r"shape \(2, 3\) of .*; states come first, is it"):
+        device.run({"q": np.zeros((2, 3))}, "mass_matrix")
     with pytest.raises(ValueError, match="inputs has q: wanted q, v, a of inverse_dynamics"):
         device.run(states, "inverse_dynamics")
     with pytest.raises(ValueError, match="inputs has q: wanted function, q, v, a by name"):

@@ -170,6 +170,26 @@ def test_arrays_of_any_kind_are_states(changed):
     assert device({"op": 1, "x": x[0, 0]})["y"] == wanted[0, 0]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options", "wanted"),
+    [
+        ([np.zeros(3)], {}, r"^inputs is array\(.*: wanted a dict of arrays, op, x by name"),
+        ([np.zeros(3)] * 3, {}, r"^inputs is array\(.*: wanted a dict of arrays, op, x by name"),
+        ([0, np.zeros(3)], {}, "^inputs is 0: wanted a dict of arrays, op, x by name"),
+        ([{"op": 0, 1: 0}], {}, "^inputs has op, 1: wanted op, x by name"),
+        ([{}], {}, "^inputs has nothing: wanted op, x by name"),
+        ([{"op": 0, "x": 1e9}], {"saturate": "no"}, "^saturate is 'no': wanted True or False"),
+        ([{"op": 0, "x": 1e9}], {"saturate": None}, "^saturate is None: wanted True or False"),
+    ],
+    ids=str,
+)
+def test_bad_calls(arguments, options, wanted):
+    device = SerialDriver(serial().facts, ModelledLine(LinkModel(serial().plan, tiny), {}, {}))
+    for call in (device, device.run):
+        with pytest.raises(ValueError, match=wanted):
+            call(*arguments, **options)
+
+
 @pytest.mark.parametrize("kind", [bool, np.int8, np.uint8, np.int64, np.uint64])
 def test_whole_numbers_of_any_kind_are_states(kind):
     device = SerialDriver(serial().facts, ModelledLine(LinkModel(serial().plan, tiny), {}, {}))

@@ -23,7 +23,7 @@ from featherlane.accelerators.report.boxes import boxes
 from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, first_beyond, floats, quantised
 from featherlane.backends.fpga import pipeline_folder, report, words
-from featherlane.backends.fpga.board.batch import TaskBatch
+from featherlane.backends.fpga.board.batch import TaskBatch, check_names, check_saturate
 from featherlane.backends.fpga.board.core import StreamCore, core_of
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown
@@ -219,6 +219,7 @@ class PipelineAccelerator(Accelerator):
         ValueError for NaN, and without saturate for an entry beyond its format.
         """
         stalls, seed = checked_run(simulator, stalls, seed)
+        check_saturate(saturate)
         design, batch = self.design, self._states(inputs)
         inputs_of_circuit, saturated = quantised(design.datapath, batch.inputs)
         if saturated and not saturate:
@@ -240,9 +241,7 @@ class PipelineAccelerator(Accelerator):
         what are no inputs of the function.
         """
         shapes = self.function.inputs
-        if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
-            came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
-            raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
+        check_names(inputs, shapes)
         _, arrays = alike({name: inputs[name] for name in shapes})
         lead = lead_of(arrays.values(), shapes, partial(shape_hint, self.model, None))
         if not prod(lead):

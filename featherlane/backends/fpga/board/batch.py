@@ -4,7 +4,7 @@ the inputs had.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,12 +75,25 @@ def inputs_of_function(
     what only other functions read. Raises ValueError for inputs that are not the function's.
     """
     assert words.selector is not None, "designs of several functions select"
-    if not isinstance(inputs, Mapping) or inputs.keys() != {*selected.inputs}:
-        came = ", ".join(inputs) if isinstance(inputs, Mapping) else shown(inputs)
-        wanted = ", ".join(selected.inputs)
-        raise ValueError(f"inputs has {came or 'nothing'}: wanted {wanted} of {function} by name")
+    check_names(inputs, selected.inputs, f" of {function}")
     others = {name: np.zeros(shape) for name, shape in words.shapes.items() if name != TAG}
     return {**others, **inputs, words.selector: selected.code}
+
+
+def check_names(inputs: Any, wanted: Collection[str], whose: str = "") -> None:
+    """Raises ValueError unless inputs are by these names. whose: as " of mass_matrix"."""
+    names = f"{', '.join(wanted)}{whose}"
+    if not isinstance(inputs, Mapping):
+        raise ValueError(f"inputs is {shown(inputs)}: wanted a dict of arrays, {names} by name")
+    if inputs.keys() != {*wanted}:
+        came = ", ".join(map(str, inputs)) or "nothing"
+        raise ValueError(f"inputs has {came}: wanted {names} by name")
+
+
+def check_saturate(saturate: Any) -> None:
+    """Raises ValueError for what is not True or False: other words may mean either."""
+    if not isinstance(saturate, bool | np.bool_):
+        raise ValueError(f"saturate is {shown(saturate)}: wanted True or False")
 
 
 def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
@@ -89,9 +102,7 @@ def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
     function has.
     """
     shapes = {n: shape for n, shape in words.shapes.items() if n != TAG}
-    if not isinstance(inputs, Mapping) or inputs.keys() != shapes.keys():
-        came = ", ".join(map(str, inputs)) if isinstance(inputs, Mapping) else shown(inputs)
-        raise ValueError(f"inputs has {came or 'nothing'}: wanted {', '.join(shapes)} by name")
+    check_names(inputs, shapes)
     arrays = {name: _numbers(name, inputs[name], shape) for name, shape in shapes.items()}
     leads = {name: x.shape[: x.ndim - len(shapes[name])] for name, x in arrays.items()}
     try:
@@ -127,7 +138,9 @@ def _numbers(name: str, x: Any, shape: tuple[int, ...]) -> Array:
     except (TypeError, ValueError) as error:  # of lists of unequal lengths, and memory of a GPU
         raise ValueError(f"{name} is no array: {wanted}; {clause(error)}") from error
     if array.dtype.kind not in "fiub" or array.shape[array.ndim - len(shape) :] != shape:
-        raise ValueError(f"{name} has shape {array.shape} of {array.dtype}: {wanted}")
+        is_turned = len(shape) == 1 and array.shape[:1] == shape and array.ndim > 1
+        hint = "; states come first, is it transposed?" if is_turned else ""
+        raise ValueError(f"{name} has shape {array.shape} of {array.dtype}: {wanted}{hint}")
     return array
 
 

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch, batch_of
+from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch, batch_of, check_saturate
 from featherlane.backends.fpga.board.core import TAG, Words
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import (
@@ -91,6 +92,7 @@ class BoardDriver:
             raise ValueError(f"{message}: wanted a whole number, 1 or more")
         self.facts = board if isinstance(board, BoardFacts) else BoardFacts.read(board)
         self.transport, self.tasks_per_packet = transport, int(tasks_per_packet)
+        self._lock = RLock()  # two runs at once would share buffers
         self._check_design()
         fields = self.facts.tasks.words.fields
         self._tag = next((f for f in fields if f.entries[0][0] == TAG), None)
@@ -166,6 +168,11 @@ class BoardDriver:
         that does not end.
         """
         batch = batch_of(self.facts.tasks.words, inputs)
+        check_saturate(saturate)
+        with self._lock:
+            return self._run(batch, bool(saturate))
+
+    def _run(self, batch: TaskBatch, saturate: bool) -> BoardRun:
         words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)
         saturated = dict[str, int]()
         for part in self._packets(batch.tasks):

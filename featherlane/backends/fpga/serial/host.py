@@ -15,6 +15,7 @@ from featherlane.backends.fpga.board.batch import (
     BoardRun,
     TaskBatch,
     batch_of,
+    check_saturate,
     inputs_of_function,
 )
 from featherlane.backends.fpga.board.core import NO_FUNCTIONS, TAG, SelectedFunction, Words
@@ -216,6 +217,7 @@ class SerialDriver:
         """
         inputs, selected = self._inputs_of(inputs, function)
         batch = batch_of(self.facts.tasks.words, inputs)
+        check_saturate(saturate)
         with self._lock:
             return self._run(batch, selected, saturate)
 
@@ -223,7 +225,7 @@ class SerialDriver:
         self, inputs: Mapping[str, Any], function: str | None
     ) -> tuple[Mapping[str, Any], SelectedFunction | None]:
         """The inputs of all functions, where the tasks want one of several, and this one."""
-        if function is None:
+        if function is None or not isinstance(inputs, Mapping):
             return inputs, None
         selected = self._selected(function)
         words = self.facts.tasks.words
