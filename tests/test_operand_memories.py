@@ -2,6 +2,7 @@
 memories of the device.
 """
 
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,39 @@ def test_rings_and_slots_are_written_in_each_phase(seed, interval):
                     assert always or its_memory.is_ring
 
 
+MICROCODE = re.compile(r"^  (.*)logic \[\d+:0\] control;$", re.MULTILINE)
+CASE = '(* rom_style = "logic" *) case (phase)'
+
+
+@pytest.mark.parametrize(
+    ("device", "interval", "attribute"),
+    [
+        ("xcvu9p", 40, '(* rom_style = "distributed" *) '),
+        ("xcvu9p", 5, ""),  # instances of LUT6_2
+        ("ecp5_85k", 5, ""),
+    ],
+)
+def test_attributes_of_microcode_are_those_of_the_tools(device, interval, attribute):
+    """Yosys reads that of the case, Vivado that of the signal, and takes no "logic" there."""
+    design = designed(3, interval, devices.load(device), size=90)
+    texts = [design.modules[unit_name("dut_", unit)].text for unit in design.layouts]
+    tables = [text for text in texts if CASE in text]
+    assert tables
+    for text in tables:
+        assert MICROCODE.findall(text) in ([attribute], [])
+    assert any(MICROCODE.search(text) for text in tables)
+
+
+@pytest.mark.parametrize(("device", "told"), [("xcvu9p", True), ("ecp5_85k", False)])
+def test_vivado_is_told_that_reads_never_meet_writes(device, told):
+    design = designed(3, 12, devices.load(device), size=90)
+    style = '(* ram_style = "block", no_rw_check'
+    texts = "".join(module.text for module in design.modules.values())
+    assert style in texts
+    assert (f'{style}, rw_addr_collision = "no" *)' in texts) == told
+    assert ("rw_addr_collision" in texts) == told
+
+
 # Larger memories than blocks of RAM
 
 
@@ -112,10 +146,46 @@ def test_memories_are_large_ones_where_blocks_are_scarce():
 @needs_icarus
 @pytest.mark.parametrize("seed", [3, 5])
 def test_circuits_with_large_memories_equal_the_golden_model(tmp_path, seed):
+    """Icarus knows that words of UltraRAMs are unknown before they are written: no result is."""
     design = with_few_blocks(0, seed=seed)
     assert design.large
     given, wanted = vectors(design, tmp_path, seed)
     check(design, simulate.icarus(tmp_path, given, 128, seed), wanted)
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_large_memories_have_no_values_at_the_start(seed):
+    """UltraRAMs cannot be initialised; other memories are 0, and hold constants."""
+    design = with_few_blocks(0, seed=seed)
+    for unit in design.layouts:
+        text = design.modules[unit_name("dut_", unit)].text
+        for place, its_memory in enumerate(unit.memories):
+            if its_memory.taps:
+                style = "ultra" if its_memory.large else "(block|distributed)"
+                assert re.search(rf'\(\* ram_style = "{style}".* memory_{place} \[', text)
+                assert (f") memory_{place}[n] = '0;" in text) != its_memory.large
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_what_is_read_was_written_for_the_same_state(seed):
+    """No word is read before it is written, nor after the next one is written there."""
+    design = with_few_blocks(0, seed=seed)
+    schedule = design.schedule
+    written = {(write.port, write.value): write.cycle for write in schedule.writes}
+    memories = {
+        (unit.unit, place): its_memory
+        for unit in design.layouts
+        for place, its_memory in enumerate(unit.memories)
+    }
+    read = 0
+    for n in range(len(schedule.operations)):
+        for cycle, port, value in schedule.port_values(n):
+            if memories[port].large:
+                waits = cycle - written[port, value]
+                assert 0 < waits < memories[port].words
+                assert not memories[port].turns or waits < memories[port].turns * 5
+                read += 1
+    assert read > 2
 
 
 @needs_yosys

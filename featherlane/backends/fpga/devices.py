@@ -118,7 +118,7 @@ class Device(NamedTuple):
         ring = Ring(*self.shift_register) if self.ring else None
         return Tile(
             *widths, post_adder=bits, registered=self.registered, ring=ring, trees=self.trees,
-            joins=self.joins,
+            joins=self.joins, vivado=self.part is not None,
         )  # fmt: skip
 
     @property

@@ -6,6 +6,9 @@ phase in which it is written, and the number of the turn, a counter of intervals
 the phase, and a subtraction of a few bits by how many turns the value is older. Constants lie in
 further slots, once for each turn; nothing is written there, not even before the first state, when
 phases and micro-code may not fit together.
+
+A value is read after it was written for the same state, so that the words of values need none at
+the start. UltraRAMs have none: they cannot be initialised.
 """
 
 from __future__ import annotations
@@ -77,14 +80,15 @@ class OperandMemory(NamedTuple):
         """Whether it is a block of RAM, or a larger memory, and not of LUTs."""
         return self.blocks > 0 or self.large
 
-    @property
-    def style(self) -> str:
-        """The attribute that tells synthesis what to make of it. What is written is read later, so
-        that blocks need no logic for reads of what is written meanwhile.
+    def style(self, vivado: bool) -> str:
+        """The attributes that tell synthesis what to make of it. What is written is read later, so
+        that blocks need no logic for reads of what is written meanwhile, which Yosys
+        (`no_rw_check`) and, if it is asked for, Vivado (`rw_addr_collision`) are told.
         """
         if not self.is_block:
             return 'ram_style = "distributed"'
-        return f'ram_style = "{"ultra" if self.large else "block"}", no_rw_check'
+        unchecked = 'no_rw_check, rw_addr_collision = "no"' if vivado else "no_rw_check"
+        return f'ram_style = "{"ultra" if self.large else "block"}", {unchecked}'
 
     @property
     def turn_bits(self) -> int:

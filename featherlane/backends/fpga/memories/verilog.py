@@ -77,7 +77,7 @@ def unit_module(
     """
     module = Module(unit_name(prefix, unit), _about(unit), unread=UNREAD)
     module.input("clock")
-    _add_control(module, unit.control, unit.in_block)
+    _add_control(module, unit.control, unit.in_block, tile.vivado)
     if unit.rings:
         _add_copy(module, COUNTER, COUNTER_HERE, (max(unit.rings) - 1).bit_length())
     if unit.turn_bits:
@@ -118,17 +118,21 @@ def _add_copy(module: Module, name: str, here: str, bits: int) -> None:
     module.clocked(f"{here} <= {name};")
 
 
-def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
+def _add_control(module: Module, control: Microcode, in_block: bool, vivado: bool) -> None:
     """The fields of micro-code and the memory that gives them, phase by phase: a block of RAM with
-    a register behind it, or LUTs, of which one gives two bits where micro-code is packed.
+    a register behind it, or LUTs, of which one gives two bits where micro-code is packed. Yosys
+    takes the style from the case, Vivado from the signal.
     """
     packing, count = control.packing, len(control.rows)
     bits = max((count - 1).bit_length(), 1)
     _add_copy(module, "phase_next", "phase", bits)
     for name, field_bits in control.bits.items():
         module.declare(name, bits=field_bits)
+    paired = control.packed and not in_block and count <= IN_PAIRS
+    kind = "block" if in_block else "distributed"
+    attribute = f'rom_style = "{kind}"' if vivado and not paired else ""
     if packing.width:
-        module.declare("control", bits=packing.width)
+        module.declare("control", bits=packing.width, attribute="" if in_block else attribute)
     module.remark("Micro-code")
     if control.packed:
         for name in control.bits:
@@ -137,7 +141,8 @@ def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
         module.assign(f"{{{', '.join(control.bits)}}}", "control")
     target, later, style = "control", 1, "logic"
     if in_block:  # whose outputs are slow
-        target, later, style = module.declare("control_read", bits=packing.width), 2, "block"
+        target, later, style = "control_read", 2, "block"
+        module.declare(target, bits=packing.width, attribute=attribute)
         module.clocked(f"control <= {target};")
     words = packing.words
     labels = [*range(count - 1), "default"]
@@ -145,9 +150,9 @@ def _add_control(module: Module, control: Microcode, in_block: bool) -> None:
         f"  {label}: {target} <= {packing.width}'h{words[(phase + later) % count]:x};"
         for phase, label in enumerate(labels)
     ]
-    style = f'(* rom_style = "{style}" *) case (phase)'
-    table = Registers("clock", ("\n".join([style, *rows, "endcase"]),))
-    if in_block or not control.packed or count > IN_PAIRS:
+    head = f'(* rom_style = "{style}" *) case (phase)'
+    table = Registers("clock", ("\n".join([head, *rows, "endcase"]),))
+    if not paired:
         module.body += [table] if packing.width else []
     elif packing.width:
         module.declare("control_next", bits=2 * ceil(packing.width / 2))
@@ -189,7 +194,7 @@ def _add_memory(
     if not memory.taps:
         _add_constants(module, place, memory)
         return
-    attribute = memory.style
+    attribute = memory.style(tile.vivado)
     module.declare(memory_name, bits=width, signed=True, size=memory.words, attribute=attribute)
     target, address = _places(module, place, memory, unit)
     module.wire(f"address_{place}", (memory.words - 1).bit_length(), address)
@@ -199,6 +204,8 @@ def _add_memory(
         f"{writes}{memory_name}[{target}] <= {taken};",
         f"{operand} <= {memory_name}[address_{place}];",
     )
+    if memory.large:
+        return  # UltraRAMs have no values at the start, and need none: see `operand_memory`
     rows = [f"for (int n = 0; n < {memory.words}; n++) {memory_name}[n] = '0;"]
     for n, x in enumerate(memory.constants):
         if memory.turns:

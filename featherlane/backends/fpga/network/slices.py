@@ -115,7 +115,7 @@ def _memory(network: Network) -> Module:
 
 def _declare_memory(module: Module, bits: int) -> None:
     """The ports and signals of the memory of a link. bits: of the number of a slice."""
-    module.constant("PLACE_BITS", "$clog2(DEPTH)")
+    module.constant("PLACE_BITS", "DEPTH > 1 ? $clog2(DEPTH) : 1")
     module.constant("LAST_PLACE", "COUNT_BITS'(DEPTH - 1)", bits="COUNT_BITS")
     module.input("put")
     module.input("word", bits="WIDTH")

@@ -31,7 +31,8 @@ class Tile(NamedTuple):
     (`multiplier_cell`). Else synthesis finds multipliers in expressions. ring: None where synthesis
     finds shift registers in chains of registers. trees: whether multiplexers are trees of choices
     between two, by a coded selector, which the device has cells for. joins: whether multiplexers
-    of many inputs are instances of cells that join LUTs of six inputs (`choices`).
+    of many inputs are instances of cells that join LUTs of six inputs (`choices`). vivado: whether
+    attributes that AMD Vivado knows stand beside those of Yosys.
     """
 
     a: int
@@ -42,6 +43,7 @@ class Tile(NamedTuple):
     ring: Ring | None = None
     trees: bool = False
     joins: bool = False
+    vivado: bool = False
 
 
 DSP48E2 = Tile(27, 18)
