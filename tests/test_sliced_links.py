@@ -15,6 +15,7 @@ import featherlane as fl
 from featherlane.accelerators.organise.network import with_depth
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.backends.fpga import devices
+from featherlane.backends.fpga.memories import memory_choice
 from featherlane.backends.fpga.network import slice_costs, slices, slicing
 from featherlane.backends.fpga.network.cost import between
 from featherlane.backends.fpga.network.structure import ENCODE, Slicing
@@ -137,6 +138,33 @@ def test_large_links_are_sliced_where_that_takes_fewer_luts(cheap, datapath):
     assert 0 < share == made.cost.shares.large
     assert f"{share:.1f} % of the UltraRAMs, " in made.summary
     tasks = made.tasks(40)
+    run = made.simulate(tasks, stalls=60)
+    assert same(made.expected(tasks), run.outputs)
+
+
+ARM = ["forward_dynamics", "mass_matrix_inverse", "forward_dynamics_derivatives"]
+
+
+@pytest.mark.parametrize(
+    ("functions", "interval"),
+    [(ARM, 40), pytest.param([*SHARES], 64, marks=full)],
+    ids=["three", "seven"],
+)
+def test_an_arm_with_memories_and_links_as_of_a_humanoid(cheap, monkeypatch, functions, interval):
+    """Where blocks of RAM are scarce, operand memories lie in UltraRAMs beside those of links, as
+    in the network of Atlas: its circuits equal the golden model to the bit, with pauses.
+    """
+    needs("verilator")
+    monkeypatch.setattr(memory_choice, "FULL", 0.0)
+    monkeypatch.setattr(memory_choice, "LARGE", 0.0)
+    options = {"interval": interval, "format": "fitted18", "datapath": "memories"}
+    made = fl.multifunction(fl.load("iiwa14"), functions, **options)
+    sliced = [link for link in made.network.links.values() if link.sliced]
+    assert len(sliced) >= 5
+    assert any(link.target.station != ENCODE for link in sliced)
+    assert all(station.design.large > 2 for station in made.network.stations.values())
+    tasks = made.tasks(24)
+    assert {task[0] for task in tasks} == {*functions}
     run = made.simulate(tasks, stalls=60)
     assert same(made.expected(tasks), run.outputs)
 
