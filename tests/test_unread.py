@@ -2,8 +2,8 @@
 
 import pytest
 
-from featherlane.backends.fpga.module import Module
-from featherlane.backends.fpga.statements import Alternative, Assign, BitConcatenation
+from featherlane.backends.fpga.module import ALIKE, DROPPED, Module
+from featherlane.backends.fpga.statements import UNREAD, Alternative, Assign, BitConcatenation
 from featherlane.backends.fpga.unread import unread
 
 WIDTHS = {"a": 8, "b": 8, "c": 4, "flag": 1, "sum": 9}
@@ -20,7 +20,7 @@ def module():
 
 
 def unread_in(made):
-    return unread(made.body, WIDTHS, ["clock", "flag", "a", "b"])
+    return {*unread(made.body, WIDTHS, ["clock", "flag", "a", "b"])}
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,16 @@ def test_bits_are_written_as_words(bits, words):
     made.body.append(word)
     listed = ", ".join(parts)
     assert f"  assign y = $signed({{{listed}}});\n" in made.hashed
+
+
+def test_reasons_tell_what_is_not_read_at_all():
+    made = module()
+    made.unread = UNREAD
+    made.assign("out", "a[7:4]")
+    made.assign("c", "b[7:4] + sum[3:0]")
+    off, on = (f"/* verilator lint_{word} UNUSEDSIGNAL */" for word in ("off", "on"))
+    assert (
+        f"  // {ALIKE}\n  {off}\n  input logic clock,\n  input logic flag,\n  {on}\n" in made.text
+    )
+    assert f"  // {DROPPED}\n  {off}\n  input logic [7:0] a,\n  input logic [7:0] b,\n" in made.text
+    assert f"  // {ALIKE}\n  {off}\n  logic [3:0] c;\n  {on}\n  // {DROPPED}\n" in made.text

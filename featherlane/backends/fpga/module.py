@@ -228,13 +228,15 @@ class Module:
         # Those whose width is a parameter are read as a whole wherever they are named
         widths = {d.name: d.bits if isinstance(d.bits, int) else 1 for d in signals}
         inputs = [name for name, d in self.ports.items() if d.kind == INPUT]
-        names = unread([*self.body, Assign("", self.enable)], widths, inputs)
+        some = unread([*self.body, Assign("", self.enable)], widths, inputs)
         others = {d.name for d in signals if d.kind != OUTPUT} - {*reasons}
-        return reasons | {name: self._reason(name) for name in names & others}
+        return reasons | {name: self._reason(read) for name, read in some.items() if name in others}
 
-    def _reason(self, name: str) -> str:
-        """Why bits of a signal are not read."""
-        return ALIKE if self.unread == UNREAD and name in COMMON else self.unread
+    def _reason(self, read: bool) -> str:
+        """Why bits of a signal are not read. read: whether others are."""
+        if self.unread != UNREAD:
+            return self.unread
+        return DROPPED if read else ALIKE
 
     def _about(self) -> Iterator[str]:
         yield from (f"// {line}" for line in wrap(self.comment, COLUMNS - 3))
@@ -273,8 +275,8 @@ class Module:
 INPUT, OUTPUT = "input logic", "output logic"
 PORTS = (INPUT, OUTPUT)
 INSIDE = ("localparam",), ("logic", "integer")  # what is declared, one group behind the other
-COMMON = ("clock", "phase_next")  # ports of all modules of a kind
-ALIKE = "All modules of this kind have this port."
+DROPPED = "Roundings and narrower formats drop bits."
+ALIKE = "All modules, or links, of one kind have this; here nothing reads it."
 UNUSED = "UNUSEDSIGNAL"  # the rule of Verilator's
 ONE_CLOCK = "All registers take values at the rising edge of `clock`, the only clock."
 RESET, NO_RESET = "`reset` is synchronous.", "None is reset."

@@ -44,15 +44,23 @@ class Uses(NamedTuple):
     twice: Widths
 
 
-def unread(statements: Iterable[Statement], widths: Widths, inputs: Iterable[str]) -> set[str]:
-    """The signals of which some bits are not read inside of a module. widths: the bits of each;
-    inputs: those that are driven from outside.
+def unread(
+    statements: Iterable[Statement], widths: Widths, inputs: Iterable[str]
+) -> dict[str, bool]:
+    """The signals of which some bits are not read inside of a module, and whether others are.
+    widths: the bits of each; inputs: those that are driven from outside.
     """
     statements, inputs = [*statements], {*inputs}
-    return {name for variant in _variants(statements) for name in _unread(variant, widths, inputs)}
+    read = dict[str, bool]()
+    for variant in _variants(statements):
+        for name, others in _unread(variant, widths, inputs):
+            read[name] = read.get(name, False) or others
+    return read
 
 
-def _unread(statements: list[Statement], widths: Widths, inputs: set[str]) -> Iterator[str]:
+def _unread(
+    statements: list[Statement], widths: Widths, inputs: set[str]
+) -> Iterator[tuple[str, bool]]:
     uses = Uses({}, {}, {}, {})
     for statement in statements:
         _add(uses, statement, widths)
@@ -61,8 +69,9 @@ def _unread(statements: list[Statement], widths: Widths, inputs: set[str]) -> It
         driven = every if name in inputs else uses.driven.get(name, 0)
         # A signal that nothing here drives is driven by one of the modules that it is connected to
         shared = uses.connected.get(name, 0) & driven | uses.twice.get(name, 0)
-        if (uses.read.get(name, 0) | shared) & every != every:
-            yield name
+        read = (uses.read.get(name, 0) | shared) & every
+        if read != every:
+            yield name, read != 0
 
 
 def _variants(statements: list[Statement]) -> Iterator[list[Statement]]:
