@@ -4,8 +4,9 @@ LUTs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -23,7 +24,7 @@ from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.binding import bound
 from featherlane.backends.fpga.cost import DesignCost
-from featherlane.backends.fpga.floor import least_cost, least_cost_of_memories
+from featherlane.backends.fpga.floor import Floors, least_cost_of_arrays
 from featherlane.backends.fpga.fuse import fused
 from featherlane.backends.fpga.labels import NO_LABELS, Labels
 from featherlane.backends.fpga.memories.design import MemoryDesign, memory_design
@@ -34,6 +35,9 @@ from featherlane.backends.fpga.verilog import Design, design
 from featherlane.errors import CompileError
 from featherlane.program.analysis.modulo import pipelined
 
+# The share of what a design may take that the least may be where a schedule is tried first: designs
+# of units with operand memories take 3 to 12 % more multipliers, those of shared ones up to 50 %
+LIKELY = 0.95
 LONGEST_ON_BOARDS = 64  # cycles of an interval that is tried where LUTs are a floor
 Candidate = tuple[Design | Network, DesignCost, Whole]
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
@@ -50,6 +54,25 @@ class TooSmallError(CompileError):
         return TooSmallError, (str(self), self.interval)
 
 
+class LookedAt:
+    """The results that designers of one circuit share: the floors of datapaths, and the last design
+    of units with operand memories that fits, which takes ten seconds or more for a large robot.
+    """
+
+    def __init__(self) -> None:
+        self.floors = Floors()
+        self._fitting: tuple[Any, Candidate] | None = None
+
+    def fitting(self, key: Any, make: Callable[[], Candidate]) -> Candidate:
+        """Returns the design of a key: the last one, or a new one by `make`."""
+        if self._fitting is not None and self._fitting[0] == key:
+            return self._fitting[1]
+        candidate = make()
+        if candidate[1].fits:
+            self._fitting = key, candidate
+        return candidate
+
+
 @dataclass(frozen=True)
 class Designer:
     """Makes designs by a spec: pipelines, or networks of its functions, of datapaths or of arrays.
@@ -62,6 +85,7 @@ class Designer:
     spec: DesignSpec
     runs: int | None = None
     labels: Labels = NO_LABELS
+    looked_at: LookedAt = field(default_factory=LookedAt, repr=False, compare=False)
 
     @property
     def slacks(self) -> tuple[int, ...]:
@@ -77,6 +101,7 @@ class Designer:
 
     def design(self, whole: Whole, interval: int) -> tuple[Design | Network, DesignCost]:
         """Returns the design of a datapath, or of arrays, as it is, and its cost."""
+        self._tell(interval, "shared multipliers")
         make = self._network if self.spec.is_network else self._pipeline
         design = make(whole, interval)
         return design, cost(design, self.spec.target)
@@ -121,30 +146,34 @@ class Designer:
             return shared
         return min(shared, memories, key=lambda needed: needed.excess)
 
-    def least(self, whole: Whole, interval: int) -> DesignCost | None:
-        """Returns what a design takes at least, without a schedule; None for arrays and devices
-        whose post-adders take sums.
+    def least(self, whole: Whole, interval: int) -> DesignCost:
+        """Returns what a design takes at least, without a schedule: of the kind of datapath that
+        takes less, if both are asked for.
         """
         spec, device = self.spec, self.spec.target
-        if not isinstance(whole, Datapath) or device.tile.post_adder:
-            return None
-        narrow, costs = narrowed(whole), list[DesignCost]()
+        if isinstance(whole, StationArrays):
+            kernels = [kernel for several in whole.of_stations.values() for kernel in several]
+            return least_cost_of_arrays(kernels, interval, device)
+        if not isinstance(whole, Datapath):
+            return least_cost_of_arrays(whole.kernels.values(), interval, device)
+        parts = parts_of(whole.graph) if spec.is_network else None
+        floor, costs = self.looked_at.floors.of(whole, device, parts), list[DesignCost]()
+        if spec.datapath != MEMORIES or interval == 1:
+            costs.append(floor.shared(interval, spec.has_units_apart(interval)))
         if spec.datapath != SHARED and interval > 1:
-            costs.append(least_cost_of_memories(narrow, interval, device))
-        if spec.datapath != MEMORIES:
-            apart = spec.has_units_apart(interval)
-            costs.append(least_cost(narrow, interval, device, apart))
-        return min(costs, key=lambda needed: needed.excess, default=None)
+            try:
+                costs.append(floor.memories(interval))
+            except CompileError:  # an operation without a unit
+                if not costs:
+                    raise
+        return min(costs, key=lambda needed: needed.excess)
 
     def quick(self, whole: Whole, interval: int) -> DesignCost:
         """Returns the cost as `smallest` does, or what a design takes at least if that is too
         much already.
         """
         least = self.least(whole, interval)
-        if least is not None and not least.fits:
-            return least
-        stages.begin(f"schedule of {self.spec.label} at interval {interval}")
-        return self.smallest(whole, interval)
+        return self.smallest(whole, interval) if least.fits else least
 
     def _smallest_shared(self, whole: Whole, interval: int) -> DesignCost:
         try:
@@ -182,6 +211,11 @@ class Designer:
 
     def _best_memories(self, whole: Datapath, interval: int) -> Candidate:
         """The design of units with operand memories."""
+        key = self.name, whole, interval, self.spec.target
+        return self.looked_at.fitting(key, lambda: self._made_memories(whole, interval))
+
+    def _made_memories(self, whole: Datapath, interval: int) -> Candidate:
+        self._tell(interval, "units with operand memories")
         device = self.spec.target
         design: Design | Network
         if self.spec.is_network:
@@ -209,14 +243,16 @@ class Designer:
                 return other, its_need, candidate
         return first, needed, whole
 
+    def _tell(self, interval: int, kind: str) -> None:
+        stages.begin(f"schedule of {self.spec.label} at interval {interval}, {kind}")
+
     def _of_kind(self, datapath: str) -> Designer:
         """A designer of one kind of datapath."""
         return replace(self, spec=replace(self.spec, datapath=datapath))
 
     def _may_fit(self, kind: str, whole: Whole, interval: int) -> bool:
         """Whether the least that a design of a kind of datapath takes fits."""
-        least = self._of_kind(kind).least(whole, interval)
-        return least is None or least.fits
+        return self._of_kind(kind).least(whole, interval).fits
 
     def larger_board(self, whole: Whole) -> str:
         """The board with the most LUTs as the end of a message, if a design that does not fit on
@@ -244,7 +280,7 @@ class Designer:
             would += f", where {it_takes} {last.percentages(0)}"
             would += "" if last.most == needed.most else _limits(last)
         if not fitting and spec.board is not None:
-            would += quick.larger_board(whole)
+            would += quick.larger_board(whole) or _larger_device(last)
         fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
         worst = needed if fitting else last
         if spec.board is not None and worst.shares.luts > worst.most[1]:
@@ -270,6 +306,17 @@ class Designer:
             f"{would}; formats with fewer bits {fewer}",
             fitting,
         )
+
+
+def _larger_device(needed: DesignCost) -> str:
+    """The largest device as the end of a message, and how much more it has."""
+    key = max(devices.names(), key=lambda name: devices.load(name).luts)
+    largest, there = devices.load(key), needed.device
+    if largest.luts <= there.luts:
+        return ""
+    dsps, luts = largest.dsps / there.dsps, largest.luts / there.luts
+    has = f"has {dsps:.0f} times the DSPs and {luts:.0f} times the LUTs"
+    return f"; device={key!r}, which open tools do not route, {has}"
 
 
 def latency_of(design: Design | Network) -> Mapping[str, int]:
@@ -311,11 +358,33 @@ def _times(factor: float) -> str:
 def interval_that_fits(
     designer: Designer, whole: Whole, interval: int, needed: DesignCost
 ) -> tuple[int | None, int, DesignCost]:
-    """Returns the first interval that fits, if any does, the last that was tried and its cost:
-    shared units shrink as the interval grows. needed: at an interval that does not fit.
+    """Returns an interval that fits, if one does, the last that was tried and its cost. needed: at
+    this interval, which is the smallest one that is wanted.
+
+    Shared units shrink as the interval grows. The first one tried is the smallest at which the
+    least that a design takes leaves some room; the next ones are as much longer as the one before
+    is too large. Then the search goes back, until the interval before the result is known not to
+    fit. A still smaller one may fit by chance, since schedules are heuristic.
     """
-    tried, last = interval, LONGEST if designer.spec.board is None else LONGEST_ON_BOARDS
+    last = LONGEST if designer.spec.board is None else LONGEST_ON_BOARDS
+    longer = range(interval + 1, last + 1)
+    if needed.fits or not longer:
+        return interval if needed.fits else None, interval, needed
+    may_fit = lambda n: designer.least(whole, n).fits
+    if not may_fit(last):
+        return None, last, designer.least(whole, last)
+    failed = longer[bisect_left(longer, True, key=may_fit)] - 1
+    likely = lambda n: designer.least(whole, n).excess <= LIKELY
+    tried = min(bisect_left(longer, True, key=likely) + interval + 1, last)
+    needed = designer.quick(whole, tried)
     while not needed.fits and tried < last:
-        tried = min(max(tried + 1, ceil(tried * min(needed.excess, 2))), last)
+        failed, tried = tried, min(max(tried + 1, ceil(tried * min(needed.excess, 2))), last)
         needed = designer.quick(whole, tried)
+    while needed.fits and failed < tried - 1:
+        n = min(max(ceil(tried * needed.excess), failed + 1), tried - 1)
+        shorter = designer.quick(whole, n)
+        if shorter.fits:
+            tried, needed = n, shorter
+        else:
+            failed = n
     return tried if needed.fits else None, tried, needed

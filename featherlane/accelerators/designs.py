@@ -16,7 +16,13 @@ from featherlane.accelerators.choices import (
     is_auto,
 )
 from featherlane.accelerators.computation import Computation, flat_of
-from featherlane.accelerators.designers import Designer, TooSmallError, datapath_of
+from featherlane.accelerators.designers import (
+    LONGEST_ON_BOARDS,
+    Designer,
+    LookedAt,
+    TooSmallError,
+    datapath_of,
+)
 from featherlane.accelerators.networks import NetworkAccelerator
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.pipelines import PipelineAccelerator
@@ -27,8 +33,10 @@ from featherlane.backends import stages
 from featherlane.backends.c.names import identifier
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.verilog import check_name
-from featherlane.errors import instead, shown
+from featherlane.errors import CompileError, instead, shown
 from featherlane.functions.array_like import WrenchFrame
+
+FEWEST = "inverse_dynamics", "mass_matrix"  # the functions that take least
 
 
 @explained
@@ -65,7 +73,8 @@ def accelerator(
     Arguments:
         model: the robot
         function: the name of one of `Model`'s functions, as in `generate`
-        interval: clock cycles from one state to the next; "auto" is the smallest whose design fits
+        interval: clock cycles from one state to the next; "auto" is one at which a design fits,
+            and at the next shorter one none does, by estimates of heuristic schedules
         format: a uniform format such as "q16.16" for all signals; "proved", with 32 bits and binary
             points that rule out overflow for inputs within `ranges`; or "fitted", with 27 bits, 18
             for constants, sines and cosines, and binary points from sampled states. "proved24" and
@@ -160,7 +169,7 @@ def multifunction(
         functions: some of "inverse_dynamics", "forward_dynamics", "mass_matrix",
             "mass_matrix_inverse", "inverse_dynamics_derivatives",
             "forward_dynamics_derivatives_from" and "forward_dynamics_derivatives"; None: all seven
-        interval: clock cycles from one task to the next; "auto" is the smallest whose design fits
+        interval: clock cycles from one task to the next; "auto" as in `accelerator`
         format: as in `accelerator`; in arrays, a uniform or fitted one. None: "q16.16", and
             "fitted18" on a board
         device: a name in `backends.fpga.devices`; None: the board's, and "xcvu9p" without a board
@@ -217,15 +226,17 @@ def multifunction(
 
 
 def smallest(model: Model, spec: DesignSpec, name: str | None = None) -> Accelerator:
-    """Returns the accelerator of a spec at the smallest interval that fits, from the spec's on.
-    Errors as of `designed`.
+    """Returns the accelerator of a spec at the spec's interval, or at a longer one that fits, while
+    the one before does not (`designers.interval_that_fits`). Errors as of `designed`.
     """
+    computation, top, looked_at = _checked(model, spec, name), _top(model, spec, name), LookedAt()
     try:
-        return designed(model, spec, name)
+        return _designed(computation, top, looked_at)
     except TooSmallError as refusal:
         if refusal.interval is None:
             raise
-        return designed(model, replace(spec, interval=refusal.interval), name)
+        computation.spec = replace(computation.spec, interval=refusal.interval)
+        return _designed(computation, top, looked_at)
 
 
 def _chosen(functions: Any) -> tuple[str, ...]:
@@ -247,28 +258,68 @@ def _chosen(functions: Any) -> tuple[str, ...]:
 
 def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Accelerator:
     """Returns the accelerator of a spec. Raises ValueError or CompileError for choices without a
-    design, and CompileError for one that the device cannot hold, with an interval that would do.
+    design, and CompileError for one that the device cannot hold, with an interval that would do, or
+    functions that would, if there are any.
     """
-    top = identifier(f"{model.name}_{spec.short}") if name is None else name
-    check_name(top)
+    return _designed(_checked(model, spec, name), _top(model, spec, name), LookedAt())
+
+
+def _top(model: Model, spec: DesignSpec, name: str | None) -> str:
+    """The name of the top module."""
+    return identifier(f"{model.name}_{spec.short}") if name is None else name
+
+
+def _checked(model: Model, spec: DesignSpec, name: str | None) -> Computation:
+    """The arithmetic of a spec, without constant outputs and overflows."""
+    check_name(_top(model, spec, name))
     stages.begin(f"formats of {spec.label}")
     computation = Computation.of(model, spec)
+    flat = flat_of(computation.at(spec.interval)[0])
+    computation.check_outputs(flat.graph)
+    computation.check_overflow(flat)
+    return computation
+
+
+def _designed(computation: Computation, top: str, looked_at: LookedAt) -> Accelerator:
+    """The accelerator of a computation at the interval of its spec. Raises TooSmallError."""
+    spec = computation.spec
     whole, organisation = computation.at(spec.interval)
-    computation.check_outputs(flat_of(whole).graph)
-    computation.check_overflow(flat_of(whole))
-    labels = labels_of(model, flat_of(whole).graph, computation.spec.frames)
-    designer = Designer(top, computation.spec, labels=labels)
+    labels = labels_of(computation.model, flat_of(whole).graph, spec.frames)
+    designer = Designer(top, spec, labels=labels, looked_at=looked_at)
     least = designer.least(whole, spec.interval)
-    if least is not None and not least.fits:  # before a schedule, of minutes for a large robot
-        raise designer.refusal(whole, least)
-    stages.begin(f"schedule of {spec.label} at interval {spec.interval}")
+    if not least.fits:  # before a schedule, of minutes for a large robot
+        raise _refusal(designer.refusal(whole, least), computation)
     design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
-        raise designer.refusal(whole, cost)
-    computation.spec = replace(computation.spec, datapath=datapath_of(design))
+        raise _refusal(designer.refusal(whole, cost), computation)
+    computation.spec = replace(spec, datapath=datapath_of(design))
     if organisation is not None:
         organisation = replace(organisation, design=computed)  # type: ignore[arg-type]
     fields = top, computation, flat_of(computed), cost, organisation
     if isinstance(design, Network):
         return NetworkAccelerator(*fields, design)
     return PipelineAccelerator(*fields, design)
+
+
+def _refusal(error: TooSmallError, computation: Computation) -> TooSmallError:
+    """The error of a design that does not fit, with functions of the same robot that may, if none
+    of its intervals does.
+    """
+    model, spec = computation.model, computation.spec
+    if error.interval is not None or spec.board is None:
+        return error
+    smaller = [name for name in FEWEST if (name,) != spec.functions and _may_fit(model, spec, name)]
+    if not smaller:
+        return error
+    return TooSmallError(f"{error}; {' or '.join(smaller)} alone may fit", None)
+
+
+def _may_fit(model: Model, spec: DesignSpec, function: str) -> bool:
+    """Whether a function may fit at a long interval, by the least that it takes."""
+    alone = replace(spec, functions=(function,), is_network=False, algorithm=None, arrays=None)
+    try:
+        computation = Computation.of(model, alone)
+        whole, _ = computation.at(LONGEST_ON_BOARDS)
+        return Designer("tried", computation.spec).least(whole, LONGEST_ON_BOARDS).fits
+    except (CompileError, ValueError):  # without a circuit, or with other ranges
+        return False

@@ -226,8 +226,8 @@ class Accelerators:
                 of these behind one serial port
             board: a name in `backends.fpga.boards`, such as "ulx3s"
             folder: where the files are written
-            interval: clock cycles from one state to the next; "auto" is the smallest one whose
-                design fits, or the first of the next ones that is routed
+            interval: clock cycles from one state to the next; "auto" as in `accelerator`, or the
+                first of the next ones that is routed
             seeds: seeds of placement, as in `bitstream`
             limit: the longest time of a routing, s, as in `bitstream`
             verify: states that the routed netlist computes in a simulation, as in `bitstream`

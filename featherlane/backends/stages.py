@@ -1,4 +1,4 @@
-"""Stages of a long build, told to who listens: the choice of formats, a schedule, synthesis.
+"""Stages of a long build, for those who listen: the choice of formats, a schedule, synthesis.
 
 What begins a stage need not know who listens, as with `progress.step`.
 """
@@ -22,7 +22,7 @@ def begin(stage: str) -> None:
 
 @contextmanager
 def told_to(listen: Listener | None) -> Iterator[None]:
-    """Within the context, stages of this thread are told to `listen`; None: to nobody."""
+    """Within the context, `listen` is called with each stage of this thread; None: nothing is."""
     token = _listener.set(listen)
     try:
         yield

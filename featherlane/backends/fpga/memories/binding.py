@@ -90,7 +90,7 @@ class _Binder:
 
     unit: of each operation, -1 for none yet. inputs: of each port, the reads from each source.
     Sources are numbered: where unit u shows a value is PLACES u + at, with `at` of the value. kept:
-    of each unit, its runs by the places that their results drop of the sum.
+    of each unit, its runs by the places that their results drop of the sum. cycles: of operations.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class _Binder:
         self.unit = [-1] * len(operations)
         self.swapped: list[tuple[bool, ...]] = [()] * len(operations)
         self.inputs: list[Counter[int]] = [Counter() for _ in range(PORTS * len(kinds))]
+        self.cycles = [operation.cycles for operation in operations]
         self.free = [interval] * len(kinds)
         self.source = dict[int, int]()  # of each value
         self.at = {
@@ -138,7 +139,7 @@ class _Binder:
         kinds = MULTIPLY, INPUT
         groups = groups_of(self.datapath, self.operations, dict.fromkeys(kinds, self.interval))
         groups += [[n] for n, op in enumerate(self.operations) if op.kind not in kinds]
-        cycles = lambda group: sum(self.operations[n].cycles for n in group)
+        cycles = lambda group: sum(self.cycles[n] for n in group)
         unit, left = dict[int, int](), list[int]()
         for group in sorted(groups, key=lambda group: (-cycles(group), group)):
             place = self._with_room(self.operations[group[0]].kind, cycles(group))
@@ -147,7 +148,7 @@ class _Binder:
                 continue
             self.free[place] -= cycles(group)
             unit |= dict.fromkeys(group, place)
-        for n in sorted(left, key=lambda n: (-self.operations[n].cycles, n)):
+        for n in sorted(left, key=lambda n: (-self.cycles[n], n)):
             operation = self.operations[n]
             place = self._with_room(operation.kind, operation.cycles)
             unit[n] = self._added(operation.kind) if place is None else place
@@ -209,7 +210,7 @@ class _Binder:
                     add_to(port, self.source[value], sign)
         if (drops := self.drops[n]) is not None:
             add_to(self.kept[unit], drops, sign)
-        self.free[unit] -= sign * self.operations[n].cycles
+        self.free[unit] -= sign * self.cycles[n]
         self.unit[n], self.swapped[n] = (unit, swapped) if sign > 0 else (-1, ())
         if sign > 0:
             for k in self.operations[n].gives:
@@ -229,10 +230,10 @@ class _Binder:
         """Yields candidates for an operation: the inputs that it adds there, the unit, and the
         operation that makes room there, -1 if there is room.
         """
-        old, cycles = self.unit[n], self.operations[n].cycles
+        old, cycles = self.unit[n], self.cycles[n]
         for unit in self._candidates(n) - {old}:
             least, most = cycles - self.free[unit], cycles + self.free[old]
-            others = [m for m in self.on[unit] if least <= self.operations[m].cycles <= most]
+            others = [m for m in self.on[unit] if least <= self.cycles[m] <= most]
             if least <= 0 or others:
                 other = -1 if least <= 0 else self.random.choice(others)
                 yield self._placement(n, unit).added, unit, other
