@@ -430,8 +430,8 @@ signal.signal(signal.SIGALRM, stop)
 grid = q[:40_000].reshape(200, 200, -1).swapaxes(0, 1)
 count = 0
 for k in range(60):
-    signal.setitimer(signal.ITIMER_REAL, 1e-4 * (1 + k))
     try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-4 * (1 + k))
         while True:
             model.mass_matrix(q, threads=3)
             model.mass_matrix(grid, threads=3)
