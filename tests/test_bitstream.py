@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from placed_tables import IN_LOOP, OF_OLD, placed_tables
 
 import featherlane as fl
-from featherlane.accelerators import bitstreams, designers, host
+from featherlane.accelerators import bitstreams, designers, designs, host
 from featherlane.accelerators.accelerator import Accelerator
 from featherlane.accelerators.computation import Computation
 from featherlane.accelerators.designers import Designer
@@ -249,6 +249,33 @@ def test_a_tool_gets_so_much_time_of_a_processor(tmp_path):
     tools.run(endless, ["-c", "import time; time.sleep(0.1)"], tmp_path, 100)
 
 
+def test_a_tool_that_waits_is_ended_by_the_clock(monkeypatch, tmp_path):
+    monkeypatch.setattr(tools, "PATIENCE", 0.2)
+    waiting = tools.Tool(sys.executable, "", "")
+    message = r"took more than 0\.2 s by the clock, 1 s of a processor are allowed"
+    with pytest.raises(TimeoutError, match=message):
+        tools.run(waiting, ["-c", "import time; time.sleep(60)"], tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("program", "use", "file"),
+    [(tools.YOSYS, lambda work: build.synthesise([], "a", boards.board("i5"), work), "a.json"),
+     (tools.ECPPACK, lambda work: build.packed(""), "design.bit"),
+     (tools.NEXTPNR, lambda work: build._routed(work, "a", boards.board("i5"), 2, 0.0, 9.0),
+      "netlist.json and routed.config and report.json")],
+)  # fmt: skip
+def test_a_tool_without_its_files_is_told(program, use, file, monkeypatch, tmp_path):
+    """Files of the seed before are not taken for those of this one."""
+    fake = tmp_path / program.program
+    fake.write_text("#!/bin/sh\nexit 0\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for name in build.KEPT:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(CompileError, match=f"{program.program} ended .* not write {file}: /.*not"):
+        use(tmp_path)
+
+
 # Designs for boards
 
 
@@ -440,7 +467,8 @@ def test_seeds_and_limits_are_checked():
     for states in (-1, 1.5, "all", None):
         with pytest.raises(ValueError, match="verify is"):
             made().bitstream("nowhere", verify=states)
-    with pytest.raises(ValueError, match="interval is 'often': wanted a whole number of cycles"):
+    often = "interval is 'often': wanted a whole number of cycles, 1 to 4096, or 'auto'"
+    with pytest.raises(ValueError, match=often):
         fl.accelerator(pendulum(), board="i5", interval="often")
 
 
@@ -713,6 +741,39 @@ def test_a_bitstream_that_is_older_than_its_design_is_refused(unrouted):
         bitstreams.read(unrouted.folder)
 
 
+@pytest.mark.usefixtures("bare_tools")
+def test_what_needs_no_design_is_checked_before_anything(monkeypatch, tmp_path):
+    monkeypatch.setattr(designs, "designed", lambda *arguments: pytest.fail("a design was made"))
+    monkeypatch.setattr(designs, "smallest", lambda *arguments: pytest.fail("a design was made"))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "other.sv").write_text("")
+    refused = [
+        ({"folder": tmp_path / "file"}, "file' cannot be written to: .* is a file"),
+        ({"folder": tmp_path / "other"}, r"holds other\.sv of another design"),
+        ({"folder": 3}, "folder is 3: wanted a path"),
+        ({"baud": 3}, "baud is 3: wanted 14652 to 15000000, a clock of 60 MHz"),
+        ({"baud": 20_000_000, "clock": 70.0}, "baud is 20000000: wanted .* to 17500000"),
+        ({"seeds": ()}, "seeds is"), ({"limit": 0}, "limit is"), ({"verify": -1}, "verify is"),
+        ({"name": "a b"}, "name is 'a b'"), ({"board": "i7"}, "board is 'i7'"),
+        ({"clock": "fast"}, "clock is 'fast'"),
+    ]  # fmt: skip
+    for options, message in refused:
+        given = {"board": "ulx3s", "folder": tmp_path / "new", **options}
+        for functions in ("mass_matrix", ["mass_matrix", "inverse_dynamics"]):
+            with pytest.raises((ValueError, TypeError), match=message):
+                fl.accelerator.build(pendulum(), functions, **given)
+    assert not (tmp_path / "new").exists()
+
+    def missing():
+        raise CompileError("yosys is not installed")
+
+    monkeypatch.setattr(build, "versions", missing)
+    with pytest.raises(CompileError, match="yosys is not installed"):
+        fl.accelerator.build(pendulum(), board="ulx3s", folder=tmp_path / "new")
+
+
+@pytest.mark.usefixtures("bare_tools")
 def test_a_build_takes_the_next_interval_when_routing_fails(monkeypatch):
     """Intervals of 1, 2 and 5 are not routed."""
     tried = []
@@ -771,9 +832,9 @@ def test_each_stage_of_a_bitstream_is_told(monkeypatch, tmp_path, bare_tools):
             use(tmp_path / "design")
 
 
-def test_a_bitstream_of_other_sources_has_no_report(unrouted, monkeypatch):
-    """A design whose routing fails leaves its sources beside the bitstream of the one before, which
-    is then refused.
+def test_a_bitstream_of_other_sources_is_removed(unrouted, monkeypatch):
+    """A design whose routing fails leaves its sources, and no bitstream of the one before, which a
+    loader would take for theirs. One of the same sources stays.
     """
     other = fl.accelerator(pendulum(), "inverse_dynamics", board="i5", interval=2)
 
@@ -786,8 +847,10 @@ def test_a_bitstream_of_other_sources_has_no_report(unrouted, monkeypatch):
     assert bitstreams.read(unrouted.folder).report == (unrouted.folder / "report.md").read_text()
     with pytest.raises(NotRoutedError):
         other.bitstream(unrouted.folder)
-    assert not (unrouted.folder / "report.md").exists()
-    with pytest.raises(ValueError, match=r"older than its design .its sources changed since"):
+    left = {path.suffix for path in unrouted.files}
+    assert left == {".sv", ".f", ".lpf", ".json"}
+    assert [path.name for path in unrouted.folder.glob("*.json")] == ["serial.json"]
+    with pytest.raises(ValueError, match="holds a design, but no bitstream"):
         bitstreams.read(unrouted.folder)
     monkeypatch.undo()
 

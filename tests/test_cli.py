@@ -15,6 +15,7 @@ from placed_tables import placed_tables
 from repetition import repeated
 
 import featherlane
+from featherlane.accelerators import bitstreams
 from featherlane.accelerators.entry import Accelerators
 from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.bitstream import build as routes
@@ -336,6 +337,26 @@ def test_a_bitstream_may_have_several_functions(words, run, builds):
     assert options["board"] == "i9"
     assert run("build", "double_pendulum", *places, "M")[0] == 2
     assert builds[-1][1] == "mass_matrix"
+
+
+def test_an_interval_of_a_bitstream_may_be_auto(run, builds, capsys):
+    places = ("double_pendulum", "M", "--board", "i9", "--output", "made", "--interval")
+    for words, interval in (("auto", "auto"), ("7", 7)):
+        assert run("build", *places, words)[0] == 2
+        assert builds[-1][2]["interval"] == interval
+    for words in ("Auto", "0", "often"):
+        with pytest.raises(SystemExit):
+            run("build", *places, words)
+        wanted = f"--interval is {words}; wanted a whole number, 1 or more, or auto"
+        assert wanted in capsys.readouterr().err
+
+
+def test_a_loader_is_missed_before_a_build(run, builds, monkeypatch):
+    monkeypatch.setattr(bitstreams.shutil, "which", lambda program: None)
+    places = ("double_pendulum", "M", "--board", "i9", "--output", "made")
+    status, _, err = run("build", *places, "--load")
+    assert (status, builds) == (2, [])
+    assert "openFPGALoader is not installed" in err
 
 
 def test_functions_of_a_bitstream_have_names(run, builds, capsys):

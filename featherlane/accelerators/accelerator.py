@@ -14,6 +14,7 @@ import numpy as np
 
 from featherlane.accelerators.bitstreams import Bitstream, BoardDesign, built, checked
 from featherlane.accelerators.board import SEEDS, STALLS, Board
+from featherlane.accelerators.build_options import MOST_BAUD, BuildOptions
 from featherlane.accelerators.choices import LINK, SIMULATORS, DesignSpec
 from featherlane.accelerators.computation import Computation
 from featherlane.accelerators.error_report import error_report
@@ -33,6 +34,7 @@ from featherlane.backends.fpga import boards, devices, folder
 from featherlane.backends.fpga.bitstream.build import LIMIT
 from featherlane.backends.fpga.board.core import StreamCore
 from featherlane.backends.fpga.board.wrapper import WrappedCore
+from featherlane.backends.fpga.boards import CircuitBoard
 from featherlane.backends.fpga.cost import DesignCost
 from featherlane.backends.fpga.report import structure
 from featherlane.backends.fpga.resources import Resources
@@ -42,18 +44,14 @@ from featherlane.backends.fpga.serial.rate import sixteenths
 from featherlane.backends.fpga.serial.self_test import plan_of
 from featherlane.backends.fpga.serial.transport import SerialPort
 from featherlane.backends.fpga.serial.wrapper import SerialCore
-from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.verilog import Design
 from featherlane.backends.fpga.words import Entry
 from featherlane.errors import one_of, shown
-from featherlane.functions.arguments import is_count, is_real, whole
+from featherlane.functions.arguments import is_count, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.version import __version__
 
 SELF_TEST = 16  # states in a board's memory
-MOST_BAUD = 100_000_000
-MOST_STATES = 1_000_000  # that a netlist is simulated for
-MOST_SECONDS = 1_000_000  # of a placement and its routing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,18 +266,23 @@ class Accelerator(ABC):
         """The design behind a serial line, on the board that it is for. Raises ValueError if it is
         for none.
         """
-        if self.spec.board is None:
-            known = ", ".join(boards.tables())
-            raise ValueError(
-                f"{self.name} is for no board: wanted board= among its choices, as {known}"
-            )
+        board, megahertz = self._its_board, self.spec.clock
         stages.begin(f"sources of {self.name}")
-        board, megahertz = boards.board(self.spec.board), self.spec.clock
         test = plan_of(self.core, *self.vectors(SELF_TEST))
         bit, pause = sixteenths(1e6 * megahertz, board.baud), pause_of(1e6 * megahertz)
         serial = SerialCore(self.core, test, bit, pause)
         latency = max(self.latencies.values())
         return BoardDesign(serial, board, megahertz, latency, self.cost.total, self.spec.datapath)
+
+    @property
+    def _its_board(self) -> CircuitBoard:
+        """The board that the design is for. Raises ValueError if it is for none."""
+        if self.spec.board is None:
+            known = ", ".join(boards.tables())
+            raise ValueError(
+                f"{self.name} is for no board: wanted board= among its choices, as {known}"
+            )
+        return boards.board(self.spec.board)
 
     def bitstream(
         self,
@@ -295,29 +298,25 @@ class Accelerator(ABC):
         sources, constraints, the routed netlist, the bitstream, the driver's facts and a report.
 
         seeds: placements that are tried until one reaches the clock that was asked for; the fastest
-        is taken. limit: seconds of a processor for one of them. What was routed once is read from
-        the cache. verify: so many random states are computed by the routed netlist in a simulation
-        by Verilator, driven through the pins of its serial line as a board is, and compared to the
-        bit (`Bitstream.pins`); a state takes 0.01 s for a pendulum, seconds for a large robot.
-        baud: of the serial port, by default what that of the board is documented to do; it is set
-        after routing, exactly up to half a sixteenth of a clock cycle a bit.
+        is taken. limit: seconds of a processor for one of them, ten times as many by the clock.
+        What was routed once is read from the cache. verify: so many random states are computed by
+        the routed netlist in a simulation by Verilator, driven through the pins of its serial line
+        as a board is, and compared to the bit (`Bitstream.pins`); a state takes 0.01 s for a
+        pendulum, seconds for a large robot. baud: of the serial port, by default what that of the
+        board is documented to do; it is set after routing, exactly up to half a sixteenth of a
+        clock cycle a bit.
 
         Raises CompileError for a tool that is missing, and a design that is not routed, ValueError
         for a design without a board, for seeds, a limit, a rate and numbers of states that are
         none, and for a folder that cannot be written to.
         """
-        several = isinstance(seeds, Sequence) and not isinstance(seeds, str)
-        if not several or not seeds or not all(map(is_count, seeds)):
-            raise ValueError(f"seeds is {shown(seeds)}: wanted whole numbers, such as (1, 2, 3)")
-        if not is_real(limit, 1, MOST_SECONDS):
-            raise ValueError(f"limit is {shown(limit)}: wanted seconds, 1 to {MOST_SECONDS:,}")
-        states = whole("verify", verify, 0, MOST_STATES)
-        for name in ("verilator", "g++") if states else ():
-            simulate.tool(name)  # before minutes of routing
-        work = self.board_design
-        rate = work.board.baud if baud is None else whole("baud", baud, 1, MOST_BAUD)
+        options = BuildOptions.checked(
+            folder_, board=self._its_board, megahertz=self.spec.clock, name=self.name,
+            seeds=seeds, limit=limit, verify=verify, baud=baud,
+        )  # fmt: skip
+        work, rate, states = self.board_design, options.baud, options.states
         replace(work.serial, sixteenths=sixteenths(1e6 * work.megahertz, rate))  # may be refused
-        bitstream = built(work, folder_, seeds, limit, rate)
+        bitstream = built(work, options.place, options.seeds, options.limit, rate)
         return checked(bitstream, self.cases(states)) if states else bitstream
 
     def serial(self, port: str, baud: int | None = None) -> SerialDriver:

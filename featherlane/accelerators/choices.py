@@ -28,6 +28,7 @@ SHARING = {"module": by_call, "class": by_class, "whole": whole}
 ARRAYS = LIMBS, COLUMNS = "limbs", "columns"  # what is time-multiplexed, of one function
 DATAPATHS = SHARED, MEMORIES = "shared", "memories"  # what stands in front of multipliers
 AUTO = "auto"  # what needs less: of datapaths, or of limbs and columns in several functions
+NETWORK = "functions"  # of several functions, in names of modules
 ALL_FUNCTIONS = "all functions"  # the name of a design of all of them
 
 
@@ -79,7 +80,7 @@ class DesignSpec:
     @property
     def short(self) -> str:
         """The functions, in names of modules."""
-        return "functions" if self.is_network else ", ".join(self.functions)
+        return NETWORK if self.is_network else ", ".join(self.functions)
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -177,7 +178,8 @@ def check_choices(model: Any, interval: Any, sharing: Any, clock: Any) -> None:
         raise TypeError(f"model is {shown(model)}: wanted a Model, as fl.load gives it")
     if not is_count(interval) or interval > SLOWEST:
         raise ValueError(
-            f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}"
+            f"interval is {shown(interval)}: wanted a whole number of cycles, 1 to {SLOWEST}, or "
+            f"{AUTO!r}"
         )
     if not isinstance(sharing, str) or sharing not in SHARING:
         raise ValueError(f"sharing is {shown(sharing)}: {one_of(sharing, SHARING)}")

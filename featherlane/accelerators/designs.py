@@ -229,7 +229,8 @@ def smallest(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     """Returns the accelerator of a spec at the spec's interval, or at a longer one that fits, while
     the one before does not (`designers.interval_that_fits`). Errors as of `designed`.
     """
-    computation, top, looked_at = _checked(model, spec, name), _top(model, spec, name), LookedAt()
+    top, looked_at = name_of_top(model, spec.short, name), LookedAt()
+    computation = _checked(model, spec)
     try:
         return _designed(computation, top, looked_at)
     except TooSmallError as refusal:
@@ -261,17 +262,21 @@ def designed(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     design, and CompileError for one that the device cannot hold, with an interval that would do, or
     functions that would, if there are any.
     """
-    return _designed(_checked(model, spec, name), _top(model, spec, name), LookedAt())
+    top = name_of_top(model, spec.short, name)
+    return _designed(_checked(model, spec), top, LookedAt())
 
 
-def _top(model: Model, spec: DesignSpec, name: str | None) -> str:
-    """The name of the top module."""
-    return identifier(f"{model.name}_{spec.short}") if name is None else name
+def name_of_top(model: Model, short: str, name: str | None) -> str:
+    """The name of the top module, or a name that a user gives it. short: `DesignSpec.short`. Raises
+    ValueError for what is no name.
+    """
+    top = identifier(f"{model.name}_{short}") if name is None else name
+    check_name(top)
+    return top
 
 
-def _checked(model: Model, spec: DesignSpec, name: str | None) -> Computation:
+def _checked(model: Model, spec: DesignSpec) -> Computation:
     """The arithmetic of a spec, without constant outputs and overflows."""
-    check_name(_top(model, spec, name))
     stages.begin(f"formats of {spec.label}")
     computation = Computation.of(model, spec)
     flat = flat_of(computation.at(spec.interval)[0])

@@ -13,17 +13,21 @@ import numpy as np
 
 from featherlane.accelerators.accelerator import Accelerator
 from featherlane.accelerators.bitstreams import Bitstream
+from featherlane.accelerators.build_options import BuildOptions
 from featherlane.accelerators.choices import (
     ALL_FUNCTIONS,
     ARRAYS,
     AUTO,
+    BOARD_CLOCK,
+    BOARD_POOLS,
     LIMBS,
+    NETWORK,
     SLOWEST,
     DesignSpec,
     check_choices,
 )
 from featherlane.accelerators.designs import accelerator as of_function
-from featherlane.accelerators.designs import designed
+from featherlane.accelerators.designs import designed, name_of_top
 from featherlane.accelerators.designs import multifunction as of_functions
 from featherlane.accelerators.front import GOALS, Front, Point, checked_bounds
 from featherlane.accelerators.organise.pass_graph import SHARES
@@ -31,6 +35,7 @@ from featherlane.accelerators.search import FORMATS, INTERVALS, Space, kept
 from featherlane.api.model import Model
 from featherlane.api.presented import explained
 from featherlane.backends import stages
+from featherlane.backends.fpga import boards
 from featherlane.backends.fpga.bitstream.build import LIMIT, NotRoutedError
 from featherlane.errors import CompileError, no_attribute, one_of, shown
 from featherlane.functions.arguments import is_count
@@ -229,7 +234,7 @@ class Accelerators:
             interval: clock cycles from one state to the next; "auto" as in `accelerator`, or the
                 first of the next ones that is routed
             seeds: seeds of placement, as in `bitstream`
-            limit: the longest time of a routing, s, as in `bitstream`
+            limit: the longest time of a routing, s of a processor, as in `bitstream`
             verify: states that the routed netlist computes in a simulation, as in `bitstream`
             baud: of the serial port. None: the rate that the board's is documented to do
             progress: called with each stage as it begins, in words: formats, schedules, sources,
@@ -244,14 +249,20 @@ class Accelerators:
         make: Callable[..., Accelerator] = (
             of_function if isinstance(function, str) else of_functions
         )
+        clock, named = choices.get("clock"), choices.get("name")
+        check_choices(model, 1, BOARD_POOLS, BOARD_CLOCK if clock is None else clock)
+        short = function if isinstance(function, str) else NETWORK
+        options = {"seeds": seeds, "limit": limit, "verify": verify, "baud": baud}
+        BuildOptions.checked(  # before schedules of minutes
+            folder, board=boards.board(board), megahertz=BOARD_CLOCK if clock is None else clock,
+            name=name_of_top(model, short, named), **options,
+        )  # fmt: skip
         with stages.told_to(progress):
             design = make(model, function, board=board, interval=interval, **choices)
             last = design.interval + (TRIES - 1 if isinstance(interval, str) else 0)
             while True:
                 try:
-                    return design.bitstream(
-                        folder, seeds=seeds, limit=limit, verify=verify, baud=baud
-                    )
+                    return design.bitstream(folder, **options)
                 except NotRoutedError as error:
                     if design.interval >= last:
                         raise

@@ -35,6 +35,7 @@ from featherlane.tools.options import (
     Option,
     choice,
     count,
+    count_or_auto,
     dtype,
     flag,
     free_text,
@@ -353,7 +354,9 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     CIRCUIT_FUNCTIONS,
     BOARD,
     free_text("--output", "the folder to write to, created if missing", required=True),
-    count("--interval", "clock cycles from one state to the next (the smallest that is routed)"),
+    count_or_auto(
+        "--interval", "clock cycles from one state to the next (auto: the smallest that is routed)"
+    ),
     free_text("--format", "number format, such as fitted18 or q16.16 (fitted18)"),
     number("--clock", "clock in MHz that placement aims at (60)"),
     choice(
@@ -367,7 +370,11 @@ def _pipelines(args: argparse.Namespace, options: dict[str, Any]) -> Answer:
     free_text("--algorithm", "deferred, factor, body, scan and others, see docs/fpga.md"),
     interval("--range", "smallest and largest value of an input (its limits)"),
     count("--seeds", "placements that are tried until one reaches the clock (%(default)s)", 1),
-    number("--minutes", "largest time of one placement and its routing (20)"),
+    number(
+        "--minutes",
+        "minutes of a processor that one placement and its routing may take, ten times as many by "
+        "the clock (20)",
+    ),
     count("--verify", "states that the routed netlist computes in a simulation at its pins (none)"),
     count("--baud", "rate of the serial port (what the board's is documented to do)"),
     free_text("--name", "name of the top module (of the robot and the function)"),
@@ -381,8 +388,12 @@ def build(args: argparse.Namespace) -> Answer:
     of the error stream, with its seconds; sources are in the folder before the tools run.
     pip install 'featherlane[fpga]' brings the tools; those of the system are faster.
     """
+    from featherlane.accelerators.bitstreams import loader_of
     from featherlane.accelerators.entry import Accelerators
+    from featherlane.backends.fpga.boards import board
 
+    if args.load:
+        loader_of(board(args.board))  # may be missing
     options = {name: getattr(args, name) for name in BUILD if getattr(args, name) is not None}
     if args.range is not None:
         options["ranges"] = dict(args.range)

@@ -63,6 +63,12 @@ def count(name: str, help: str, default: int | None = None) -> Option:
     return Option(name, help, settings={"type": _count, "metavar": "N", "default": default})
 
 
+def count_or_auto(name: str, help: str) -> Option:
+    """An option whose value is a whole number, 1 or more, or the word auto."""
+    settings = {"type": _count_or_auto, "metavar": "N", "default": None}
+    return Option(name, help, ("auto",), settings=settings)
+
+
 def number(name: str, help: str) -> Option:
     """An option whose value is a positive number."""
     return Option(name, help, settings={"type": _number, "metavar": "X"})
@@ -110,6 +116,15 @@ def _count(text: str) -> int:
     if text.strip().isdecimal() and int(text) >= 1:
         return int(text)
     raise ArgumentTypeError(f"is {text}; wanted a whole number, 1 or more")
+
+
+def _count_or_auto(text: str) -> int | str:
+    if text.strip() == "auto":
+        return "auto"
+    try:
+        return _count(text)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{error}, or auto{did_you_mean(text, ['auto'])}") from None
 
 
 def written_file(name: str, help: str, check: Callable[[str], Path]) -> Option:

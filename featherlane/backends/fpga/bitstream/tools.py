@@ -29,6 +29,7 @@ for command in sys.argv[1].split(";"):
 """
 
 
+PATIENCE = 10  # seconds by the clock for each second of a processor that a tool may take
 OUT_OF_TIME = -getattr(signal, "SIGXCPU", 0)  # the exit code of what a limit ended
 
 
@@ -79,7 +80,8 @@ def _has_library() -> bool:
 def run(tool: Tool, arguments: Iterable[str], folder: Path, seconds: float | None = None) -> None:
     """Runs a tool in a folder, in which all its files lie. Raises CompileError if it is missing or
     fails, and TimeoutError if it takes more than the seconds: of processor time, where the system
-    counts it (a busy machine is no reason to give up), else by the clock.
+    counts it (a busy machine is no reason to give up, so that ten times as many may pass by the
+    clock), else by the clock.
     """
     if shutil.which(tool.program):
         _run([tool.program, *arguments], tool.program, folder, seconds)
@@ -107,6 +109,17 @@ def run_package(
     _run(command, tool.package, folder, seconds)
 
 
+def check_written(tool: Tool, folder: Path, names: Iterable[str]) -> None:
+    """Raises CompileError for a tool that ended without an error, and without its files."""
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        program = shutil.which(tool.program) or tool.package
+        raise CompileError(
+            f"{tool.program} ended without an error, but did not write {' and '.join(missing)}: "
+            f"{program} is not the tool, or is broken"
+        )
+
+
 def processor_seconds() -> float:
     """The seconds of processors that tools took up to now, or of the clock where the system does
     not count them.
@@ -130,13 +143,15 @@ def _processor_limit(seconds: float | None) -> Callable[[], None] | None:
 
 def _run(command: list[str], name: str, folder: Path, seconds: float | None) -> None:
     limit = _processor_limit(seconds)
-    options: dict[str, Any] = {"timeout": seconds} if limit is None else {"preexec_fn": limit}
+    patience = seconds if limit is None or seconds is None else PATIENCE * max(seconds, 1)
+    options: dict[str, Any] = {"timeout": patience, "preexec_fn": limit}
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False, **options
         )
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{name} took more than {seconds:g} s") from None
+        allowed = f", {seconds:g} s of a processor are allowed" if limit is not None else ""
+        raise TimeoutError(f"{name} took more than {patience:g} s by the clock{allowed}") from None
     if limit is not None and done.returncode == OUT_OF_TIME:
         raise TimeoutError(f"{name} took more than {seconds:g} s of processor time")
     if done.returncode:
