@@ -252,7 +252,7 @@ class Accelerators:
         clock, named = choices.get("clock"), choices.get("name")
         check_choices(model, 1, BOARD_POOLS, BOARD_CLOCK if clock is None else clock)
         short = function if isinstance(function, str) else NETWORK
-        options = {"seeds": seeds, "limit": limit, "verify": verify, "baud": baud}
+        options: dict[str, Any] = {"seeds": seeds, "limit": limit, "verify": verify, "baud": baud}
         BuildOptions.checked(  # before schedules of minutes
             folder, board=boards.board(board), megahertz=BOARD_CLOCK if clock is None else clock,
             name=name_of_top(model, short, named), **options,
