@@ -81,6 +81,25 @@ def clause(error: BaseException) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
+def wrong_dtype(name: str, value: object, dtype: object) -> str:
+    """The message about an input that is no array of real numbers."""
+    came = f"is {shown(value)}" if value is None or isinstance(value, str) else f"has dtype {dtype}"
+    return f"{name} {came}: wanted real numbers, float32 or float64"
+
+
+def wrong_shape(name: str, shape: tuple[int, ...], core: tuple[int, ...], hint: str) -> str:
+    """The message about an input whose last dimensions are not those of one state. hint: the likely
+    confusion, if there is one.
+    """
+    wanted = ", ".join(["...", *map(str, core)])
+    return f"{name} has shape {shape}, wanted ({wanted}){hint and ': ' + hint}"
+
+
+def turned(name: str) -> str:
+    """The hint about an array of states that is transposed."""
+    return f"states go in rows, pass {name}.T"
+
+
 def nearest(word: object, words: Iterable[str], most: int = 2, least: float = 0.6) -> list[str]:
     """The known words that a wrong one was probably meant for: the word that the field calls so
     (see `field_names`), or the words of similar spelling, with a ratio of common letters of `least`

@@ -24,7 +24,7 @@ from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, first_beyond, floats, quantised
 from featherlane.backends.fpga import pipeline_folder, report, words
 from featherlane.backends.fpga.board.batch import TaskBatch, check_names, check_saturate
-from featherlane.backends.fpga.board.core import StreamCore, core_of
+from featherlane.backends.fpga.board.core import SelectedFunction, StreamCore, core_of
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown
 from featherlane.functions.arguments import alike, counted, lead_of
@@ -119,7 +119,9 @@ class PipelineAccelerator(Accelerator):
 
     @property
     def core(self) -> StreamCore:
-        return core_of(self.design, self.labels)
+        core = core_of(self.design, self.labels)
+        (name,), inputs = self.functions, tuple(core.tasks.shapes)
+        return core._replace(functions={name: SelectedFunction(0, inputs)})
 
     def fixed(self, name: str) -> FixedFunction:
         return self.function
@@ -208,6 +210,7 @@ class PipelineAccelerator(Accelerator):
         simulator: str = "verilator",
         stalls: int = 0,
         seed: int = 1,
+        *,
         saturate: bool = False,
     ) -> Run:
         """Simulates the sources for states, clock cycle by clock cycle.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from featherlane.backends.cpu.strides import overlaps_itself
-from featherlane.errors import shown
+from featherlane.errors import shown, wrong_dtype, wrong_shape
 from featherlane.functions.foreign_arrays import ForeignArrayError, is_foreign
 from featherlane.program.array import is_traced, traced_array
 
@@ -73,11 +73,10 @@ def alike(values: Mapping[str, Any]) -> tuple[np.dtype, dict[str, np.ndarray]]:
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
             if array.dtype == TRACED and is_traced(array):
                 return TRACED, {name: traced_array(name, value) for name, value in values.items()}
-            wanted = "wanted real numbers, float32 or float64"
-            if isinstance(value := values[name], str):
-                options = "options such as integrator= and reference= go by keyword"
-                raise TypeError(f"{name} is {shown(value)}: {wanted}; {options}")
-            raise TypeError(f"{name} has dtype {array.dtype}: {wanted}")
+            message = wrong_dtype(name, values[name], array.dtype)
+            if isinstance(values[name], str):
+                message += "; options such as integrator= and reference= go by keyword"
+            raise TypeError(message)
         if array.dtype.type is np.float32:  # in any byte order
             single = single or name
         elif array.dtype.kind == "f" and _has_dtype(values[name]):
@@ -144,9 +143,7 @@ def _lead(
 ) -> tuple[int, ...]:
     cut = len(shape) - len(core)
     if cut < 0 or shape[cut:] != core:
-        wanted = ", ".join(["...", *map(str, core)])
-        hint = explain(name, shape)
-        raise ValueError(f"{name} has shape {shape}, wanted ({wanted}){hint and ': ' + hint}")
+        raise ValueError(wrong_shape(name, shape, core, explain(name, shape)))
     if cut > most:
         raise ValueError(f"{name} has {cut} leading dimensions, wanted at most {most}: reshape it")
     return shape[:cut]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from featherlane.errors import turned
 from featherlane.functions.actuation import Actuation
 from featherlane.functions.constraint_inputs import INPUTS
 from featherlane.robot.model import Robot
@@ -26,7 +27,7 @@ def shape_hint(model: Robot, actuation: Actuation | None, name: str, shape: tupl
     wanted = "nq" if name.startswith("q") else "nv"
     size = f"the model has {wanted} = {getattr(model, wanted)}"
     if len(shape) == 2 and shape[0] == getattr(model, wanted):
-        return f"{size}; states go in rows, pass {name}.T"
+        return f"{size}; {turned(name)}"
     if model.nq == model.nv:
         return size
     free = "a free joint takes 7 entries of q (position, quaternion xyzw) and 6 of v"

@@ -4,14 +4,14 @@ the inputs had.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from featherlane.backends.fixed.bad_entries import BeyondFormat, EntryPlace, not_a_number
 from featherlane.backends.fpga.board.core import TAG, SelectedFunction, Words
-from featherlane.errors import clause, shown
+from featherlane.errors import clause, shown, turned, wrong_dtype, wrong_shape
 from featherlane.program.passes.guards import LOST
 
 Array = Any
@@ -48,6 +48,17 @@ class TaskBatch(NamedTuple):
         core = self.inputs[name].shape[1:]
         return EntryPlace(name, self.shapes[name], core, self.lead, task, position)
 
+    def of_readers(self, selector: str, functions: Iterable[SelectedFunction]) -> TaskBatch:
+        """The batch with zeros for what the functions of its tasks do not read."""
+        inputs, codes = dict(self.inputs), self.inputs[selector]
+        for function in functions:
+            rows = codes == function.code
+            for name in inputs.keys() - {*function.inputs, selector}:
+                if inputs[name][rows].any():
+                    inputs[name] = inputs[name].copy()
+                    inputs[name][rows] = 0
+        return self._replace(inputs=inputs)
+
     def check_numbers(self) -> None:
         """Raises ValueError for a NaN."""
         for name, x in self.inputs.items():
@@ -68,18 +79,6 @@ class TaskBatch(NamedTuple):
         return BoardRun(shaped, saturated, lost, counters)
 
 
-def inputs_of_function(
-    words: Words, inputs: Mapping[str, Any], function: str, selected: SelectedFunction
-) -> dict[str, Any]:
-    """The inputs of tasks of one function of a design of several: with its number, and zeros for
-    what only other functions read. Raises ValueError for inputs that are not the function's.
-    """
-    assert words.selector is not None, "designs of several functions select"
-    check_names(inputs, selected.inputs, f" of {function}")
-    others = {name: np.zeros(shape) for name, shape in words.shapes.items() if name != TAG}
-    return {**others, **inputs, words.selector: selected.code}
-
-
 def check_names(inputs: Any, wanted: Collection[str], whose: str = "") -> None:
     """Raises ValueError unless inputs are by these names. whose: as " of mass_matrix"."""
     names = f"{', '.join(wanted)}{whose}"
@@ -96,10 +95,12 @@ def check_saturate(saturate: Any) -> None:
         raise ValueError(f"saturate is {shown(saturate)}: wanted True or False")
 
 
-def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
+def batch_of(
+    words: Words, inputs: Mapping[str, Any], functions: Iterable[SelectedFunction] = ()
+) -> TaskBatch:
     """The batch of inputs, arrays (..., *shape) by name whose leading dimensions broadcast. Tags
-    are the driver's. Raises ValueError for inputs that are none, for NaN, and for codes that no
-    function has.
+    are the driver's. functions: those that words select; what they do not read may be anything.
+    Raises ValueError for inputs that are none, for NaN, and for codes that no function has.
     """
     shapes = {n: shape for n, shape in words.shapes.items() if n != TAG}
     check_names(inputs, shapes)
@@ -116,7 +117,6 @@ def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
         name: np.broadcast_to(arrays[name], lead + shape).reshape(tasks, *shape)
         for name, shape in shapes.items()
     }, {name: x.shape for name, x in arrays.items()})  # fmt: skip
-    batch.check_numbers()
     if (selector := words.selector) is not None:
         codes = sorted({field.when for field in words.fields if field.when is not None})
         unknown = ~np.isin(batch.inputs[selector], codes)
@@ -125,22 +125,24 @@ def batch_of(words: Words, inputs: Mapping[str, Any]) -> TaskBatch:
             code = f"{batch.place(selector, task, position)} is {batch.inputs[selector][task]:g}"
             listed = ", ".join(map(str, codes))
             raise ValueError(f"{code}: wanted the code of a function, one of {listed}")
+        batch = batch.of_readers(selector, functions)
+    batch.check_numbers()
     return batch
 
 
 def _numbers(name: str, x: Any, shape: tuple[int, ...]) -> Array:
     """An input as an array. Raises ValueError for what are no real numbers of the shape."""
-    wanted = f"wanted numbers of shape ({', '.join(['...', *map(str, shape)])})"
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array: masks have no meaning here, fill it first")
     try:
         array = np.asarray(x)
     except (TypeError, ValueError) as error:  # of lists of unequal lengths, and memory of a GPU
-        raise ValueError(f"{name} is no array: {wanted}; {clause(error)}") from error
-    if array.dtype.kind not in "fiub" or array.shape[array.ndim - len(shape) :] != shape:
-        is_turned = len(shape) == 1 and array.shape[:1] == shape and array.ndim > 1
-        hint = "; states come first, is it transposed?" if is_turned else ""
-        raise ValueError(f"{name} has shape {array.shape} of {array.dtype}: {wanted}{hint}")
+        raise ValueError(f"{name} is not an array of numbers: {clause(error)}") from error
+    if array.dtype.kind not in "fiub":
+        raise ValueError(wrong_dtype(name, x, array.dtype))
+    if array.shape[array.ndim - len(shape) :] != shape:
+        is_turned = len(shape) == 1 and array.shape[:1] == shape and array.ndim == 2
+        raise ValueError(wrong_shape(name, array.shape, shape, turned(name) if is_turned else ""))
     return array
 
 

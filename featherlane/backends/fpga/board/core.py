@@ -103,19 +103,27 @@ class Words(NamedTuple):
 
 
 class SelectedFunction(NamedTuple):
-    """A function of a design of several: the number that the selector has, and its inputs."""
+    """A function of a design: the number that the selector of several has, 0 of one, and its
+    inputs.
+    """
 
     code: int
     inputs: tuple[str, ...]
 
 
-NO_FUNCTIONS: Mapping[str, SelectedFunction] = {}  # of a design of one
+NO_FUNCTIONS: Mapping[str, SelectedFunction] = {}  # of a design whose functions have no names
+
+
+def functions_of_json(data: Mapping[str, Any]) -> dict[str, SelectedFunction]:
+    """The functions in the facts of a design, none in those of earlier versions."""
+    listed = data.get("functions", {}).items()
+    return {name: SelectedFunction(code, tuple(inputs)) for name, (code, inputs) in listed}
 
 
 class StreamCore(NamedTuple):
     """A module between two streams. tasks, results: the words in and out. interval: cycles from one
-    task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: of a
-    design of several, by name; labels: what entries are, for comments; hashed: the sources as
+    task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: by
+    name; labels: what entries are, for comments; hashed: the sources as
     hashes know them (`Module.hashed`), if these are others.
     """
 

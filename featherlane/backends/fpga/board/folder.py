@@ -27,7 +27,7 @@ from featherlane.backends.fpga.folder import (
 
 def facts_of(board: WrappedCore) -> BoardFacts:
     """The layouts and the hash that a host needs to drive a board."""
-    return BoardFacts(board.name, board.hash, board.tasks, board.results)
+    return BoardFacts(board.name, board.hash, board.tasks, board.results, board.core.functions)
 
 
 def write(

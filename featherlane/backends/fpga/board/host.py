@@ -11,8 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch, batch_of, check_saturate
-from featherlane.backends.fpga.board.core import TAG, Words
+from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch
+from featherlane.backends.fpga.board.core import (
+    NO_FUNCTIONS,
+    TAG,
+    SelectedFunction,
+    Words,
+    functions_of_json,
+)
+from featherlane.backends.fpga.board.driver import ArrayDriver
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.board.registers import (
     MAGIC,
@@ -31,12 +38,15 @@ COUNTERS = [register.name for register in REGISTERS if register.kind == "counter
 
 
 class BoardFacts(NamedTuple):
-    """The facts of a board that a host needs: layouts of both streams, and the design's hash."""
+    """The facts of a board that a host needs: layouts of both streams, the design's hash, and
+    its functions by name, none in files of earlier versions.
+    """
 
     name: str
     hash: int
     tasks: PacketLayout
     results: PacketLayout
+    functions: Mapping[str, SelectedFunction] = NO_FUNCTIONS
 
     @classmethod
     def read(cls, path: str | Path) -> BoardFacts:
@@ -51,11 +61,11 @@ class BoardFacts(NamedTuple):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BoardFacts:
         """The facts that `to_json` wrote."""
-        layouts = [
+        tasks, results = (
             PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"])
             for key in ("tasks", "results")
-        ]
-        return cls(data["name"], int(data["hash"], 16), *layouts)
+        )
+        return cls(data["name"], int(data["hash"], 16), tasks, results, functions_of_json(data))
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
@@ -68,17 +78,20 @@ class BoardFacts(NamedTuple):
             "result_bytes": self.results.size,
             "tasks": self.tasks.words.to_json(),
             "results": self.results.words.to_json(),
+            "functions": dict(self.functions),
             "registers": {register.name: register.address for register in REGISTERS},
         }
 
 
-class BoardDriver:
+class BoardDriver(ArrayDriver):
     """A design on a board, as a function of arrays.
 
     board: its facts, or the folder or file with its board.json. tasks_per_packet: the most tasks in
     one transfer of the DMA, whose buffers are allocated once. Raises DeviceError if the board holds
     another design.
     """
+
+    facts: BoardFacts
 
     def __init__(
         self,
@@ -152,25 +165,6 @@ class BoardDriver:
         raise DeviceError(f"{self.facts.name} is still resetting: does the DMA run?")
 
     # Tasks
-
-    def __call__(self, inputs: Mapping[str, Any], saturate: bool = False) -> dict[str, Array]:
-        """Returns the results by name, as `run` does, without what else is known."""
-        return self.run(inputs, saturate).results
-
-    def run(self, inputs: Mapping[str, Any], saturate: bool = False) -> BoardRun:
-        """Runs tasks through the board.
-
-        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. An entry beyond
-        its format is refused before anything is sent, or, with saturate, takes the nearest number
-        in it, which is counted. Tags are the driver's, which puts results in the order of tasks;
-        entries that a result has not are NaN. Raises ValueError for inputs that are none, beyond
-        their formats or NaN, DeviceError, after a reset, for what the board reports and for a DMA
-        that does not end.
-        """
-        batch = batch_of(self.facts.tasks.words, inputs)
-        check_saturate(saturate)
-        with self._lock:
-            return self._run(batch, bool(saturate))
 
     def _run(self, batch: TaskBatch, saturate: bool) -> BoardRun:
         words = np.zeros((batch.tasks, self.facts.tasks.size), np.uint8)

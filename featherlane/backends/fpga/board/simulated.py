@@ -36,7 +36,7 @@ class SimulatedBoard:
         seed: int = 1,
         limit: int = 1_000_000,
     ) -> None:
-        self.limit = limit
+        self.limit, self._rate = limit, board.rate
         self._library = _declared(compiled(board.name, board.sources, HARNESS))
         self._board = self._library.board_open(board.width // 8)
         self._library.board_pauses(self._board, seed, stalls, burst, pause)
@@ -44,6 +44,10 @@ class SimulatedBoard:
     def __del__(self) -> None:
         if getattr(self, "_board", None):
             self._library.board_close(self._board)
+
+    def __str__(self) -> str:
+        rate = self._rate
+        return f"a simulation of its streams, a task in {rate.cycles} cycles of {rate.clock:g} ns"
 
     @property
     def cycles(self) -> int:

@@ -48,6 +48,9 @@ class PynqTransport:
     def __init__(self, core: Any, dma: Any, seconds: float = 10.0) -> None:
         self.core, self.dma, self.seconds = core, dma, seconds
 
+    def __str__(self) -> str:
+        return "an AXI DMA under PYNQ"
+
     def read(self, address: int) -> int:
         return int(self.core.read(address))
 

@@ -11,20 +11,21 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from featherlane.backends.fpga.board.batch import (
-    BoardRun,
-    TaskBatch,
-    batch_of,
-    check_saturate,
-    inputs_of_function,
+from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch
+from featherlane.backends.fpga.board.core import (
+    NO_FUNCTIONS,
+    TAG,
+    SelectedFunction,
+    Words,
+    functions_of_json,
 )
-from featherlane.backends.fpga.board.core import NO_FUNCTIONS, TAG, SelectedFunction, Words
+from featherlane.backends.fpga.board.driver import ArrayDriver
 from featherlane.backends.fpga.board.packets import PacketLayout
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.exchange import Exchange
 from featherlane.backends.fpga.serial.self_test import MOST_PASSES, signature_of
 from featherlane.backends.fpga.serial.transport import SerialTransport
-from featherlane.errors import DeviceError, one_of, shown
+from featherlane.errors import DeviceError, shown
 
 Array = Any
 FACTS_FILE = "serial.json"
@@ -35,8 +36,8 @@ TEST_WAITS = 200  # reads without an answer before a self-test counts as failed
 
 class SerialFacts(NamedTuple):
     """The facts of a design behind a serial line that a host needs. test: the results that the
-    states of the self-test shall have, words of 32 bits (states, words); functions: of a design of
-    several, by name.
+    states of the self-test shall have, words of 32 bits (states, words); functions: by name, none
+    in files of earlier versions.
     """
 
     name: str
@@ -68,10 +69,7 @@ class SerialFacts(NamedTuple):
             PacketLayout(Words.from_json(data[key]), 0, 8) for key in ("tasks", "results")
         )
         test = np.array(data["test"], np.uint32)
-        functions = {
-            name: SelectedFunction(code, tuple(inputs))
-            for name, (code, inputs) in data.get("functions", {}).items()
-        }
+        functions = functions_of_json(data)
         return cls(data["name"], int(data["hash"], 16), tasks, results, test, functions)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,13 +111,15 @@ class SelfTest(NamedTuple):
         return self.signature == self.wanted
 
 
-class SerialDriver:
+class SerialDriver(ArrayDriver):
     """A design behind a serial line, as a function of arrays.
 
     design: its facts, or the folder or file with its serial.json. Raises DeviceError if the board
     does not answer, or holds another design; the line is closed then. A driver may be called from
     several threads, one after the other; `with` closes it.
     """
+
+    facts: SerialFacts
 
     def __init__(self, design: SerialFacts | str | Path, transport: SerialTransport) -> None:
         self.facts = design if isinstance(design, SerialFacts) else SerialFacts.read(design)
@@ -193,46 +193,7 @@ class SerialDriver:
 
     # Tasks
 
-    def __call__(
-        self, inputs: Mapping[str, Any], function: str | None = None, saturate: bool = False
-    ) -> dict[str, Array]:
-        """Returns the results by name, as `run` does, without what else is known."""
-        return self.run(inputs, function, saturate).results
-
-    def run(
-        self, inputs: Mapping[str, Any], function: str | None = None, saturate: bool = False
-    ) -> BoardRun:
-        """Runs tasks through the board.
-
-        inputs: arrays (..., *shape) by name, whose leading dimensions broadcast. An entry beyond
-        its format is refused before anything is sent, or, with saturate, takes the nearest number
-        in it, which is counted. function: of a design of several, the name of the one that all
-        tasks want; inputs and results are then those of this function. None: inputs has an array
-        "function" with the code of each task's (`facts.functions`), and the inputs of all.
-
-        A task whose frame or result is damaged on its way is sent once more; `counters` has how
-        often that was ("repeated"), results that came damaged ("damaged_results"), and what the
-        board counted since the last run. Raises ValueError for inputs that are none, beyond their
-        formats or NaN, DeviceError for a board that falls silent, or loses a task twice.
-        """
-        inputs, selected = self._inputs_of(inputs, function)
-        batch = batch_of(self.facts.tasks.words, inputs)
-        check_saturate(saturate)
-        with self._lock:
-            return self._run(batch, selected, saturate)
-
-    def _inputs_of(
-        self, inputs: Mapping[str, Any], function: str | None
-    ) -> tuple[Mapping[str, Any], SelectedFunction | None]:
-        """The inputs of all functions, where the tasks want one of several, and this one."""
-        if function is None or not isinstance(inputs, Mapping):
-            return inputs, None
-        selected = self._selected(function)
-        words = self.facts.tasks.words
-        return inputs_of_function(words, inputs, function, selected), selected
-
-    def _run(self, batch: TaskBatch, selected: SelectedFunction | None, saturate: bool) -> BoardRun:
-        """Runs a batch. selected: the function of its tasks, if it is one of several."""
+    def _run(self, batch: TaskBatch, saturate: bool) -> BoardRun:
         modulus = NUMBERS if self._tag is None else min(self._tag.most + 1, NUMBERS)
         numbers = np.arange(batch.tasks) % modulus
         tags = {} if self._tag is None else {TAG: numbers}
@@ -251,19 +212,7 @@ class SerialDriver:
         counters["damaged_results"] = self._reader.damaged - damaged
         data = np.frombuffer(b"".join(exchange.results), np.uint8)
         decoded = self.facts.results.decode(data.reshape(batch.tasks, -1))
-        names = decoded.keys() - {TAG}
-        if selected is not None:
-            fields = self.facts.results.words
-            names &= fields.names(selected.code) - {fields.selector}
-        return batch.run({n: x for n, x in decoded.items() if n in names}, saturated, counters)
-
-    def _selected(self, function: Any) -> SelectedFunction:
-        """A function by name. Raises ValueError for a name that the design has not."""
-        functions = self.facts.functions
-        if isinstance(function, str) and function in functions:
-            return functions[function]
-        wanted = one_of(function, functions) if functions else "the design has one function"
-        raise ValueError(f"function is {shown(function)}: {wanted}")
+        return batch.run({n: x for n, x in decoded.items() if n != TAG}, saturated, counters)
 
     def _exchange(self, exchange: Exchange, tasks: int) -> None:
         """Sends tasks and takes their results, until all have come, and the answer to a query, or
