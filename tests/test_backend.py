@@ -471,7 +471,7 @@ def wrong_calls():
         yield "float128|longdouble", TypeError, (q, v, v.astype(np.longdouble)), {}
     yield "not an array of numbers", ValueError, (q, v, [[1], [1, 2]]), {}
     yield r"a is a test_backend.Torchlike on another device", TypeError, (q, v, Torchlike()), {}
-    yield "dtype object", TypeError, (q, v, None), {}
+    yield "^a is None: wanted real numbers, float32 or float64$", TypeError, (q, v, None), {}
     for threads in (0, -1, 1.5, "2"):
         yield f"threads is {threads!r}", ValueError, (q, v, v), {"threads": threads}
     yield "out for tau is list", TypeError, (q, v, v), {"out": [[0.0] * 8]}

@@ -137,7 +137,7 @@ def test_each_state_may_want_a_function_of_its_own(kind):
     ("function", "told"),
     [
         (None, "^function is None: wanted 'inverse_dynamics' or 'mass_matrix'$"),
-        ("mass", "^function is 'mass': wanted .*; did you mean 'mass_matrix'"),
+        ("mass_matrx", "^function is 'mass_matrx': wanted .*; did you mean 'mass_matrix'"),
         (["mass_matrix", 2], r"^function\[1\] is 2: wanted 'inverse_dynamics' or 'mass_matrix'$"),
         ([], r"^function is \[\]: wanted 'inverse_dynamics' or"),
         ([["mass_matrix"], []], r"^function\[0\] is \['mass_matrix'\]: wanted"),
@@ -189,3 +189,15 @@ def test_simulations_saturate_by_keyword():
         pipeline().simulate(STATE, "verilator", 0, 1, True)
     with pytest.raises(ValueError, match=r"^saturate is 'yes': wanted True or False"):
         pipeline().simulate(STATE, saturate="yes")
+
+
+def test_samples_tell_their_order():
+    with pytest.raises(ValueError, match=r"^function is 4: wanted .*; the order is function, sta"):
+        network().samples(4, "mass_matrix")
+    with pytest.raises(ValueError, match=r"^function is 4: wanted 'inverse_dynamics' or 'mass_ma"):
+        network().samples(4, 4)
+
+
+def test_the_page_shows_a_call_that_works():
+    assert 'driver({"q": q, "v": v, "a": a}, "inverse_dynamics")' in str(network().board(64))
+    assert 'driver({"q": q, "v": v, "a": a})' in str(pipeline().board(64))

@@ -39,7 +39,7 @@ from featherlane.backends.fpga.network.words import layout, moved
 from featherlane.backends.fpga.simulation import simulate
 from featherlane.backends.fpga.verilog import Design
 from featherlane.errors import shown
-from featherlane.functions.arguments import counted, whole
+from featherlane.functions.arguments import counted, is_count, whole
 from featherlane.functions.fixed import FixedFunction
 from featherlane.functions.table import Variant
 from featherlane.functions.variants import input_shapes
@@ -119,8 +119,11 @@ class NetworkAccelerator(Accelerator):
         return self.function(name)
 
     def samples(self, function: str, states: int, seed: int = 1) -> dict[str, np.ndarray]:
-        """Random states within the ranges of a function's inputs, by name."""
-        check_function(function, self.functions)
+        """Random states within the ranges of a function's inputs, by name. Raises ValueError for a
+        function that the design has not, and for no number of states.
+        """
+        hint = "; the order is function, states" if is_count(function) else ""
+        check_function(function, self.functions, hint)
         samples = self.computation.drawn(counted("states", states), seed)[1]
         read = input_shapes(self.model, variant_of(function, self.wrenches))
         return {name: samples[name] for name in read}

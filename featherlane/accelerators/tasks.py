@@ -191,10 +191,10 @@ def _by_task(arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]
 # Arguments
 
 
-def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any]) -> None:
-    """Raises ValueError for the name of a function that a design has not."""
+def check_function(name: Any, functions: Sequence[str] | Mapping[str, Any], hint: str = "") -> None:
+    """Raises ValueError for the name of a function that a design has not. hint: its end."""
     if not isinstance(name, str) or name not in functions:
-        raise ValueError(f"function is {shown(name)}: {one_of(name, functions)}")
+        raise ValueError(f"function is {shown(name)}: {one_of(name, functions)}{hint}")
 
 
 def listed(name: str, values: Any, least: int = 1) -> list[Any]:

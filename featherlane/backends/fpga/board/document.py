@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from featherlane.backends.fpga.board import registers
+from featherlane.backends.fpga.board.core import TAG, StreamCore
 from featherlane.backends.fpga.board.packets import PacketLayout, Rate
 from featherlane.backends.fpga.board.wrapper import WrappedCore
 from featherlane.backends.fpga.text import every
@@ -60,7 +61,7 @@ A **reset** and a **flush** keep counters and errors. `aresetn`, active low and 
     from featherlane.backends.fpga.board.transport import PynqTransport
 
     driver = BoardDriver("board.json", PynqTransport(overlay.{name}_0, overlay.axi_dma_0))
-    results = driver({{{arguments}}})
+    results = driver({arguments})
 """
 
 
@@ -87,7 +88,7 @@ def page(board: WrappedCore) -> str:
         tasks=_fields(board.tasks),
         results=_fields(board.results) + _constants(board.results),
         registers=registers.table(),
-        arguments=", ".join(f'"{name}": {name}' for name in board.core.tasks.shapes),
+        arguments=_arguments(board.core),
     )
 
 
@@ -110,6 +111,16 @@ def _fields(layout: PacketLayout) -> str:
         where = _where(layout, field.when)
         lines.append(f"| {entries}{where} | {first} | {field.width}{kind} | {field.fraction} |")
     return "\n".join(lines)
+
+
+def _arguments(core: StreamCore) -> str:
+    """The arguments of a call of the driver: of several functions, for tasks of the first one."""
+    inputs, more = [name for name in core.tasks.shapes if name != TAG], ""
+    if core.tasks.selector is not None and core.functions:
+        name, function = next(iter(core.functions.items()))
+        inputs, more = [*function.inputs], f', "{name}"'
+    listed = ", ".join(f'"{name}": {name}' for name in inputs)
+    return f"{{{listed}}}{more}"
 
 
 def _constants(layout: PacketLayout) -> str:

@@ -1,5 +1,5 @@
-"""What a call of a driver takes and returns, whatever lies between the host and the board: arrays
-by name, the function that tasks want, and results.
+"""Calls of drivers, whatever lies between the host and the board: arrays by name, the function that
+tasks want, and results.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ OPTIONS = ("function", "saturate")
 
 
 class DesignFacts(Protocol):
-    """What a host knows about a design: its name, the layouts of both streams, and its functions by
-    name, none in files of earlier versions.
+    """Facts of a design that a host knows: its name, the layouts of both streams, and its functions
+    by name, none in files of earlier versions.
     """
 
     @property
@@ -44,9 +44,9 @@ class DesignFacts(Protocol):
     def functions(self) -> Mapping[str, SelectedFunction]: ...
 
 
-class Asked(NamedTuple):
-    """What tasks ask for. inputs: of the words, with the number of each task's function; results:
-    their names, None for all.
+class TaskCall(NamedTuple):
+    """A call, checked. inputs: of the words, with the code of each task's function; results: the
+    names of those that the functions have, None for all.
     """
 
     inputs: Mapping[str, Any]
@@ -104,17 +104,17 @@ class ArrayDriver(ABC):
         arguments that are none.
         """
         check_saturate(saturate)
-        given = _given(inputs, arrays)
-        if rest and isinstance(given, Mapping):
+        states = _states(inputs, arrays)
+        if rest and isinstance(states, Mapping):
             wanted = "wanted inputs and function by position, saturate= by keyword"
             raise TypeError(f"a third argument is {shown(rest[0])}: {wanted}")
-        asked = asked_of(self.facts, given, function)
-        batch = batch_of(self.facts.tasks.words, asked.inputs, self.facts.functions.values())
+        call = call_of(self.facts, states, function)
+        batch = batch_of(self.facts.tasks.words, call.inputs, self.facts.functions.values())
         with self._lock:
             run = self._run(batch, bool(saturate))
-        if asked.results is None:
+        if call.results is None:
             return run
-        results = {name: x for name, x in run.results.items() if name in asked.results}
+        results = {name: x for name, x in run.results.items() if name in call.results}
         return run._replace(results=results)
 
     @abstractmethod
@@ -122,7 +122,7 @@ class ArrayDriver(ABC):
         """Runs a batch. Errors as of `run`."""
 
 
-def _given(inputs: Any, arrays: Mapping[str, Any]) -> Any:
+def _states(inputs: Any, arrays: Mapping[str, Any]) -> Any:
     """The inputs, passed as a dict or by keyword. Raises TypeError for both together."""
     if inputs is None and arrays:
         return arrays
@@ -132,8 +132,8 @@ def _given(inputs: Any, arrays: Mapping[str, Any]) -> Any:
     return inputs
 
 
-def asked_of(facts: DesignFacts, inputs: Any, function: Any) -> Asked:
-    """What tasks ask for. Raises ValueError for a function that the design has not, and for inputs
+def call_of(facts: DesignFacts, inputs: Any, function: Any) -> TaskCall:
+    """The call with these arguments. Raises ValueError for a function that the design has not, and for inputs
     that are not those of the functions.
     """
     words, functions = facts.tasks.words, facts.functions
@@ -142,32 +142,32 @@ def asked_of(facts: DesignFacts, inputs: Any, function: Any) -> Asked:
     if words.selector is None:
         if function is not None:
             _codes(function, functions)
-        return Asked(inputs, None)
+        return TaskCall(inputs, None)
     if function is None:
         if functions and words.selector not in inputs:
             raise _no_function("function", function, functions)
-        return Asked(inputs, None)
+        return TaskCall(inputs, None)
     codes, names = _codes(function, functions)
     read = dict.fromkeys(x for name in names for x in functions[name].inputs)
     check_names(inputs, read, f" of {' and '.join(names)}")
     others = {name: np.zeros(shape) for name, shape in words.shapes.items() if name != TAG}
     results = facts.results.words
     carried = set().union(*(results.names(functions[name].code) for name in names))
-    return Asked({**others, **inputs, words.selector: codes}, carried - {results.selector, TAG})
+    return TaskCall({**others, **inputs, words.selector: codes}, carried - {results.selector, TAG})
 
 
 def _codes(function: Any, functions: Mapping[str, SelectedFunction]) -> tuple[Array, list[str]]:
     """The codes of functions by name, an array as theirs, and the names, each once. Raises
     ValueError for a name that the design has not.
     """
-    asked = np.array(function, dtype=object)
-    for place, name in np.ndenumerate(asked):
+    wanted = np.array(function, dtype=object)
+    for place, name in np.ndenumerate(wanted):
         if not isinstance(name, str) or name not in functions:
             raise _no_function(f"function{[*place] or ''}", name, functions)
-    if not asked.size:
+    if not wanted.size:
         raise _no_function("function", function, functions)
-    codes = [functions[name].code for name in asked.flat]
-    return np.reshape(codes, asked.shape), [*dict.fromkeys(asked.flat)]
+    codes = [functions[name].code for name in wanted.flat]
+    return np.reshape(codes, wanted.shape), [*dict.fromkeys(wanted.flat)]
 
 
 def _no_function(
