@@ -133,8 +133,8 @@ def _states(inputs: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def call_of(facts: DesignFacts, inputs: Any, function: Any) -> TaskCall:
-    """The call with these arguments. Raises ValueError for a function that the design has not, and for inputs
-    that are not those of the functions.
+    """The call with these arguments. Raises ValueError for a function that the design has not, and
+    for inputs that are not those of the functions.
     """
     words, functions = facts.tasks.words, facts.functions
     if not isinstance(inputs, Mapping):
