@@ -10,7 +10,7 @@ import black_boxes
 import pytest
 
 import featherlane as fl
-from featherlane.backends.fpga.module import NO_RESET, ONE_CLOCK, RESET
+from featherlane.backends.fpga.module import NO_RESET, ONE_CLOCK, RESET, Module
 
 needs_verilator = pytest.mark.skipif(
     not shutil.which("verilator"), reason="verilator is not installed"
@@ -197,7 +197,7 @@ def test_signals_that_are_read_are_not_waived(tmp_path, kind):
     bare = {name: re.sub(r".*lint_(off|on) UNUSEDSIGNAL.*", "", x) for name, x in sources.items()}
     found = [*warnings(tmp_path, bare), *synthesised(tmp_path / "synthesis", bare)]
     told = {re.search(r"(\w+\.sv):\d.*'(\w+)'", line).groups() for line in found}
-    pattern = r"lint_off UNUSEDSIGNAL \*/\n(.*?)/\* verilator lint_on UNUSEDSIGNAL"
+    pattern = r"lint_off UNUSEDSIGNAL \*/[^\n]*\n(.*?)/\* verilator lint_on UNUSEDSIGNAL"
     waived = {
         (name, signal)
         for name, text in sources.items()
@@ -255,15 +255,48 @@ def test_warnings_are_found(tmp_path):
 
 
 def test_each_waiver_has_a_reason_and_an_end():
-    """A comment stands above it, and the next one ends it."""
+    """A comment stands above or beside it, and the next one ends it."""
     for kind in ("pipeline", "memories"):
         for text in sources_of(kind).values():
             lines = [line.strip() for line in text.splitlines()]
             waivers = [n for n, line in enumerate(lines) if "verilator lint_" in line]
             assert len(waivers) % 2 == 0
             for first, end in zip(waivers[::2], waivers[1::2], strict=True):
-                assert lines[first - 1].startswith("// ")
-                assert lines[end] == lines[first].replace("lint_off", "lint_on")
+                waiver, beside, reason = lines[first].partition("  // ")
+                assert reason if beside else lines[first - 1].startswith("// ")
+                assert lines[end] == waiver.replace("lint_off", "lint_on")
+
+
+@needs_verilator
+@pytest.mark.parametrize("kind", ["shared on a board", "memories on a board", "ecp5"])
+def test_waivers_of_widths_hide_no_truncated_signal(tmp_path, kind):
+    """Without them, Verilator tells of operands that are extended, and of products and sums of
+    pieces of wide numbers, of which only the last bits matter.
+    """
+    bare = {
+        name: re.sub(r".*lint_(off|on) WIDTH .*", "", x) for name, x in sources_of(kind).items()
+    }
+    found = [line for line in warnings(tmp_path, bare) if "WIDTH" in line]
+    assert found
+    for line in found:
+        wanted, what, given = re.search(r"expects (\d+).*'s (\w+).*generates (\d+)", line).groups()
+        assert int(wanted) > int(given) or what in ("MULS", "ADD"), line
+
+
+def test_waivers_of_widths_end_where_widths_are_equal():
+    module = Module("some")
+    for name, bits in {"a": 4, "b": 4, "wide": 8}.items():
+        module.declare(name, bits=bits, signed=True)
+    module.assign("wide", "a + b")
+    for n in range(8):
+        module.assign("a", f"$signed({{wide[{n}], {{2{{b[0]}}}}, 1'b0}})")
+    module.assign("b", "wide")
+    module.waive_widths()
+    inside, after = module.text.split("/* verilator lint_on WIDTH */")
+    assert "assign wide = a + b;" in inside
+    assert "assign a" not in inside
+    assert "assign b = wide[3:0];" in after
+    assert "lint_off" not in after
 
 
 def test_files_tell_their_clock_and_their_reset():

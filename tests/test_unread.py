@@ -2,7 +2,7 @@
 
 import pytest
 
-from featherlane.backends.fpga.module import ALIKE, DROPPED, Module
+from featherlane.backends.fpga.module import COMMON, DROPPED, NOT_READ, Module
 from featherlane.backends.fpga.statements import UNREAD, Alternative, Assign, BitConcatenation
 from featherlane.backends.fpga.unread import unread
 
@@ -89,7 +89,7 @@ def test_waivers_stand_at_the_declarations_that_need_them():
     made.assign("out", "flag ? sum[8:5] : c")
     made.clocked("c <= a[3:0];")
     off, on = (f"/* verilator lint_{word} UNUSEDSIGNAL */" for word in ("off", "on"))
-    lines = f"  // a reason\n  {off}\n  logic [8:0] sum;\n  {on}\n"
+    lines = f"  {off}  // a reason\n  logic [8:0] sum;\n  {on}\n"
     assert f"  logic [3:0] c;\n{lines}" in made.text
     assert made.text.count(off) == 1
     assert made.hashed == made.text.replace(lines, "  logic [8:0] sum;\n").replace(
@@ -124,8 +124,7 @@ def test_reasons_tell_what_is_not_read_at_all():
     made.assign("out", "a[7:4]")
     made.assign("c", "b[7:4] + sum[3:0]")
     off, on = (f"/* verilator lint_{word} UNUSEDSIGNAL */" for word in ("off", "on"))
-    assert (
-        f"  // {ALIKE}\n  {off}\n  input logic clock,\n  input logic flag,\n  {on}\n" in made.text
-    )
-    assert f"  // {DROPPED}\n  {off}\n  input logic [7:0] a,\n  input logic [7:0] b,\n" in made.text
-    assert f"  // {ALIKE}\n  {off}\n  logic [3:0] c;\n  {on}\n  // {DROPPED}\n" in made.text
+    dropped, common, not_read = (f"  {off}  // {x}\n" for x in (DROPPED, COMMON, NOT_READ))
+    assert f"{common}  input logic clock,\n  input logic flag,\n  {on}\n" in made.text
+    assert f"{dropped}  input logic [7:0] a,\n  input logic [7:0] b,\n" in made.text
+    assert f"{not_read}  logic [3:0] c;\n  {on}\n{dropped}" in made.text

@@ -13,11 +13,13 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any, NamedTuple
 
+from featherlane.backends.fpga.extended import narrowed
 from featherlane.backends.fpga.statements import (
     COLUMNS,
     ENABLE,
     UNREAD,
     WIDTHS,
+    Alternative,
     Assign,
     BitConcatenation,
     Instance,
@@ -201,7 +203,7 @@ class Module:
         """
         reasons = self._reasons()
         declared = indented(self._declared(reasons, *INSIDE))
-        return self._printed([*self._head(reasons), *declared], self.body)
+        return self._printed([*self._head(reasons), *declared], [*self._narrowed(self.body)])
 
     @property
     def hashed(self) -> str:
@@ -219,6 +221,19 @@ class Module:
         inside = [*([""] if declared and body and body[0] else []), *indented(body)]
         return "\n".join([*self._about(), *head, *inside, "endmodule", ""])
 
+    def _narrowed(self, statements: Iterable[Statement]) -> Iterator[Statement]:
+        """Statements whose waivers for widths stand where operands are extended, and only there."""
+        logic = [d for d in self._of_kinds(*PORTS, "logic") if d.size is None]
+        widths = {d.name: d.bits or 1 for d in logic if not isinstance(d.bits, str)}
+        for x in statements:
+            if isinstance(x, Waived) and x.rule == "WIDTH":
+                yield from narrowed(x, widths)
+            elif isinstance(x, Alternative):
+                others = tuple(self._narrowed(x.others))
+                yield x._replace(statements=tuple(self._narrowed(x.statements)), others=others)
+            else:
+                yield x
+
     def _reasons(self) -> dict[str, str]:
         """Why bits of signals are not read, by the names of those of which some are not."""
         reasons = {d.name: d.unread for d in self.declarations.values() if d.unread}
@@ -230,13 +245,15 @@ class Module:
         inputs = [name for name, d in self.ports.items() if d.kind == INPUT]
         some = unread([*self.body, Assign("", self.enable)], widths, inputs)
         others = {d.name for d in signals if d.kind != OUTPUT} - {*reasons}
-        return reasons | {name: self._reason(read) for name, read in some.items() if name in others}
+        return reasons | {
+            name: self._reason(name, read) for name, read in some.items() if name in others
+        }
 
-    def _reason(self, read: bool) -> str:
+    def _reason(self, name: str, read: bool) -> str:
         """Why bits of a signal are not read. read: whether others are."""
         if self.unread != UNREAD:
             return self.unread
-        return DROPPED if read else ALIKE
+        return DROPPED if read else (COMMON if self.declarations[name].kind == INPUT else NOT_READ)
 
     def _about(self) -> Iterator[str]:
         yield from (f"// {line}" for line in wrap(self.comment, COLUMNS - 3))
@@ -268,15 +285,16 @@ class Module:
             for (words, comment), alike in groupby(group, lambda d: (d.type, d.comment)):
                 rows = filled([d.named for d in alike], COLUMNS - len(words) - 4)
                 lines += [f"{words} {names};{behind(comment)}" for names in rows]
-            printed += waived(UNUSED, reason, lines) if reason else lines
+            printed += declared_unread(reason, lines) if reason else lines
         return printed
 
 
 INPUT, OUTPUT = "input logic", "output logic"
 PORTS = (INPUT, OUTPUT)
 INSIDE = ("localparam",), ("logic", "integer")  # what is declared, one group behind the other
-DROPPED = "Roundings and narrower formats drop bits."
-ALIKE = "All modules, or links, of one kind have this; here nothing reads it."
+DROPPED = "Rounding drops low bits, a narrower format high ones."
+COMMON = "Every module of this kind has this port."
+NOT_READ = "Nothing in this module reads it."
 UNUSED = "UNUSEDSIGNAL"  # the rule of Verilator's
 ONE_CLOCK = "All registers take values at the rising edge of `clock`, the only clock."
 RESET, NO_RESET = "`reset` is synchronous.", "None is reset."
@@ -302,10 +320,21 @@ def named(*modules: Module) -> dict[str, Module]:
     return {module.name: module for module in modules}
 
 
+def declared_unread(reason: str, lines: list[str]) -> list[str]:
+    """Declarations of which some bits are not read. The reason stands beside what waives the rule,
+    or above if it is long: there are many.
+    """
+    off, *others = waived(UNUSED, "", lines)
+    beside = f"{off}{behind(reason)}"
+    if len(beside) <= COLUMNS - 4:
+        return [beside, *others]
+    return waived(UNUSED, reason, lines)
+
+
 def _listed(declarations: list[Declaration], reasons: Mapping[str, str]) -> Iterator[str]:
     """Ports or parameters of a module. reasons: why some are not read, by their names."""
     rows = [f"{d.type} {d.named}" for d in declarations]
     lines = zip(declarations, separated(rows, [d.comment for d in declarations]), strict=True)
     for reason, group in groupby(lines, lambda row: reasons.get(row[0].name, "")):
         part = [line for _, line in group]
-        yield from indented(waived(UNUSED, reason, [x.strip() for x in part])) if reason else part
+        yield from indented(declared_unread(reason, [x.strip() for x in part])) if reason else part
