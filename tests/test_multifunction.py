@@ -176,6 +176,9 @@ def test_folders_are_simulations(arm, tmp_path):
     known = json.loads((tmp_path / "design.json").read_text())
     assert known["report"]["latency"] == arm.latency
     assert {name: own["code"] for name, own in known["functions"].items()} == arm.network.codes
+    report = (tmp_path / "report.txt").read_text()
+    assert f"functions: {', '.join(arm.functions)}\n" in report
+    assert f"latency:\n  inverse_dynamics: {arm.latency['inverse_dynamics']}\n" in report
     sources = [str(p) for p in tmp_path.glob("*.sv")]
     subprocess.run(["iverilog", "-g2012", "-o", "a.vvp", *sources], cwd=tmp_path, check=True)
     told = subprocess.run(["vvp", "a.vvp"], cwd=tmp_path, capture_output=True, text=True)

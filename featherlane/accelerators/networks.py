@@ -243,10 +243,10 @@ class NetworkAccelerator(Accelerator):
         return PinCase(function, samples, results)
 
     def write(self, folder_: str | Path, tasks: int = 20) -> list[Path]:
-        """Writes the sources, a test bench with random tasks, constraints and the report with all
-        places of words into a folder and returns the files. `iverilog -g2012 *.sv` there makes a
-        simulation that says how many tasks passed. Raises ValueError for a folder that cannot be
-        written to, or holds another design.
+        """Writes the sources, a test bench with random tasks, constraints and reports (JSON with
+        all places of words, text) into a folder and returns the files. `iverilog -g2012 *.sv` there
+        makes a simulation that says how many tasks passed. Raises ValueError for a folder that
+        cannot be written to, or holds another design.
         """
         batch = self._words.batch(self.tasks(counted("tasks", tasks)))
         vectors = self._words.packed(batch), self._words.wanted(batch)

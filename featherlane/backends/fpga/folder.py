@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from featherlane.backends.fpga import words
 from featherlane.backends.fpga.module import Module
+from featherlane.backends.fpga.report import report
 from featherlane.errors import shown
 
 FACTS, VECTORS, WANTED = "design.json", "inputs.hex", "results.hex"
@@ -70,6 +71,7 @@ def write(
             name=name, clock=clock, frequency=1e3 / clock
         ),
         FACTS: json.dumps({**contents.streams, "report": facts}, indent=1) + "\n",
+        "report.txt": report(facts),
         **contents.further,
     }
     return write_files(texts, folder, name)

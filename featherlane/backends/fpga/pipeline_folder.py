@@ -10,7 +10,7 @@ from typing import Any
 from featherlane.backends.fpga import folder, words
 from featherlane.backends.fpga.module import Module
 from featherlane.backends.fpga.netlist import Field, constant_integer
-from featherlane.backends.fpga.report import facts, report
+from featherlane.backends.fpga.report import facts
 from featherlane.backends.fpga.simulation.bench import bench
 from featherlane.backends.fpga.verilog import Design
 
@@ -40,10 +40,7 @@ def write(
         words.packed(wanted, words.places(design.outputs)),
         (design.input_bits, design.output_bits),
         stream_facts(design),
-        {
-            "constants.json": json.dumps(constants(design), indent=1) + "\n",
-            "report.txt": report(known),
-        },
+        {"constants.json": json.dumps(constants(design), indent=1) + "\n"},
     )
     return folder.write(contents, path, known, constraints)
 

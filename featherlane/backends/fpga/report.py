@@ -96,4 +96,6 @@ def _lines(known: Mapping[str, Any], indent: str) -> Iterator[str]:
 def _number(x: Any) -> str:
     if x is None:
         return "none"
+    if isinstance(x, list) and all(isinstance(word, str) for word in x):
+        return ", ".join(x) or "none"
     return f"{x:,.6g}" if isinstance(x, float) else f"{x:,}" if isinstance(x, int) else str(x)
