@@ -106,7 +106,7 @@ class Accelerator(ABC):
 
     @property
     def ranges(self) -> Mapping[str, tuple[Any, Any]]:
-        """The ranges of inputs that were asked for."""
+        """The ranges of inputs that were asked for. Those of all inputs: `limits` of a function."""
         return self.spec.ranges
 
     @property

@@ -54,6 +54,7 @@ from featherlane.api.model import Model
 from featherlane.api.named_variants import variant_named
 from featherlane.backends.fixed.assign import fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
+from featherlane.backends.fixed.input_limits import NO_RANGES, Ranges, flat_ranges
 from featherlane.errors import CompileError, one_of, shown
 from featherlane.functions.circuits import BOUNDED, CIRCUITS, DEFERRED, FACTOR
 from featherlane.functions.fixed import FixedFunction
@@ -127,7 +128,14 @@ class Computation(ABC):
     @cached_property
     def limits(self) -> Mapping[str, Ends]:
         """The least and the largest numbers of each input."""
-        return {**self.ranges, **self.drawn(1)[0]}
+        inputs = input_ranges(self.model, self.shapes, self.ranges, variant=self.variant)[0]
+        return {**self.ranges, **inputs}
+
+    @cached_property
+    def assigned_ranges(self) -> Ranges:
+        """The ranges that formats of inputs were assigned for; none of a uniform format."""
+        is_assigned = Formats.named(self.spec.format).is_assigned
+        return flat_ranges(self.limits) if is_assigned else NO_RANGES
 
     def drawn(self, states: int, seed: int = 1) -> tuple[dict[str, Ends], dict[str, np.ndarray]]:
         """The limits of inputs, and random states within them."""
@@ -285,7 +293,8 @@ class PassComputation(Computation):
         make = lambda: function_datapath(datapath, name)
         bounds = lambda: entry_bounds(self.limits)
         origin = PassComputation.function, (self, name, datapath)
-        return FixedFunction(exact, make, bounds, self.spec.algorithm, origin)
+        ranges = lambda: self.assigned_ranges
+        return FixedFunction(exact, make, bounds, self.spec.algorithm, origin, ranges=ranges)
 
     def cut(self, interval: int) -> Cut:
         organisation = self._arrays.at(interval)

@@ -102,7 +102,8 @@ class NetworkAccelerator(Accelerator):
         labels = dict(self.labels)
         for datapath in datapaths.values():
             labels |= labels_of(self.model, datapath.graph, self.spec.frames).entries
-        return core_of_functions(self.circuit, self.input_shapes, datapaths, labels)
+        core = core_of_functions(self.circuit, self.input_shapes, datapaths, labels)
+        return core.with_ranges(self.computation.assigned_ranges)
 
     def function(self, name: str) -> FixedFunction:
         """Returns a function on the design's numbers, callable as the model's, to the bit."""
@@ -200,7 +201,8 @@ class NetworkAccelerator(Accelerator):
     def _words(self) -> TaskWords:
         # Arrays have the formats of their circuits already, those of one kernel in all limbs.
         whole = self.datapath if self.organisation else narrowed(self.datapath)
-        return TaskWords(self.model, self.network, whole, self.wrenches)
+        ranges = self.computation.assigned_ranges
+        return TaskWords(self.model, self.network, whole, self.wrenches, ranges)
 
     def expected(
         self, tasks: Sequence[Task | tuple[str, Mapping[str, Any]]]

@@ -22,6 +22,7 @@ from featherlane.accelerators.report import trace as traces
 from featherlane.accelerators.report.boxes import boxes
 from featherlane.backends.cache import digest
 from featherlane.backends.fixed.evaluate import Evaluator, first_beyond, floats, quantised
+from featherlane.backends.fixed.input_limits import limits_of
 from featherlane.backends.fpga import pipeline_folder, report, words
 from featherlane.backends.fpga.board.batch import TaskBatch, check_names, check_saturate
 from featherlane.backends.fpga.board.core import SelectedFunction, StreamCore, core_of
@@ -40,7 +41,7 @@ class Run(NamedTuple):
     """The results of a simulation. outputs: integers (..., *shape) by name, "lost" among them;
     results: the numbers that they stand for; accepted, emitted: the clock cycles in which each
     state, in C order, went in and its result came out; saturated: entries of each input beyond its
-    format; design: a digest of the sources that were simulated.
+    range or format; design: a digest of the sources that were simulated.
     """
 
     outputs: dict[str, np.ndarray]
@@ -121,7 +122,8 @@ class PipelineAccelerator(Accelerator):
     def core(self) -> StreamCore:
         core = core_of(self.design, self.labels)
         (name,), inputs = self.functions, tuple(core.tasks.shapes)
-        return core._replace(functions={name: SelectedFunction(0, inputs)})
+        functions = {name: SelectedFunction(0, inputs)}
+        return core._replace(functions=functions).with_ranges(self.computation.assigned_ranges)
 
     def fixed(self, name: str) -> FixedFunction:
         return self.function
@@ -217,16 +219,19 @@ class PipelineAccelerator(Accelerator):
 
         inputs: arrays (..., *shape) by name; leading dimensions broadcast. simulator: "verilator"
         or "icarus". stalls: of 256 cycles, how many both streams pause, at random; 0 is back to
-        back. seed: of the pauses. saturate: entries of inputs beyond their formats take the nearest
-        number in them, which is counted. Raises CompileError if the simulator is not installed,
-        ValueError for NaN, and without saturate for an entry beyond its format.
+        back. seed: of the pauses. saturate: entries of inputs beyond the ranges that formats were
+        assigned for, or beyond a uniform format, take the nearest number in it, which is counted.
+        Raises CompileError if the simulator is not installed, ValueError for NaN, and without
+        saturate for such an entry.
         """
         stalls, seed = checked_run(simulator, stalls, seed)
         check_saturate(saturate)
         design, batch = self.design, self._states(inputs)
-        inputs_of_circuit, saturated = quantised(design.datapath, batch.inputs)
+        datapath, ranges = design.datapath, self.computation.assigned_ranges
+        limits = limits_of(datapath, ranges)
+        inputs_of_circuit, saturated = quantised(datapath, batch.inputs, limits)
         if saturated and not saturate:
-            raise batch.refusal(first_beyond(design.datapath, batch.inputs))
+            raise batch.refusal(first_beyond(datapath, batch.inputs, ranges))
         values = words.given_values(design.datapath, design.inputs, inputs_of_circuit)
         with TemporaryDirectory() as place:
             pipeline_folder.write(design, place, *self._integers(1))  # a simulation needs no report

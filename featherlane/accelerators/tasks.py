@@ -13,6 +13,7 @@ from featherlane.api.model import Model
 from featherlane.backends.fixed.bad_entries import EntryPlace, not_a_number
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, first_beyond, floats, quantised
+from featherlane.backends.fixed.input_limits import NO_RANGES, Ranges, limits_of
 from featherlane.backends.fpga.network import words
 from featherlane.backends.fpga.network.structure import Network
 from featherlane.backends.fpga.simulation.simulate import Streams
@@ -65,11 +66,17 @@ class TaskWords:
     """Words of the tasks of a network. A task's tag is its number, as far as it has bits."""
 
     def __init__(
-        self, model: Model, network: Network, datapath: Datapath, wrenches: Variant
+        self,
+        model: Model,
+        network: Network,
+        datapath: Datapath,
+        wrenches: Variant,
+        ranges: Ranges = NO_RANGES,
     ) -> None:
         """datapath: a pass, in the formats of the circuit. wrenches: inverse dynamics with their
-        axes and frames.
+        axes and frames. ranges: those that formats of inputs were assigned for, if they were.
         """
+        self.ranges = ranges
         self.model, self.network, self._whole, self._wrenches = model, network, datapath, wrenches
         self._evaluators: dict[str, Evaluator] = {}
 
@@ -91,9 +98,10 @@ class TaskWords:
             states = {
                 key: np.stack([checked[n][1][key] for n in rows]) for key in datapath.graph.inputs
             }
-            batch.integers[name], saturated = quantised(datapath, states)
+            limits = limits_of(datapath, self.ranges)
+            batch.integers[name], saturated = quantised(datapath, states, limits)
             if saturated:
-                beyond = first_beyond(datapath, states)
+                beyond = first_beyond(datapath, states, self.ranges)
                 error = beyond.error(_place(beyond.name, states[beyond.name][0], beyond.position))
                 raise ValueError(f"task {rows[beyond.state]} ({name}): {error}")
         return batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from featherlane.backends import reference
 from featherlane.backends.fixed.assign import SAMPLES, fitted, proved, uniform
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.evaluate import Evaluator, floats, quantised
+from featherlane.backends.fixed.input_limits import NO_RANGES, flat_ranges
 from featherlane.backends.fixed.prepare import prepared
 from featherlane.backends.fixed.ranges import Bounds, Interval
 from featherlane.errors import CompileError, one_of, shown
@@ -54,6 +55,11 @@ class Formats(NamedTuple):
     kind: str
     data: int = 0
     small: int = 0
+
+    @property
+    def is_assigned(self) -> bool:
+        """Formats are assigned to signals for ranges of inputs, beyond which they may not do."""
+        return self.kind in (PROVED, FITTED)
 
     @classmethod
     def named(cls, text: str | None) -> Formats:
@@ -106,10 +112,10 @@ def fixed_function(
     algorithm = algorithm_of(model, variant, algorithm, chosen.kind == PROVED)
     intervals = checked_ranges(named_in_ranges(function.inputs), ranges)
     make = partial(_datapath, model, variant, algorithm, chosen, intervals)
-    bounds = lambda: entry_bounds(
-        input_ranges(model, function.inputs, intervals, variant=variant)[0]
-    )
-    return FixedFunction(function, make, bounds, algorithm, origin)
+    limits = cache(lambda: input_ranges(model, function.inputs, intervals, variant=variant)[0])
+    bounds = lambda: entry_bounds(limits())
+    assigned = lambda: flat_ranges(limits()) if chosen.is_assigned else NO_RANGES
+    return FixedFunction(function, make, bounds, algorithm, origin, ranges=assigned)
 
 
 def _datapath(

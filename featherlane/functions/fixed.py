@@ -23,6 +23,7 @@ from featherlane.backends.fixed.evaluate import (
     floats,
     quantised,
 )
+from featherlane.backends.fixed.input_limits import NO_RANGES, InputLimits, Ranges, limits_of
 from featherlane.backends.fixed.machine import SECONDS, MachineEvaluator
 from featherlane.backends.fixed.ranges import Bounds
 from featherlane.backends.progress import compiling
@@ -31,15 +32,15 @@ from featherlane.functions.function import Form, Function, KernelsByDtype
 from featherlane.program.passes.guards import LOST
 
 PART = 1 << 16  # states at a time, whose integers need memory
-SATURATE = "; saturating() of the function takes the nearest number in it, ranges= widens it"
+SATURATE = "; saturating() of the function takes the nearest number in it"
 
 
 class Report(NamedTuple):
     """Overflows and clamps of a call. overflows: in how many states each node of `datapath.graph`
     overflowed. clamped: in how many states each node was clamped: to bounds that are proved of its
     exact value, which brings it nearer, or to a range that the user states. saturated: entries of
-    each input that were beyond its format. lost: states whose results are NaN, since a pivot was
-    lost to rounding or an input was NaN.
+    each input that were beyond its range, or its format. lost: states whose results are NaN, since
+    a pivot was lost to rounding or an input was NaN.
     """
 
     states: int
@@ -96,7 +97,8 @@ class FixedFunction(Function):
     """A function computed in fixed point, to the bit as a circuit with this datapath does.
 
     Calls take and give what the function in float64 does; `threads=` has no effect. A call raises
-    ValueError for an entry of an input beyond its format; `saturating` returns the function that
+    ValueError for an entry of an input beyond the range that formats were assigned for, or in
+    uniform formats beyond its format (`limits` has both); `saturating` returns the function that
     takes the nearest number in it. States where a pivot is lost to rounding, or an input is NaN,
     give NaN. `report` tells what happened in the last call.
 
@@ -112,13 +114,16 @@ class FixedFunction(Function):
         algorithm: str | None = None,
         origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None,
         saturates: bool = False,
+        ranges: Callable[[], Ranges] = lambda: NO_RANGES,
     ) -> None:
         """function: what is computed, in float64. datapath: makes the datapath, or has it. bounds:
         gives those of the inputs. algorithm: its name, if there are several. saturates: whether
-        entries of inputs beyond their formats are taken, as `saturating` says.
+        entries of inputs beyond their limits are taken, as `saturating` says. ranges: gives those
+        that formats were assigned for, if they were.
         """
         self.algorithm = algorithm
         self._function, self._bounds, self._saturates = function, bounds, saturates
+        self._make_ranges = ranges
         if not isinstance(datapath, GoldenModel):
             datapath = GoldenModel(function.name, datapath)
         self._golden = datapath
@@ -142,19 +147,47 @@ class FixedFunction(Function):
         """The graph and the format of each node."""
         return self._golden.evaluator.datapath
 
+    @cached_property
+    def _ranges(self) -> Ranges:
+        return self._make_ranges()
+
+    @cached_property
+    def _limits(self) -> dict[str, InputLimits]:
+        return limits_of(self.datapath, self._ranges)
+
+    @property
+    def limits(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The least and the largest number of each entry of each input that a call takes: the range
+        that formats were assigned for, or what a uniform format holds. NaN stands for entries that
+        are not read and have no range.
+        """
+        ends = {}
+        for name, shape in self.inputs.items():
+            if name in self._ranges:
+                pair: Any = self._ranges[name]
+            else:
+                step, *codes = self.datapath.input_codes[name]
+                with np.errstate(invalid="ignore"):
+                    pair = [x * step for x in codes]
+            low, high = (np.reshape(x, shape) for x in pair)
+            ends[name] = low, high
+        return ends
+
     def saturating(self) -> FixedFunction:
-        """Returns the function whose inputs take the nearest number of their formats where they are
-        beyond them, as for a loop whose states may leave their ranges; `report.saturated` counts
-        them.
+        """Returns the function whose inputs take the nearest number within their limits where they
+        are beyond them, as for a loop whose states may leave their ranges; `report.saturated`
+        counts them.
         """
         origin = (FixedFunction.saturating, (self,))
         shared = self._function, self._golden, self._bounds, self.algorithm
-        return FixedFunction(*shared, origin, saturates=True)
+        return FixedFunction(*shared, origin, saturates=True, ranges=lambda: self._ranges)
 
     def computed_by(self, datapath: Datapath) -> FixedFunction:
         """Returns the function as another datapath of it computes it."""
         origin = (FixedFunction.computed_by, (self, datapath))
-        return FixedFunction(self._function, lambda: datapath, self._bounds, self.algorithm, origin)
+        shared = self._bounds, self.algorithm, origin
+        make, ranges = lambda: datapath, lambda: self._ranges
+        return FixedFunction(self._function, make, *shared, ranges=ranges)
 
     def error_bounds(self) -> dict[str, float]:
         """Returns a bound of the error of each output for all inputs within their ranges, proved by
@@ -194,9 +227,10 @@ class FixedFunction(Function):
         for start in range(0, states, PART):
             part = slice(start, start + PART)
             rows = {name: x[part] for name, x in inputs.items()}
-            integers, saturated = quantised(datapath, rows)
+            integers, saturated = quantised(datapath, rows, self._limits)
             if saturated and not self._saturates:
-                name, state, position, *_ = beyond = first_beyond(datapath, inputs)
+                beyond = first_beyond(datapath, inputs, self._ranges)
+                name, state, position, *_ = beyond
                 entry = name, shapes[name], self.inputs[name], lead, state, position
                 raise beyond.error(EntryPlace(*entry), SATURATE)
             report = report._replace(saturated=report.saturated + saturated)
@@ -233,7 +267,7 @@ class FixedFunction(Function):
 
     def errors(self, *arrays: Any, **named: Any) -> Errors:
         """Returns the differences from float64 at states, which are passed as in a call; entries
-        beyond their formats saturate.
+        beyond their limits saturate.
         """
         fixed = self.saturating()
         results, exact = (f(*arrays, **named) for f in (fixed, self._function))

@@ -1,5 +1,5 @@
 """Errors about one entry of a user's batch of inputs: which state it is of, what came, and what a
-format holds.
+format holds, or was assigned for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ANGULAR = ("q", "v")  # inputs whose entries may be angles, or their velocities
+WIDENED = "ranges= of fl.accelerator, fl.multifunction or model.function widens it"
 
 
 class EntryPlace(NamedTuple):
@@ -43,8 +44,9 @@ def _listed(index: Any) -> str:
 
 
 class BeyondFormat(NamedTuple):
-    """An entry that its format does not hold: of an input, in a state of a batch, at a position in
-    it. least, most: the numbers that the format holds.
+    """An entry that its format does not hold, or was not assigned for: of an input, in a state of a
+    batch, at a position in it. least, most: the numbers that it does. is_range: formats were
+    assigned for these, though they hold more.
     """
 
     name: str
@@ -53,6 +55,7 @@ class BeyondFormat(NamedTuple):
     value: float
     least: float
     most: float
+    is_range: bool = False
 
     def error(self, place: EntryPlace, instead: str = "") -> ValueError:
         """The error that says so. instead: what a caller may do, as the end of the message."""
@@ -60,9 +63,11 @@ class BeyondFormat(NamedTuple):
         is_angle = self.name in ANGULAR and self.least <= radians <= self.most
         confused = f"; angles are in radians, {self.value:g} degrees are {radians:.4g}"
         ends = f"{self.least:.10g} to {self.most:.10g}"  # "512" would be none of 511.99998
+        what = "that formats were assigned for" if self.is_range else "of its format"
+        widened = f"{',' if instead else ';'} {WIDENED}" if self.is_range else ""
         return ValueError(
-            f"{place} is {self.value:.10g}: wanted {ends}, the range of its format"
-            f"{confused if is_angle else ''}{instead}"
+            f"{place} is {self.value:.10g}: wanted {ends}, the range {what}"
+            f"{confused if is_angle else ''}{instead}{widened}"
         )
 
 

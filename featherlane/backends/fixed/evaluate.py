@@ -17,6 +17,13 @@ import numpy as np
 from featherlane.backends.fixed import units
 from featherlane.backends.fixed.bad_entries import BeyondFormat
 from featherlane.backends.fixed.datapath import OPERATIONS, Datapath
+from featherlane.backends.fixed.input_limits import (
+    NO_RANGES,
+    InputLimits,
+    Ranges,
+    ends_of,
+    limits_of,
+)
 from featherlane.errors import CompileError
 from featherlane.program.op import CONDITIONS
 from featherlane.program.passes.clamps import clamps
@@ -32,7 +39,7 @@ class Results(NamedTuple):
 
     integers: the outputs by name, of shape (..., *shape). overflows: the number of states in which
     each node overflowed. clamped: the number of states in which each clamp returned its bound.
-    saturated: the number of entries of each input that exceeded their format. Counts of 0 are left
+    saturated: the number of entries of each input that exceeded their limits. Counts of 0 are left
     out.
     """
 
@@ -54,41 +61,50 @@ def evaluate(datapath: Datapath, inputs: Mapping[str, Any]) -> Results:
 
 
 def quantised(
-    datapath: Datapath, inputs: Mapping[str, Any]
+    datapath: Datapath, inputs: Mapping[str, Any], limits: Mapping[str, InputLimits] | None = None
 ) -> tuple[dict[str, Array], Counter[str]]:
-    """Returns inputs as integers, and the number of entries of each that exceeded their format.
-    Entries that no node reads, and NaN, become 0.
+    """Returns inputs as integers, and the number of entries of each that exceeded their limits,
+    by default those of their formats. Entries that no node reads, and NaN, become 0.
     """
     integers, saturated = dict[str, Array](), Counter[str]()
-    for name in datapath.input_codes:
-        nearest, inside = _nearest(datapath, name, inputs[name])
+    for name, ends in (limits or limits_of(datapath)).items():
+        nearest = _nearest(datapath, name, inputs[name])
+        inside = nearest.clip(ends.least, ends.most)
         integers[name] = inside.astype(np.int64).reshape(np.shape(inputs[name]))
-        saturated[name] = int(np.count_nonzero(inside != nearest))
+        saturated[name] = int(np.count_nonzero(_outside(nearest, ends)))
     return integers, +saturated
 
 
-def _nearest(datapath: Datapath, name: str, x: Any) -> tuple[Array, Array]:
-    """Returns an input as whole numbers (..., entries) of steps, and as those that formats hold."""
-    step, least, most = datapath.input_codes[name]
+def _outside(nearest: Array, limits: InputLimits) -> Array:
+    """Tells which whole numbers are beyond their limits."""
+    return (nearest < limits.first) | (nearest > limits.last)
+
+
+def _nearest(datapath: Datapath, name: str, x: Any) -> Array:
+    """Returns an input as whole numbers (..., entries) of steps."""
+    step = datapath.input_codes[name].step
     x = np.asarray(x, np.float64)
     flat = x.reshape(*x.shape[: x.ndim - len(datapath.graph.inputs[name])], len(step))
     with np.errstate(invalid="ignore", over="ignore"):
         nearest = np.rint(flat / step)
     nearest[np.isnan(nearest)] = 0.0
-    return nearest, nearest.clip(least, most)
+    return nearest
 
 
-def first_beyond(datapath: Datapath, inputs: Mapping[str, Any]) -> BeyondFormat:
-    """Returns the first entry of inputs (states, *shape) beyond its format, of which `quantised`
-    has counted some.
+def first_beyond(
+    datapath: Datapath, inputs: Mapping[str, Any], ranges: Ranges = NO_RANGES
+) -> BeyondFormat:
+    """Returns the first entry of inputs (states, *shape) beyond its format, or its range if it has
+    one, of which `quantised` has counted some.
     """
-    for name, (step, least, most) in datapath.input_codes.items():
-        nearest, inside = _nearest(datapath, name, inputs[name])
-        if (outside := inside != nearest).any():
+    for name, limits in limits_of(datapath, ranges).items():
+        nearest = _nearest(datapath, name, inputs[name])
+        if (outside := _outside(nearest, limits)).any():
             state, n = (int(at) for at in np.argwhere(outside)[0])
             value = float(np.reshape(inputs[name], nearest.shape)[state, n])
-            ends = float(least[n] * step[n]), float(most[n] * step[n])
-            return BeyondFormat(name, state, n, value, *ends)
+            step, least, most = (float(x[n]) for x in datapath.input_codes[name])
+            ends = ends_of(least * step, most * step, ranges, name, n)
+            return BeyondFormat(name, state, n, value, *ends, name in ranges)
     raise AssertionError("quantised has counted entries beyond their formats")
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.fixed.bad_entries import BeyondFormat, EntryPlace, not_a_number
+from featherlane.backends.fixed.input_limits import NO_RANGES, Ranges
 from featherlane.backends.fpga.board.core import TAG, SelectedFunction, Words
 from featherlane.errors import clause, shown, turned, wrong_dtype, wrong_shape
 from featherlane.program.passes.guards import LOST
@@ -19,8 +20,8 @@ Array = Any
 
 class BoardRun(NamedTuple):
     """The results of a batch on a board. results: numbers (..., *shape) by name; saturated: entries
-    of each input beyond its format; lost: results that mean nothing, because a pivot was lost;
-    counters: by how much those of the board went on, modulo 2^32.
+    of each input beyond its range or format; lost: results that mean nothing, because a pivot was
+    lost; counters: by how much those of the board went on, modulo 2^32.
     """
 
     results: dict[str, Array]
@@ -48,15 +49,22 @@ class TaskBatch(NamedTuple):
         core = self.inputs[name].shape[1:]
         return EntryPlace(name, self.shapes[name], core, self.lead, task, position)
 
-    def of_readers(self, selector: str, functions: Iterable[SelectedFunction]) -> TaskBatch:
-        """The batch with zeros for what the functions of its tasks do not read."""
+    def of_readers(
+        self, selector: str, functions: Iterable[SelectedFunction], ranges: Ranges
+    ) -> TaskBatch:
+        """The batch with zeros for what the functions of its tasks do not read, or the numbers
+        nearest to them in their ranges.
+        """
         inputs, codes = dict(self.inputs), self.inputs[selector]
         for function in functions:
             rows = codes == function.code
             for name in inputs.keys() - {*function.inputs, selector}:
-                if inputs[name][rows].any():
-                    inputs[name] = inputs[name].copy()
-                    inputs[name][rows] = 0
+                x, unread = inputs[name], np.zeros(self.inputs[name].shape[1:])
+                if name in ranges:
+                    unread = np.clip(unread.ravel(), *ranges[name]).reshape(unread.shape)
+                if (x[rows] != unread).any():
+                    inputs[name] = x.astype(np.float64)
+                    inputs[name][rows] = unread
         return self._replace(inputs=inputs)
 
     def check_numbers(self) -> None:
@@ -66,7 +74,7 @@ class TaskBatch(NamedTuple):
                 raise not_a_number(self.place(name, *_first(np.isnan(x))))
 
     def refusal(self, beyond: BeyondFormat) -> ValueError:
-        """The error for an entry beyond its format."""
+        """The error for an entry beyond its range or format."""
         place = self.place(beyond.name, beyond.state, beyond.position)
         return beyond.error(place, "; saturate=True takes the nearest number in it")
 
@@ -96,11 +104,15 @@ def check_saturate(saturate: Any) -> None:
 
 
 def batch_of(
-    words: Words, inputs: Mapping[str, Any], functions: Iterable[SelectedFunction] = ()
+    words: Words,
+    inputs: Mapping[str, Any],
+    functions: Iterable[SelectedFunction] = (),
+    ranges: Ranges = NO_RANGES,
 ) -> TaskBatch:
     """The batch of inputs, arrays (..., *shape) by name whose leading dimensions broadcast. Tags
     are the driver's. functions: those that words select; what they do not read may be anything.
-    Raises ValueError for inputs that are none, for NaN, and for codes that no function has.
+    ranges: of inputs. Raises ValueError for inputs that are none, for NaN, and for codes that no
+    function has.
     """
     shapes = {n: shape for n, shape in words.shapes.items() if n != TAG}
     check_names(inputs, shapes)
@@ -125,7 +137,7 @@ def batch_of(
             code = f"{batch.place(selector, task, position)} is {batch.inputs[selector][task]:g}"
             listed = ", ".join(map(str, codes))
             raise ValueError(f"{code}: wanted the code of a function, one of {listed}")
-        batch = batch.of_readers(selector, functions)
+        batch = batch.of_readers(selector, functions, ranges)
     batch.check_numbers()
     return batch
 

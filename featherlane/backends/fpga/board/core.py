@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from featherlane.backends.fixed.input_limits import NO_RANGES, Ranges
 from featherlane.backends.fpga.labels import NO_LABELS, WordPlace, shared_places, word_comments
 from featherlane.backends.fpga.module import hashed_sources
 from featherlane.backends.fpga.netlist import Field, constant_integer
@@ -122,9 +123,10 @@ def functions_of_json(data: Mapping[str, Any]) -> dict[str, SelectedFunction]:
 
 class StreamCore(NamedTuple):
     """A module between two streams. tasks, results: the words in and out. interval: cycles from one
-    task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: by
-    name; labels: what entries are, for comments; hashed: the sources as
-    hashes know them (`Module.hashed`), if these are others.
+    task to the next; under_way: tasks that may be inside; clock: nanoseconds. functions: by name;
+    labels: what entries are, for comments; hashed: the sources as hashes know them
+    (`Module.hashed`), if these are others; ranges: those that formats of inputs were assigned for,
+    which drivers check and no hash knows.
     """
 
     name: str
@@ -137,6 +139,11 @@ class StreamCore(NamedTuple):
     functions: Mapping[str, SelectedFunction] = NO_FUNCTIONS
     labels: Mapping[Entry, str] = NO_LABELS.entries
     hashed: Mapping[str, str] | None = None
+    ranges: Ranges = NO_RANGES
+
+    def with_ranges(self, ranges: Ranges) -> StreamCore:
+        """The module with the ranges of those inputs that its tasks have."""
+        return self._replace(ranges={n: x for n, x in ranges.items() if n in self.tasks.shapes})
 
     @property
     def hashed_sources(self) -> dict[str, str]:

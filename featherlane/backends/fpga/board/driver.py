@@ -91,14 +91,15 @@ class ArrayDriver(ABC):
         of these functions. None: the design's only one, or inputs has an array "function" with the
         code of each task's (`facts.functions`), and the inputs of all.
 
-        An entry beyond its format is refused before anything is sent, or, with saturate, takes the
-        nearest number in it, which is counted. Tags are the driver's, which puts results in the
+        An entry beyond the range that its format was assigned for, or beyond a uniform format, is
+        refused before anything is sent, or, with saturate, takes the nearest number in it, which is
+        counted. Tags are the driver's, which puts results in the
         order of tasks; entries that a result has not are NaN, and entries that a task's function
         does not read may be anything. The counters are those of the board, and of a serial line how
         many tasks were sent once more because a frame was damaged on its way ("repeated"), and how
         many results came damaged ("damaged_results").
 
-        Raises ValueError for inputs that are none, beyond their formats or NaN, and for a function
+        Raises ValueError for inputs that are none, beyond their ranges or NaN, and for a function
         that the design has not; DeviceError for what the board reports, after a reset, for a DMA
         that does not end, and for a board that falls silent, or loses a task twice; TypeError for
         arguments that are none.
@@ -109,7 +110,8 @@ class ArrayDriver(ABC):
             wanted = "wanted inputs and function by position, saturate= by keyword"
             raise TypeError(f"a third argument is {shown(rest[0])}: {wanted}")
         call = call_of(self.facts, states, function)
-        batch = batch_of(self.facts.tasks.words, call.inputs, self.facts.functions.values())
+        tasks, functions = self.facts.tasks, self.facts.functions.values()
+        batch = batch_of(tasks.words, call.inputs, functions, tasks.ranges)
         with self._lock:
             run = self._run(batch, bool(saturate))
         if call.results is None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.fixed.input_limits import NO_RANGES
 from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch
 from featherlane.backends.fpga.board.core import (
     NO_FUNCTIONS,
@@ -20,7 +21,11 @@ from featherlane.backends.fpga.board.core import (
     functions_of_json,
 )
 from featherlane.backends.fpga.board.driver import ArrayDriver
-from featherlane.backends.fpga.board.packets import PacketLayout
+from featherlane.backends.fpga.board.packets import (
+    PacketLayout,
+    ranges_from_json,
+    ranges_to_json,
+)
 from featherlane.backends.fpga.board.registers import (
     MAGIC,
     REGISTER,
@@ -62,8 +67,8 @@ class BoardFacts(NamedTuple):
     def from_json(cls, data: Mapping[str, Any]) -> BoardFacts:
         """The facts that `to_json` wrote."""
         tasks, results = (
-            PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"])
-            for key in ("tasks", "results")
+            PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"], ranges)
+            for key, ranges in (("tasks", ranges_from_json(data)), ("results", NO_RANGES))
         )
         return cls(data["name"], int(data["hash"], 16), tasks, results, functions_of_json(data))
 
@@ -79,6 +84,7 @@ class BoardFacts(NamedTuple):
             "tasks": self.tasks.words.to_json(),
             "results": self.results.words.to_json(),
             "functions": dict(self.functions),
+            **ranges_to_json(self.tasks.ranges),
             "registers": {register.name: register.address for register in REGISTERS},
         }
 

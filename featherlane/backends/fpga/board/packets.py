@@ -20,6 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featherlane.backends.fixed.bad_entries import BeyondFormat
+from featherlane.backends.fixed.input_limits import (
+    NO_RANGES,
+    InputLimits,
+    Ranges,
+    ends_of,
+    entry_limits,
+)
 from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
 
 LAYOUTS = ("packed", "words")
@@ -31,12 +38,14 @@ class PacketLayout(NamedTuple):
     """The positions of fields in the beats of a task, or of a result.
 
     places: the first bit and the bits of each field. lane: bits of each word of memory; 0 where
-    fields are packed. width: bits of a beat.
+    fields are packed. width: bits of a beat. ranges: those that formats of inputs were assigned
+    for, if they were.
     """
 
     words: Words
     lane: int
     width: int
+    ranges: Ranges = NO_RANGES
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -70,7 +79,7 @@ class PacketLayout(NamedTuple):
 
     def encode(self, inputs: Mapping[str, Array], buffer: Array) -> dict[str, int]:
         """Writes tasks into bytes (tasks, size) and returns how many entries of each input were
-        beyond their fields, without those where none was: such entries saturate.
+        beyond their fields or ranges, without those where none was: such entries saturate.
 
         inputs: float64 or integers (tasks, *shape) by name, without NaN. Entries of the inputs that
         no field of their task has are not sent.
@@ -83,7 +92,7 @@ class PacketLayout(NamedTuple):
             rows = self._rows(flat, field.when)
             if field.when is not None and not rows.any():
                 continue  # its array need not be there
-            values, outside = integers(flat[name][rows, position], field)
+            values, outside = integers(flat[name][rows, position], field, self._limits(field))
             if beyond := int(np.count_nonzero(outside)):
                 saturated[name] = saturated.get(name, 0) + beyond
             _insert(memory, values.view(np.uint64), first, count, rows)
@@ -92,7 +101,9 @@ class PacketLayout(NamedTuple):
         return saturated
 
     def first_beyond(self, inputs: Mapping[str, Array]) -> BeyondFormat:
-        """The first entry beyond its field. inputs: as of `encode`, which has counted some."""
+        """The first entry beyond its field, or its range. inputs: as of `encode`, which has counted
+        some.
+        """
         tasks = len(next(iter(inputs.values())))
         flat = {name: np.reshape(x, (tasks, -1)) for name, x in inputs.items()}
         for field in self.words.fields:
@@ -100,12 +111,18 @@ class PacketLayout(NamedTuple):
             if name not in flat:  # a tag
                 continue
             numbers = np.arange(tasks)[self._rows(flat, field.when)]
-            _, outside = integers(flat[name][numbers, position], field)
+            _, outside = integers(flat[name][numbers, position], field, self._limits(field))
             if outside.any():
                 task, step = int(numbers[outside.argmax()]), 2.0**-field.fraction
-                ends = field.least * step, field.most * step
-                return BeyondFormat(name, task, position, float(flat[name][task, position]), *ends)
+                ends = ends_of(field.least * step, field.most * step, self.ranges, name, position)
+                value, is_range = float(flat[name][task, position]), name in self.ranges
+                return BeyondFormat(name, task, position, value, *ends, is_range)
         raise AssertionError("encode has counted entries beyond their fields")
+
+    def _limits(self, field: WordField) -> InputLimits:
+        """The integers that a field of a task takes."""
+        entry = field.entries[0]
+        return entry_limits(field.least, field.most, 2.0**-field.fraction, self.ranges, *entry)
 
     def _rows(self, flat: Mapping[str, Array], when: int | None) -> Any:
         """The words whose selector is a number; all of them for None."""
@@ -133,22 +150,35 @@ class PacketLayout(NamedTuple):
         return {name: flat[name].reshape(tasks, *shape) for name, shape in shapes.items()}
 
 
-def layout_of(words: Words, layout: str, width: int) -> PacketLayout:
+def layout_of(words: Words, layout: str, width: int, ranges: Ranges = NO_RANGES) -> PacketLayout:
     """The layout of a stream's words."""
     wide = any(field.width > 32 for field in words.fields)
     lane = 0 if layout == "packed" else 64 if wide else 32
-    return PacketLayout(words, lane, width)
+    return PacketLayout(words, lane, width, ranges)
 
 
-def integers(x: Array, field: WordField) -> tuple[Array, Array]:
-    """The nearest integers of a field for numbers, and which numbers were beyond it."""
-    x = np.asarray(x)
-    if x.dtype.kind == "i" and not field.fraction:
-        inside = np.clip(x.astype(np.int64, copy=False), field.least, field.most)
-        return inside, inside != x
-    nearest = np.rint(x.astype(np.float64) * 2.0**field.fraction)
-    inside = np.clip(nearest, field.least, field.most)
-    return inside.astype(np.int64), inside != nearest
+def ranges_to_json(ranges: Ranges) -> dict[str, Any]:
+    """The ranges of a design's inputs as an entry of its facts; none without ranges."""
+    return {"ranges": dict(ranges)} if ranges else {}
+
+
+def ranges_from_json(data: Mapping[str, Any]) -> Ranges:
+    """The ranges that `ranges_to_json` wrote; none from facts of designs before it."""
+    return {
+        name: (tuple(map(float, low)), tuple(map(float, high)))
+        for name, (low, high) in data.get("ranges", {}).items()
+    }
+
+
+def integers(x: Array, field: WordField, limits: InputLimits) -> tuple[Array, Array]:
+    """The nearest integers of a field for numbers, and which numbers were beyond its limits."""
+    nearest = np.asarray(x)
+    if nearest.dtype.kind == "i" and not field.fraction:
+        nearest = nearest.astype(np.int64, copy=False)
+    else:
+        nearest = np.rint(nearest.astype(np.float64) * 2.0**field.fraction)
+    inside = np.clip(nearest, limits.least, limits.most).astype(np.int64)
+    return inside, (nearest < limits.first) | (nearest > limits.last)
 
 
 def _insert(memory: Array, values: Array, first: int, count: int, rows: Array) -> None:

@@ -57,7 +57,7 @@ class WrappedCore:
     @cached_property
     def tasks(self) -> PacketLayout:
         """The layout of tasks in packets."""
-        return layout_of(self.core.tasks, self.layout, self.width)
+        return layout_of(self.core.tasks, self.layout, self.width, self.core.ranges)
 
     @cached_property
     def results(self) -> PacketLayout:

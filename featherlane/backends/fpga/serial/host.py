@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from featherlane.backends.fixed.input_limits import NO_RANGES
 from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch
 from featherlane.backends.fpga.board.core import (
     NO_FUNCTIONS,
@@ -20,7 +21,11 @@ from featherlane.backends.fpga.board.core import (
     functions_of_json,
 )
 from featherlane.backends.fpga.board.driver import ArrayDriver
-from featherlane.backends.fpga.board.packets import PacketLayout
+from featherlane.backends.fpga.board.packets import (
+    PacketLayout,
+    ranges_from_json,
+    ranges_to_json,
+)
 from featherlane.backends.fpga.serial import frames
 from featherlane.backends.fpga.serial.exchange import Exchange
 from featherlane.backends.fpga.serial.self_test import MOST_PASSES, signature_of
@@ -66,7 +71,8 @@ class SerialFacts(NamedTuple):
     def from_json(cls, data: Mapping[str, Any]) -> SerialFacts:
         """The facts that `to_json` wrote."""
         tasks, results = (
-            PacketLayout(Words.from_json(data[key]), 0, 8) for key in ("tasks", "results")
+            PacketLayout(Words.from_json(data[key]), 0, 8, ranges)
+            for key, ranges in (("tasks", ranges_from_json(data)), ("results", NO_RANGES))
         )
         test = np.array(data["test"], np.uint32)
         functions = functions_of_json(data)
@@ -79,6 +85,7 @@ class SerialFacts(NamedTuple):
             "hash": f"0x{self.hash:016x}",
             "tasks": self.tasks.words.to_json(),
             "results": self.results.words.to_json(),
+            **ranges_to_json(self.tasks.ranges),
             "test": self.test.tolist(),
             "functions": dict(self.functions),
         }

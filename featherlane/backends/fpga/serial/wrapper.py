@@ -50,7 +50,7 @@ class SerialCore:
     @cached_property
     def tasks(self) -> PacketLayout:
         """The layout of a task's word in bytes."""
-        return layout_of(self.core.tasks, "packed", 8)
+        return layout_of(self.core.tasks, "packed", 8, self.core.ranges)
 
     @cached_property
     def results(self) -> PacketLayout:
