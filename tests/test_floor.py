@@ -214,8 +214,9 @@ def test_what_no_interval_makes_fit_is_refused_without_a_schedule(monkeypatch):
     for name in ("pipelined", "memory_design"):
         monkeypatch.setattr(designers, name, lambda *args, **options: pytest.fail("scheduled"))
     message = (
-        r"no interval up to 64 fits either, where it takes at least 126 % of the DSPs of ECP5-85k, "
-        r"2\.5 times too much, .*; device='xcvu9p', .* has 44 times the DSPs and 14 times the LUTs"
+        "does not fit ECP5-85k at any interval from 1 to 64: at 64 it takes at least 126 % of the "
+        r"DSPs \(limit 50 %\), 2\.5 times what open tools route; "
+        r"device='xcvu9p', .* has 44 times the DSPs and 14 times the LUTs"
         r"; formats with fewer bits need .*; inverse_dynamics or mass_matrix alone may fit$"
     )
     with pytest.raises(CompileError, match=message):

@@ -19,7 +19,7 @@ from featherlane.backends import stages
 from featherlane.backends.fixed.datapath import Datapath
 from featherlane.backends.fixed.narrow import narrowed
 from featherlane.backends.fixed.runs import accumulated
-from featherlane.backends.fpga import boards, devices
+from featherlane.backends.fpga import devices
 from featherlane.backends.fpga.arrays.design import array_design
 from featherlane.backends.fpga.arrays.schedule import scheduled
 from featherlane.backends.fpga.binding import bound
@@ -43,17 +43,6 @@ Candidate = tuple[Design | Network, DesignCost, Whole]
 SLACK = 0, 6, 12, 24  # cycles, for sums in post-adders: 12 does for the iiwa14 at 4 and 12
 
 
-class TooSmallError(CompileError):
-    """A design that the device cannot hold. interval: the smallest one that fits, None for none."""
-
-    def __init__(self, message: str, interval: int | None) -> None:
-        super().__init__(message)
-        self.interval = interval
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TooSmallError, (str(self), self.interval)
-
-
 class LookedAt:
     """The results that designers of one circuit share: the floors of datapaths, and the last design
     of units with operand memories that fits, which takes ten seconds or more for a large robot.
@@ -61,6 +50,7 @@ class LookedAt:
 
     def __init__(self) -> None:
         self.floors = Floors()
+        self.told = ""  # the last stage
         self._fitting: tuple[Any, Candidate] | None = None
 
     def fitting(self, key: Any, make: Callable[[], Candidate]) -> Candidate:
@@ -78,13 +68,15 @@ class Designer:
     """Makes designs by a spec: pipelines, or networks of its functions, of datapaths or of arrays.
 
     name: of the top module. runs: schedules that are tried for each design, as many as `pipelined`
-    likes if None. labels: for names and comments in the sources.
+    likes if None. labels: for names and comments in the sources. looks: whether the designs only
+    tell which interval fits.
     """
 
     name: str
     spec: DesignSpec
     runs: int | None = None
     labels: Labels = NO_LABELS
+    looks: bool = False
     looked_at: LookedAt = field(default_factory=LookedAt, repr=False, compare=False)
 
     @property
@@ -101,7 +93,8 @@ class Designer:
 
     def design(self, whole: Whole, interval: int) -> tuple[Design | Network, DesignCost]:
         """Returns the design of a datapath, or of arrays, as it is, and its cost."""
-        self._tell(interval, "shared multipliers")
+        sums = ", sums in post-adders" * bool(whole.fused)
+        self._tell(interval, f"shared multipliers{sums}")
         make = self._network if self.spec.is_network else self._pipeline
         design = make(whole, interval)
         return design, cost(design, self.spec.target)
@@ -244,7 +237,14 @@ class Designer:
         return first, needed, whole
 
     def _tell(self, interval: int, kind: str) -> None:
-        stages.begin(f"schedule of {self.spec.label} at interval {interval}, {kind}")
+        """Begins the stage of a schedule, if it is not the one that was told last."""
+        label, there = self.spec.label, self.spec.target.name
+        text = f"schedule of {label} at interval {interval}, {kind}"
+        if self.looks:
+            text = f"interval of {label} that fits {there}: {interval} is tried, {kind}"
+        if text != self.looked_at.told:
+            self.looked_at.told = text
+            stages.begin(text)
 
     def _of_kind(self, datapath: str) -> Designer:
         """A designer of one kind of datapath."""
@@ -253,70 +253,6 @@ class Designer:
     def _may_fit(self, kind: str, whole: Whole, interval: int) -> bool:
         """Whether the least that a design of a kind of datapath takes fits."""
         return self._of_kind(kind).least(whole, interval).fits
-
-    def larger_board(self, whole: Whole) -> str:
-        """The board with the most LUTs as the end of a message, if a design that does not fit on
-        the board of the spec fits there.
-        """
-        largest = max(boards.tables().values(), key=lambda board: board.target(None, 1.0).luts)
-        spec = replace(self.spec, board=largest.key, device=largest.device, delays=None)
-        if spec.target.luts <= self.spec.target.luts:
-            return ""
-        there, interval = replace(self, spec=spec), spec.interval
-        fitting, *_ = interval_that_fits(there, whole, interval, there.quick(whole, interval))
-        known = [b.name for b in boards.tables().values() if b.device == largest.device]
-        return f"; on the {' or '.join(known)} interval {fitting} does" if fitting else ""
-
-    def refusal(self, whole: Whole, needed: DesignCost) -> TooSmallError:
-        """The error of a design that does not fit, with an interval that does."""
-        spec, interval = self.spec, self.spec.interval
-        is_flat = isinstance(whole, Datapath)
-        is_pipeline = is_flat and not spec.is_network
-        quick = self if is_pipeline else replace(self, runs=1)
-        fitting, tried, last = interval_that_fits(quick, whole, interval, needed)
-        would = f"interval {tried} fits" if fitting else f"no interval up to {tried} fits either"
-        if not fitting and tried > interval:
-            it_takes = "they take" if spec.is_network else "it takes"
-            would += f", where {it_takes} {last.percentages(0)}"
-            would += "" if last.most == needed.most else _limits(last)
-        if not fitting and spec.board is not None:
-            would += quick.larger_board(whole) or _larger_device(last)
-        fewer = "need fewer DSPs" if is_flat or spec.is_network else "need less of all"
-        worst = needed if fitting else last
-        if spec.board is not None and worst.shares.luts > worst.most[1]:
-            fewer = "need fewer LUTs"
-            if (
-                spec.datapath == SHARED
-                and not fitting
-                and self._may_fit(MEMORIES, whole, LONGEST_ON_BOARDS)
-            ):
-                fewer += ', and so does datapath="memories" at long intervals'
-        if is_pipeline and spec.sharing != "whole" and spec.datapath == SHARED:
-            longer = max(interval, min(tried, LONGEST // 4))
-            shared = replace(self, spec=replace(spec, sharing="whole"))
-            if shared.quick(whole, longer).fits:
-                would += f', sharing="whole" at interval {longer} does'
-        if spec.is_network and is_flat and needed.shares.luts > 100:
-            fewer += ", arrays='auto' fewer LUTs at long intervals"
-        subject, takes = spec.label if is_flat else f"{spec.label} in arrays", "takes"
-        if spec.is_network:
-            subject, takes = f"{len(spec.functions)} functions", "take"
-        return TooSmallError(
-            f"{subject} at interval {interval} {takes} {needed.percentages(0)}{_limits(needed)}: "
-            f"{would}; formats with fewer bits {fewer}",
-            fitting,
-        )
-
-
-def _larger_device(needed: DesignCost) -> str:
-    """The largest device as the end of a message, and how much more it has."""
-    key = max(devices.names(), key=lambda name: devices.load(name).luts)
-    largest, there = devices.load(key), needed.device
-    if largest.luts <= there.luts:
-        return ""
-    dsps, luts = largest.dsps / there.dsps, largest.luts / there.luts
-    has = f"has {dsps:.0f} times the DSPs and {luts:.0f} times the LUTs"
-    return f"; device={key!r}, which open tools do not route, {has}"
 
 
 def latency_of(design: Design | Network) -> Mapping[str, int]:
@@ -336,23 +272,6 @@ def _is_no_slower(design: Design | Network, other: Design | Network) -> bool:
     """Tells whether a design gives all results as early as another one."""
     cycles = latency_of(other)
     return all(n <= cycles[name] for name, n in latency_of(design).items())
-
-
-def _limits(needed: DesignCost) -> str:
-    """The shares of a device that a design may take, in words, if they are not all of it."""
-    dsps, luts, ffs = needed.most
-    if min(needed.most) == 100:
-        return ""
-    return (
-        f", {_times(needed.excess)} times too much, since tools route up to {dsps:g} % of the "
-        f"DSPs, {luts:g} % of the LUTs and {ffs:g} % of the flip-flops"
-        f"{' where units are shared' if needed.shared else ''}"
-    )
-
-
-def _times(factor: float) -> str:
-    """A factor of more than one, which does not read as one."""
-    return f"{factor:.0f}" if factor >= 10 else f"{factor:.{2 if factor >= 1.1 else 3}g}"
 
 
 def interval_that_fits(

@@ -20,12 +20,12 @@ from featherlane.accelerators.designers import (
     LONGEST_ON_BOARDS,
     Designer,
     LookedAt,
-    TooSmallError,
     datapath_of,
 )
 from featherlane.accelerators.networks import NetworkAccelerator
 from featherlane.accelerators.organise.pass_graph import SHARES
 from featherlane.accelerators.pipelines import PipelineAccelerator
+from featherlane.accelerators.refusals import TooSmallError, refusal
 from featherlane.accelerators.robot_labels import labels_of
 from featherlane.api.model import Model
 from featherlane.api.presented import explained
@@ -233,10 +233,10 @@ def smallest(model: Model, spec: DesignSpec, name: str | None = None) -> Acceler
     computation = _checked(model, spec)
     try:
         return _designed(computation, top, looked_at)
-    except TooSmallError as refusal:
-        if refusal.interval is None:
+    except TooSmallError as error:
+        if error.interval is None:
             raise
-        computation.spec = replace(computation.spec, interval=refusal.interval)
+        computation.spec = replace(computation.spec, interval=error.interval)
         return _designed(computation, top, looked_at)
 
 
@@ -291,12 +291,13 @@ def _designed(computation: Computation, top: str, looked_at: LookedAt) -> Accele
     whole, organisation = computation.at(spec.interval)
     labels = labels_of(computation.model, flat_of(whole).graph, spec.frames)
     designer = Designer(top, spec, labels=labels, looked_at=looked_at)
+    stages.begin(f"least resources of {spec.label} at interval {spec.interval}")
     least = designer.least(whole, spec.interval)
     if not least.fits:  # before a schedule, of minutes for a large robot
-        raise _refusal(designer.refusal(whole, least), computation)
+        raise _refusal(refusal(designer, whole, least), computation)
     design, cost, computed = designer.best(whole, spec.interval)
     if not cost.fits:
-        raise _refusal(designer.refusal(whole, cost), computation)
+        raise _refusal(refusal(designer, whole, cost), computation)
     computation.spec = replace(spec, datapath=datapath_of(design))
     if organisation is not None:
         organisation = replace(organisation, design=computed)  # type: ignore[arg-type]
@@ -313,6 +314,7 @@ def _refusal(error: TooSmallError, computation: Computation) -> TooSmallError:
     model, spec = computation.model, computation.spec
     if error.interval is not None or spec.board is None:
         return error
+    stages.begin(f"least resources of {' and '.join(FEWEST)} alone")
     smaller = [name for name in FEWEST if (name,) != spec.functions and _may_fit(model, spec, name)]
     if not smaller:
         return error

@@ -41,8 +41,8 @@ def rewritten(graph: Graph) -> Graph:
 
 
 FRICTION = (
-    "; joint friction needs it: model.with_physics(friction=0) has none, nor has a command's robot "
-    "with --no-friction"
+    "joint friction needs square roots, which circuits do not have: leave it out, with "
+    "--no-friction on the command line, or as model.with_physics(friction=0)"
 )
 
 
@@ -50,9 +50,9 @@ def _check(graph: Graph) -> None:
     for k, (op, tag) in enumerate(zip(graph.op, graph.tag, strict=True)):
         where = place(graph, k)
         if op not in OPERATIONS:
-            friction = FRICTION if op == "sqrt" else ""
-            reason = f"there is no circuit for {op}, only for {_known()}{friction}"
-            raise CompileError(f"{where}: {reason}")
+            reason = f"{where}: there is no circuit for {op}"
+            cure = f"{FRICTION}; {reason}" if op == "sqrt" else f"{reason}, only for {_known()}"
+            raise CompileError(cure)
         if op not in UNTAGGED and not getattr(tag, "call", 0):
             raise CompileError(f"{where} was computed outside of all calls")
         if op == "constant" and graph.number(k) in (None, float("inf"), float("-inf")):

@@ -92,16 +92,25 @@ class DesignCost(NamedTuple):
         """Percent of the multipliers, LUTs and flip-flops that such a design may take."""
         return self.device.most_shared if self.shared else self.device.most
 
-    def percentages(self, digits: int) -> str:
-        """The shares in words."""
-        dsps, luts, ffs, blocks, large = (f"{n:.{digits}f} %" for n in self.shares)
+    def percentages(self, digits: int, limits: bool = False) -> str:
+        """The shares in words. limits: with what a design may take, if that is not all."""
+        return f"{self.shares_in_words(digits, limits)} of {self.device.name}"
+
+    def shares_in_words(self, digits: int, limits: bool = False) -> str:
+        """The shares as in `percentages`, without the device."""
+        *_, blocks, large = (f"{n:.{digits}f} %" for n in self.shares)
+        dsps, luts, ffs = (
+            f"{share:.{digits}f} % of the {name}"
+            + f" (limit {most:g} %)" * (limits and min(self.most) < 100)
+            for share, name, most in zip(
+                self.shares, ("DSPs", "LUTs", "flip-flops"), self.most, strict=False
+            )
+        )
         if self.is_least:
-            more = f" and {luts} of the LUTs" if self.total.luts else ""
-            return f"at least {dsps} of the DSPs{more} of {self.device.name}"
+            return f"at least {dsps}" + f" and {luts}" * bool(self.total.luts)
         ram = f", {blocks} of the blocks of RAM" if self.total.memories else ""
         ram += f", {large} of the UltraRAMs" if self.total.large else ""
-        shares = f"{dsps} of the DSPs{ram}, {luts} of the LUTs and {ffs} of the flip-flops"
-        return f"{shares} of {self.device.name}"
+        return f"{dsps}{ram}, {luts} and {ffs}"
 
     def __str__(self) -> str:
         total = self.total
