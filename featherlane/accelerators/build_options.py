@@ -1,5 +1,5 @@
-"""The options of a bitstream, checked before a design is made: what is wrong is told at once, and
-not after schedules or routing.
+"""The options of a bitstream, checked before there is a design: what is wrong is refused at once,
+and not after schedules or routing.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class LookedAt:
 
     def __init__(self) -> None:
         self.floors = Floors()
-        self.told = ""  # the last stage
+        self.stage = ""  # the last one that began
         self._fitting: tuple[Any, Candidate] | None = None
 
     def fitting(self, key: Any, make: Callable[[], Candidate]) -> Candidate:
@@ -237,13 +237,13 @@ class Designer:
         return first, needed, whole
 
     def _tell(self, interval: int, kind: str) -> None:
-        """Begins the stage of a schedule, if it is not the one that was told last."""
+        """Begins the stage of a schedule, if it is not the last one already."""
         label, there = self.spec.label, self.spec.target.name
         text = f"schedule of {label} at interval {interval}, {kind}"
         if self.looks:
             text = f"interval of {label} that fits {there}: {interval} is tried, {kind}"
-        if text != self.looked_at.told:
-            self.looked_at.told = text
+        if text != self.looked_at.stage:
+            self.looked_at.stage = text
             stages.begin(text)
 
     def _of_kind(self, datapath: str) -> Designer:

@@ -69,7 +69,7 @@ def refusal(designer: Designer, whole: Whole, needed: DesignCost) -> TooSmallErr
 
 
 def _fewer(designer: Designer, whole: Whole, worst: DesignCost, fits: bool) -> list[str]:
-    """What needs less of the device, as clauses of a message. worst: the cost that is told; fits:
+    """What needs less of the device, as clauses of a message. worst: the cost in the message; fits:
     whether an interval does.
     """
     spec, is_flat = designer.spec, isinstance(whole, Datapath)
