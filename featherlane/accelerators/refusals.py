@@ -1,4 +1,4 @@
-"""What is said of a design that does not fit its device: what it takes, which interval fits, and
+"""The message for a design that does not fit its device: what it takes, which interval fits, and
 what else would help.
 """
 
@@ -69,8 +69,8 @@ def refusal(designer: Designer, whole: Whole, needed: DesignCost) -> TooSmallErr
 
 
 def _fewer(designer: Designer, whole: Whole, worst: DesignCost, fits: bool) -> list[str]:
-    """What needs less of the device, as clauses of a message. worst: the cost in the message; fits:
-    whether an interval does.
+    """Choices that need less of the device, in clauses of a message. worst: the cost in that;
+    fits: whether an interval does.
     """
     spec, is_flat = designer.spec, isinstance(whole, Datapath)
     of, clauses = "fewer DSPs" if is_flat or spec.is_network else "less of all", list[str]()
@@ -112,8 +112,8 @@ def _larger_device(needed: DesignCost) -> list[str]:
 
 
 def _times(needed: DesignCost) -> str:
-    """How many times what open tools route a design takes, where they do not route all of a device,
-    as a factor of more than one, which does not read as one.
+    """The factor by which a design is larger than what open tools route, where that is not all of a
+    device. It is more than one, and does not read as one.
     """
     if min(needed.most) == 100:
         return ""
