@@ -79,6 +79,8 @@ def test_boards_by_name_and_alias():
     assert boards.board("ulx3s") is boards.board("ulx3s_85f")
     with pytest.raises(ValueError, match=r"board is 'ulx4s'.*'ulx3s'"):
         boards.board("ulx4s")
+    with pytest.raises(ValueError, match=r"'ulx3s'; did you mean 'ulx3s'\?$"):
+        boards.board("ulx2s")
     with pytest.raises(ValueError, match="board is 85"):
         boards.board(85)
 
@@ -277,6 +279,19 @@ def test_a_tool_without_its_files_is_told(program, use, file, monkeypatch, tmp_p
 
 
 # Designs for boards
+
+
+def test_a_report_says_what_the_serial_port_carries():
+    """As the report of the bitstream does."""
+    frame = made().board_design.serial.facts.longest_frame
+    line = f"serial port of the Colorlight i5: 1,000,000 baud, up to {1e5 / frame:,.0f} tasks a sec"
+    assert line in str(made())
+    both = fl.multifunction(
+        fl.load("double_pendulum"), ["inverse_dynamics", "mass_matrix"], board="ulx3s", interval=4
+    )
+    frame = both.board_design.serial.facts.longest_frame
+    assert f"ULX3S 85F: 3,000,000 baud, up to {3e5 / frame:,.0f} tasks a second\n" in str(both)
+    assert "serial port" not in str(fl.accelerator(pendulum(), "inverse_dynamics"))
 
 
 def test_the_search_for_an_interval_is_told_apart():
@@ -774,6 +789,7 @@ def test_what_needs_no_design_is_checked_before_anything(monkeypatch, tmp_path):
         ({"folder": tmp_path / "file"}, "file' cannot be written to: .* is a file"),
         ({"folder": tmp_path / "other"}, r"holds other\.sv of another design"),
         ({"folder": 3}, "folder is 3: wanted a path"),
+        ({"folder": tmp_path / ("long" * 100) / "new"}, "new' cannot be written to: File name too"),
         ({"baud": 3}, "baud is 3: wanted 14652 to 15000000, a clock of 60 MHz"),
         ({"baud": 20_000_000, "clock": 70.0}, "baud is 20000000: wanted .* to 17500000"),
         ({"seeds": ()}, "seeds is"), ({"limit": 0}, "limit is"), ({"verify": -1}, "verify is"),

@@ -351,6 +351,27 @@ def test_an_interval_of_a_bitstream_may_be_auto(run, builds, capsys):
         assert wanted in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("--range", "w=-1,1"), "--range names 'w': wanted one of 'q', 'v', 'a'"),
+     (("--algorithm", "aba"), "--algorithm is 'aba' of inverse_dynamics: wanted"),
+     (("--baud", "3"), "--baud is 3: wanted 14652 to"),
+     (("--name", "a b"), "--name is 'a b': wanted letters"),
+     (("--output", "file"), "--output 'file' cannot be written to: 'file' is a file"),
+     (("--output", "f" * 300), "cannot be written to: File name too long")],
+)  # fmt: skip
+def test_messages_name_options(words, message, run, monkeypatch, tmp_path):
+    """Those of Python name arguments."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(routes, "versions", lambda: ["a", "b"])
+    places = ("double_pendulum", "ID", "--board", "ulx3s", "--output", "made")
+    status, _, err = run("build", *places, *words)
+    assert status == 2
+    assert message in err
+    assert "Errno" not in err
+
+
 def test_a_loader_is_missed_before_a_build(run, builds, monkeypatch):
     monkeypatch.setattr(bitstreams.shutil, "which", lambda program: None)
     places = ("double_pendulum", "M", "--board", "i9", "--output", "made")

@@ -275,6 +275,18 @@ class Accelerator(ABC):
         return BoardDesign(serial, board, megahertz, latency, self.cost.total, self.spec.datapath)
 
     @property
+    def _lines_of_board(self) -> list[str]:
+        """The line of a report on the serial port of the board, if the design is for one."""
+        if self.spec.board is None:
+            return []
+        work = self.board_design
+        states = work.board.baud / (10 * work.serial.facts.longest_frame)
+        return [
+            f"serial port of the {work.board.name}: {work.board.baud:,} baud, up to {states:,.0f} "
+            "tasks a second"
+        ]
+
+    @property
     def _its_board(self) -> CircuitBoard:
         """The board that the design is for. Raises ValueError if it is for none."""
         if self.spec.board is None:

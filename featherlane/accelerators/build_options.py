@@ -62,6 +62,7 @@ class BuildOptions(NamedTuple):
         sixteenths(1e6 * megahertz, rate)  # may be refused
         path = folder.checked_path("folder", place)
         folder.check(path, name)
+        folder.check_creatable(path)
         for tool in ("verilator", "g++") if states else ():
             simulate.tool(tool)
         build.versions()

@@ -301,4 +301,4 @@ class NetworkAccelerator(Accelerator):
         for name, n in self.latency.items():
             time, rate = n * self.clock * 1e-3, self.figures["tasks_per_second"][name] / 1e6
             rows.append(f"{name:<36}{n:>5} cycles {time:8.3f} us {rate:8.1f} M/s")
-        return "\n".join([*rows, str(self.cost)])
+        return "\n".join([*rows, *self._lines_of_board, str(self.cost)])

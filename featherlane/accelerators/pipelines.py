@@ -160,7 +160,7 @@ class PipelineAccelerator(Accelerator):
 
     def __str__(self) -> str:
         """The report as text."""
-        return report.report(self.facts)
+        return "\n".join([report.report(self.facts).rstrip("\n"), *self._lines_of_board, ""])
 
     def write(self, folder_: str | Path, states: int = 20) -> list[Path]:
         """Writes the sources, constants, a test bench with vectors of some states, constraints and

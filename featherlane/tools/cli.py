@@ -31,6 +31,8 @@ ABOUT_ROBOTS = (
 )
 XACRO_ARGUMENT = re.compile(r"([A-Za-z_]\w*):=(.*)", re.DOTALL)
 RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
+ARGUMENT = re.compile(r"(\w+)(?= is | names |\[| ')")  # that a message begins with
+OPTIONS = {"ranges": "--range", "folder": "--output"}  # those that are no argument's name
 VERDICT = re.compile(r"\b(?:(PASS)|FAIL|TOO LARGE)\b")
 
 
@@ -91,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(_painted(str(answer.text), sys.stdout))
         return 0 if answer.passed else 1
     except (ValueError, TypeError, RuntimeError) as error:  # ModelError, CompileError, no peer
-        _say_error(str(error))
+        _say_error(_of_command_line(error, command))
         return 2
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -116,6 +118,16 @@ def _refuse(unknown: Sequence[str], command: Command) -> NoReturn:
         message = f"there is no option {first} (see --help){did_you_mean(first, names)}"
     _say_error(message, f"featherlane {command.name}")
     sys.exit(2)
+
+
+def _of_command_line(error: Exception, command: Command) -> str:
+    """The message of an error, with the option for the argument of Python that it begins with."""
+    message = str(error)
+    if type(error) in (ValueError, TypeError) and (argument := ARGUMENT.match(message)):
+        option = OPTIONS.get(argument[1], f"--{argument[1]}")
+        if option in [known.name for known in command.options]:
+            return option + message[argument.end() :]
+    return message
 
 
 def _say_error(message: str, about: str = "featherlane") -> None:

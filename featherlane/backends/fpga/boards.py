@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from featherlane.backends.fpga.devices import Device, load
-from featherlane.errors import one_of, shown
+from featherlane.errors import did_you_mean, nearest, shown
 
 FOLDER = files("featherlane.backends.fpga") / "boards"
 OSCILLATOR, RECEIVE, TRANSMIT, LED = "oscillator", "rx", "tx", "led"
@@ -76,5 +76,9 @@ def board(name: Any) -> CircuitBoard:
     """Returns a board by the name of its table or an alias. Raises ValueError for others."""
     known = {alias: b for b in tables().values() for alias in (b.key, *b.aliases)}
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"board is {shown(name)}: {one_of(name, known)}")
+        # One name of each board that may be meant
+        close = [near for b in tables().values() for near in nearest(name, (*b.aliases, b.key), 1)]
+        listed = ", ".join(map(repr, known))
+        wanted = f"wanted one of {listed}{did_you_mean(name, close)}"
+        raise ValueError(f"board is {shown(name)}: {wanted}")
     return known[name]

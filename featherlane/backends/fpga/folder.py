@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,7 +104,7 @@ def write_files(texts: Mapping[str, str], folder: str | Path, design: str) -> li
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _unwritable(folder, error.strerror or error) from error
     return [folder / name for name in texts]
 
 
@@ -112,7 +113,10 @@ def check(folder: Path, design: str, names: Container[str] = ()) -> list[Path]:
     names: of the files that will be written. Raises ValueError for a folder that `write_files`
     refuses, as far as that shows before anything is written.
     """
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    except OSError as error:  # of a name that is too long
+        raise _unwritable(folder, error.strerror or error) from error
     if not existing.is_dir():
         raise _unwritable(folder, f"{str(existing)!r} is a file")
     if not os.access(existing, os.W_OK):
@@ -122,6 +126,20 @@ def check(folder: Path, design: str, names: Container[str] = ()) -> list[Path]:
             reason = "a design and its board need a folder each, because both have test benches"
             raise ValueError(f"folder {str(folder)!r} holds {what} ({known}): {reason}")
     return _sources(folder, design)
+
+
+def check_creatable(folder: Path) -> None:
+    """Raises ValueError for a folder that cannot be created: it is, and is removed again."""
+    folder = folder.absolute()
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error.strerror or error) from error
+    finally:
+        for path in missing:
+            with suppress(OSError):  # not created
+                path.rmdir()
 
 
 def _unwritable(folder: Path, reason: Any) -> ValueError:
