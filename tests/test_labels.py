@@ -65,6 +65,36 @@ def test_ports_modules_and_results_name_joints_and_links():
     assert f"{made.name}_Rb2 part_{made.name}_Rb2_elbow (" in wires
 
 
+def test_the_head_of_the_top_module_tells_what_names_stand_for():
+    made = fl.accelerator(arm(["shoulder", "elbow"], ["upper", "fore"]), "mass_matrix_inverse")
+    head, _, _ = made.design.sources[f"{made.name}.sv"].partition("\nmodule ")
+    told = {*re.findall(r"^// (\w+): ", head, re.MULTILINE)}
+    parts = {name.removeprefix(f"{made.name}_") for name in made.design.units}
+    passes = {re.sub(r"_c\d+$", "", part) for part in parts if re.match(r"[A-Z][fbc]\d", part)}
+    assert passes
+    assert told >= passes
+    assert 'inward, joint "elbow"' in " ".join(head.replace("// ", "").split())
+    for name in told:
+        assert any(name in text.partition("\nmodule ")[2] for text in made.design.sources.values())
+
+
+def test_modules_tell_quantities_and_for_whom_units_are():
+    sources = fl.accelerator(arm(["shoulder", "elbow"]), interval=4).design.sources
+    (backward,) = (text for name, text in sources.items() if name.endswith("_Rb2.sv"))
+    assert "// Computes: torque of the joint" in backward
+    made = fl.accelerator(arm(["shoulder", "elbow"]), interval=8, datapath="memories")
+    graph = made.design.schedule.datapath.graph
+    heads = [
+        text.partition("\nmodule ")[0].replace("\n//     ", " ")
+        for name, text in made.design.sources.items()
+        if re.search(r"_multiply_\d+\.sv$", name)
+    ]
+    counts = [int(n) for head in heads for n in re.findall(r'joint "\w+" \((\d+)\)', head)]
+    operations = [x for x in made.design.schedule.operations if x.kind == "multiply"]
+    tagged = [x for x in operations if graph.tag[x.gives[0]] is not None]
+    assert sum(counts) == sum(x.cycles for x in tagged) > 20
+
+
 def test_names_change_nothing_else():
     made = fl.accelerator(fl.load("double_pendulum"), interval=4)
     computation = Computation.of(made.model, made.spec)

@@ -92,6 +92,10 @@ def test_waivers_stand_at_the_declarations_that_need_them():
     lines = f"  {off}  // a reason\n  logic [8:0] sum;\n  {on}\n"
     assert f"  logic [3:0] c;\n{lines}" in made.text
     assert made.text.count(off) == 1
+    made.legend = ["c: what it is", "sum: " + "a long text " * 10]
+    assert "// c: what it is\n// sum: a long text" in made.text
+    assert "what it is" not in made.hashed
+    made.legend = []
     assert made.hashed == made.text.replace(lines, "  logic [8:0] sum;\n").replace(
         "module some (", f"// a reason\n{off}\nmodule some ("
     ).replace("[8:0] sum;\n", f"[8:0] sum;\n{on}\n")

@@ -26,6 +26,21 @@ PASSES = {  # by the first letter of a tag
     "R": "recursive Newton-Euler",
     "W": "the inverse of the factor of M",
 }
+QUANTITIES = {  # by pass and direction
+    "Ab": "articulated inertia and bias force",
+    "Af": "velocity, bias force and acceleration of the link",
+    "Db": "inertia of all that the joint carries, and derivatives of torques",
+    "Df": "velocity of the link, and derivatives of its motion and force",
+    "Ef": "wrenches on the link",
+    "Lb": "the factor of M, and forces through it",
+    "Lf": "accelerations through the factor of M",
+    "Mb": "inertia of all that the joint carries, and entries of M or its inverse",
+    "Mf": "entries of M^-1 that need those of the parent; places of links",
+    "Pc": "columns of derivatives times M^-1",
+    "Rb": "torque of the joint, and the force that goes on to the parent",
+    "Rf": "velocity, acceleration and force of the link",
+    "Wf": "entries of the inverse of the factor of M",
+}
 DIRECTIONS = {"f": "outward", "b": "inward", "c": "columns"}
 
 
@@ -116,4 +131,5 @@ def _part(model: Robot, tag: Tag, joint: int) -> PartLabel:
     title = f"{PASSES[tag.algorithm]}, {DIRECTIONS[tag.direction]}"
     name = model.joint_names[joint]
     short, link = f"joint {shown(name)}", f"link {shown(model.body_names[joint])}"
-    return PartLabel(title, (PlaceLabel(f"{short}, {link}", short, word(name)),))
+    places = (PlaceLabel(f"{short}, {link}", short, word(name)),)
+    return PartLabel(title, places, QUANTITIES.get(tag.algorithm + tag.direction, ""))

@@ -29,11 +29,12 @@ class PlaceLabel(NamedTuple):
 
 class PartLabel(NamedTuple):
     """A part of an algorithm, and where it computes: in several places, one after the other, if it
-    is time-multiplexed.
+    is time-multiplexed. quantities: what it computes there.
     """
 
     title: str
     places: tuple[PlaceLabel, ...]
+    quantities: str = ""
 
     def __str__(self) -> str:
         return f"{self.title}, {joined(place.text for place in self.places)}"

@@ -81,7 +81,7 @@ class Declaration(NamedTuple):
 class Module:
     """A module. comment: stands above it; directive: a line in front of all. enable: the port that
     all its registers wait for, if not empty. unread: why bits of ports and signals are not read, if
-    some are not.
+    some are not. legend: what names stand for, lines below the comment that hashes do not know.
     """
 
     name: str
@@ -91,6 +91,7 @@ class Module:
     body: list[Statement] = field(default_factory=list)
     enable: str = ""
     unread: str = ""
+    legend: Sequence[str] = ()
 
     # Declarations. What is declared twice, by all that connect it, stands once
 
@@ -203,7 +204,9 @@ class Module:
         """
         reasons = self._reasons()
         declared = indented(self._declared(reasons, *INSIDE))
-        return self._printed([*self._head(reasons), *declared], [*self._narrowed(self.body)])
+        return self._printed(
+            [*self._head(reasons), *declared], [*self._narrowed(self.body)], self.legend
+        )
 
     @property
     def hashed(self) -> str:
@@ -215,11 +218,13 @@ class Module:
         body = [s.bit_by_bit if isinstance(s, BitConcatenation) else s for s in self.body]
         return self._printed(waived(UNUSED, self.unread, head) if self.unread else head, body)
 
-    def _printed(self, head: list[str], statements: Sequence[Statement]) -> str:
+    def _printed(
+        self, head: list[str], statements: Sequence[Statement], legend: Sequence[str] = ()
+    ) -> str:
         body = [line for statement in statements for line in statement.lines(self.enable)]
         declared = any(self._of_kinds(*kinds) for kinds in INSIDE)
         inside = [*([""] if declared and body and body[0] else []), *indented(body)]
-        return "\n".join([*self._about(), *head, *inside, "endmodule", ""])
+        return "\n".join([*self._about(legend), *head, *inside, "endmodule", ""])
 
     def _narrowed(self, statements: Iterable[Statement]) -> Iterator[Statement]:
         """Statements whose waivers for widths stand where operands are extended, and only there."""
@@ -255,8 +260,10 @@ class Module:
             return self.unread
         return DROPPED if read else (COMMON if self.declarations[name].kind == INPUT else NOT_READ)
 
-    def _about(self) -> Iterator[str]:
+    def _about(self, legend: Sequence[str]) -> Iterator[str]:
         yield from (f"// {line}" for line in wrap(self.comment, COLUMNS - 3))
+        for row in legend:
+            yield from (f"// {x}" for x in wrap(row, COLUMNS - 3, subsequent_indent="    "))
         if "clock" in self.ports:
             yield f"// {ONE_CLOCK} {RESET if 'reset' in self.ports else NO_RESET}"
         if self.directive:

@@ -7,19 +7,21 @@ inputs that are read late in a module of their own.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from featherlane.backends.fixed.datapath import Datapath
-from featherlane.backends.fpga.labels import NO_LABELS, Labels, PartLabel
+from featherlane.backends.fpga.labels import NO_LABELS, Labels, PartLabel, joined
 from featherlane.backends.fpga.text import Signal, constant, identifier
 from featherlane.errors import CompileError
 from featherlane.program.analysis.pipeline import Pipeline
 from featherlane.program.graph import Graph
 from featherlane.program.op import CONDITIONS
 
+CALL = re.compile(r"_c\d+$")  # behind the name of one of several modules of a tag
 WIRE = -1  # the number of the register that is none: the result as it is computed
 Unit = tuple[Hashable, str, int]  # pool, kind and number
 
@@ -109,6 +111,34 @@ class Netlist:
         """The name of a module's instance."""
         label = self.module_labels.get(home)
         return "_".join(filter(None, ("part", home, label and label.word)))
+
+    @property
+    def legend(self) -> list[str]:
+        """What the names of modules and signals stand for, as lines of a comment."""
+        labels, graph, interval = self.module_labels, self.graph, self.pipeline.interval
+        several, rows = [home for home in labels if CALL.search(home)], dict[str, str]()
+        for home, label in labels.items():
+            name = CALL.sub("", home.removeprefix(f"{self.name}_"))
+            rows[name] = f"{name}: {joined([str(label), label.quantities])}"
+        if not rows:
+            return []
+        first = next(iter(rows))
+        for k, home in enumerate(self.home):
+            if graph.args[k] and home not in labels:
+                name = CALL.sub("", home.removeprefix(f"{self.name}_"))
+                rows.setdefault(name, f"{name}: for all joints at once")
+        number = next(k for k, tag in enumerate(graph.tag) if graph.args[k] and _tag(tag) == first)
+        signal = self._plain[number]
+        lines = ["Names:", *rows.values()]
+        lines.append(f"{signal}: the result of operation {number}, which {first} computes")
+        if any(registers - {WIRE} for registers in self.registers):
+            lines.append(f"{signal}_r0, _r1 ...: registers behind it, {interval} cycles each")
+        if several:
+            name = several[0].removeprefix(f"{self.name}_")
+            lines.append(f"{name}: one of several modules of {CALL.sub('', name)}, a call each")
+        if any("_pool" in home for home in self.unit_home.values()):
+            lines.append("pool0 ...: units that operations of several modules share")
+        return lines
 
     def is_constant(self, k: int) -> bool:
         """Whether a node is a constant, which is written where it is read."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from featherlane.backends.fpga import stream
 from featherlane.backends.fpga.expressions import NodeOperands, Wiring, circuit
 from featherlane.backends.fpga.module import Module, named, same
-from featherlane.backends.fpga.netlist import WIRE, Netlist
+from featherlane.backends.fpga.netlist import CALL, WIRE, Netlist
 from featherlane.backends.fpga.part import MOST_COPIES, Part
 from featherlane.backends.fpga.shared import FUNCTIONS, Units, what
 from featherlane.backends.fpga.text import Signal, identifier
@@ -174,7 +174,9 @@ class NetlistWriter:
             name: [s for s in part.drives.values() if s.name in wanted]
             for name, part in self.parts.items()
         }
-        parts = (part.module(gives[name], self._comment(name)) for name, part in self.parts.items())
+        parts = [part.module(gives[name], self._comment(name)) for name, part in self.parts.items()]
+        for part in parts:
+            part.legend = self._legend(part.name)
         return named(*parts, self._connected(gives))
 
     def _comment(self, name: str) -> str:
@@ -188,6 +190,21 @@ class NetlistWriter:
         label = self.netlist.module_labels.get(name)
         return f"{counted}; {label}" if label else counted
 
+    def _legend(self, name: str) -> list[str]:
+        """What a module computes, or which modules share its units."""
+        netlist = self.netlist
+        if label := netlist.module_labels.get(name):
+            what = "Part of" if CALL.search(name) else "Computes"
+            return [f"{what}: {label.quantities}."] if label.quantities else []
+        nodes = [
+            k
+            for unit, of_unit in netlist.units.items()
+            if netlist.unit_home[unit[0]] == name
+            for k in of_unit
+        ]
+        homes = dict.fromkeys(netlist.home[k].removeprefix(f"{netlist.name}_") for k in nodes)
+        return [f"Units of {len(nodes)} operations of {', '.join(homes)}."] if nodes else []
+
     def _connected(self, gives: dict[str, list[Signal]]) -> Module:
         """The module that connects the parts with each other and with the words. gives: signals of
         parts.
@@ -195,6 +212,7 @@ class NetlistWriter:
         netlist, bits = self.netlist, max((self.netlist.pipeline.interval - 1).bit_length(), 1)
         comment = f"The modules of {netlist.name} and the wires between them"
         module = stream.datapath(netlist, bits, comment)
+        module.legend = netlist.legend if netlist.timely else ()  # of streams, their module's
         phases = self._add_phases(module, bits) if self.copies else {}
         for field in netlist.inputs:
             signal = field.signal

@@ -28,7 +28,7 @@ def write(
     inputs, outputs: integers (states, *shape) by name; further: what the report says besides, as
     ranges and errors; constraints: their kind. Errors as of `folder.write_files`.
     """
-    known = {**facts(design), **(further or {})}
+    known = {**facts(design), **(further or {}), **_names(design)}
     integers = words.given_values(design.datapath, design.inputs, inputs)
     wanted = words.result_values(design.datapath, design.outputs, outputs)
     contents = folder.FolderContents(
@@ -43,6 +43,12 @@ def write(
         {"constants.json": json.dumps(constants(design), indent=1) + "\n"},
     )
     return folder.write(contents, path, known, constraints)
+
+
+def _names(design: Design) -> dict[str, dict[str, str]]:
+    """What names of modules and signals stand for, as the top module tells, if it does."""
+    rows = [row.split(": ", 1) for row in design.netlist.legend if not row.endswith(":")]
+    return {"names": dict(rows)} if rows else {}
 
 
 def _bench(design: Design, states: int) -> Module:

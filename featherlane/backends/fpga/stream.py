@@ -133,7 +133,7 @@ def _top(netlist: Netlist, depth: int) -> Module:
         f"results in cycle {pipeline.latency}. A word is taken where valid and ready are both 1. "
         "reset is synchronous."
     )
-    module = Module(netlist.name, comment)
+    module = Module(netlist.name, comment, legend=netlist.legend)
     add_stream_ports(module, width, bits(netlist.inputs))
     module.declare("phase_next", bits=phase_bits)
     module.declare("given", bits=bits(netlist.inputs))

@@ -17,6 +17,7 @@ from featherlane.backends.fpga.memories.clusters import cluster_design
 from featherlane.backends.fpga.memories.ends import StreamEnds
 from featherlane.backends.fpga.memories.formats import UnitFormats, formats_of, unit_cycles
 from featherlane.backends.fpga.memories.layout import UnitLayout, layouts
+from featherlane.backends.fpga.memories.legend import unit_legends
 from featherlane.backends.fpga.memories.memory_choice import MemoryChoice
 from featherlane.backends.fpga.memories.operations import (
     INPUT,
@@ -138,7 +139,7 @@ def units_without_stream(
         name, {}, both.narrow, ends.pipeline, inputs, outputs, 0, device.tile, parts,
         schedule=schedule, formats=formats, layouts=units, clusters=clusters, ends=ends,
     )  # fmt: skip
-    return replace(design, modules=_modules(design))
+    return replace(design, modules=_modules(design, labels))
 
 
 def _schedule(
@@ -193,13 +194,15 @@ def _units(formats: UnitFormats, clusters: Mapping[str, Design], unit: UnitLayou
     return ModuleUnits(products, functions, {}, 0)
 
 
-def _modules(design: MemoryDesign) -> dict[str, Module]:
+def _modules(design: MemoryDesign, labels: Labels) -> dict[str, Module]:
     """The modules inside the stream, by their names."""
     prefix, formats = f"{design.name}_", design.formats
     units = [
         unit_module(prefix, unit, formats, design.tile, design.clusters.get(unit.kind))
         for unit in design.layouts
     ]
+    for module, legend in zip(units, unit_legends(design.schedule, labels), strict=True):
+        module.legend = legend
     kinds = sorted({*formats.accumulators.values()}, key=lambda m: m.name)
     shared = [accumulator.module(prefix, m) for m in kinds]
     if any(m.stages for m in kinds):
@@ -221,6 +224,15 @@ def _top(design: MemoryDesign) -> Module:
     ends, interval = design.netlist, design.interval
     bits = max((interval - 1).bit_length(), 1)
     module = stream.datapath(ends, bits, f"The units of {design.name} and the wires between them")
+    if design.layouts:
+        unit, tap = design.layouts[0], Tap(design.layouts[0].unit, 0)
+        module.legend = [
+            "Names:",
+            f"{unit_name('', unit)}: unit {unit.unit}, behind what it is; its file tells what it "
+            "computes, of which passes and joints",
+            f"{tap_name(tap)}: an output of unit {unit.unit}; "
+            f"{tap_name(tap._replace(delay=2))}: the same 2 cycles later",
+        ]
     rings = [ring for unit in design.layouts for ring in unit.rings]
     counter_bits = (max(rings) - 1).bit_length() if rings else 0
     if rings:
