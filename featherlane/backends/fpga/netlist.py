@@ -114,7 +114,7 @@ class Netlist:
 
     @property
     def legend(self) -> list[str]:
-        """What the names of modules and signals stand for, as lines of a comment."""
+        """The meanings of the names of modules and signals, as lines of a comment."""
         labels, graph, interval = self.module_labels, self.graph, self.pipeline.interval
         several, rows = [home for home in labels if CALL.search(home)], dict[str, str]()
         for home, label in labels.items():

@@ -191,7 +191,7 @@ class NetlistWriter:
         return f"{counted}; {label}" if label else counted
 
     def _legend(self, name: str) -> list[str]:
-        """What a module computes, or which modules share its units."""
+        """The quantities that a module computes, or the modules that share its units."""
         netlist = self.netlist
         if label := netlist.module_labels.get(name):
             what = "Part of" if CALL.search(name) else "Computes"

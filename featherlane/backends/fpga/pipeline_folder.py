@@ -46,7 +46,7 @@ def write(
 
 
 def _names(design: Design) -> dict[str, dict[str, str]]:
-    """What names of modules and signals stand for, as the top module tells, if it does."""
+    """The meanings of names of modules and signals, as the top module tells them."""
     rows = [row.split(": ", 1) for row in design.netlist.legend if not row.endswith(":")]
     return {"names": dict(rows)} if rows else {}
 

@@ -1,4 +1,4 @@
-"""What units with operand memories compute, for the comments above their modules."""
+"""Passes and joints of units with operand memories, for the comments above their modules."""
 
 from __future__ import annotations
 

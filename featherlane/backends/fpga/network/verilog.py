@@ -66,6 +66,7 @@ def _top(
         f"Tasks of {len(network.codes)} functions to their results, a pass "
         f"{every(network.interval)}. A word is taken where valid and ready are both 1"
     ))  # fmt: skip
+    module.legend = _legend(network)
     add_stream_ports(module, plan.result_bits, plan.input_bits)
     for other in around:
         module.inside(other, {"data": "in_data"})
@@ -78,6 +79,19 @@ def _top(
             if not links.is_fed_back(network, link):
                 links.add_fifo(module, link)
     return module
+
+
+def _legend(network: Network) -> list[str]:
+    """The meanings of the names of stations: the functions whose tasks pass them."""
+    rows = ["Names:"]
+    for station in network.stations.values():
+        taken = taken_by(network, station)
+        functions = [name for name, code in network.codes.items() if code in taken]
+        whose = ", ".join(functions) or "all functions"
+        rows.append(
+            f"{station.design.name}: the station of {whose}; the head of its datapath tells names"
+        )
+    return rows
 
 
 def _add_station(module: ControlModule, station: Station, inside: ControlModule) -> None:
