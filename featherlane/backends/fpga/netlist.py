@@ -117,16 +117,17 @@ class Netlist:
         """The meanings of the names of modules and signals, as lines of a comment."""
         labels, graph, interval = self.module_labels, self.graph, self.pipeline.interval
         several, rows = [home for home in labels if CALL.search(home)], dict[str, str]()
+        names = dict[str, str]()
+        for k, home in enumerate(self.home):
+            if graph.args[k]:
+                names.setdefault(home, _tag(graph.tag[k]))
         for home, label in labels.items():
-            name = CALL.sub("", home.removeprefix(f"{self.name}_"))
-            rows[name] = f"{name}: {joined([str(label), label.quantities])}"
+            rows[names[home]] = f"{names[home]}: {joined([str(label), label.quantities])}"
         if not rows:
             return []
         first = next(iter(rows))
-        for k, home in enumerate(self.home):
-            if graph.args[k] and home not in labels:
-                name = CALL.sub("", home.removeprefix(f"{self.name}_"))
-                rows.setdefault(name, f"{name}: for all joints at once")
+        for name in names.values():
+            rows.setdefault(name, f"{name}: for all joints at once")
         number = next(k for k, tag in enumerate(graph.tag) if graph.args[k] and _tag(tag) == first)
         signal = self._plain[number]
         lines = ["Names:", *rows.values()]
@@ -135,7 +136,7 @@ class Netlist:
             lines.append(f"{signal}_r0, _r1 ...: registers behind it, {interval} cycles each")
         if several:
             name = several[0].removeprefix(f"{self.name}_")
-            lines.append(f"{name}: one of several modules of {CALL.sub('', name)}, a call each")
+            lines.append(f"{name}: one of several modules of {names[several[0]]}, a call each")
         if any("_pool" in home for home in self.unit_home.values()):
             lines.append("pool0 ...: units that operations of several modules share")
         return lines
