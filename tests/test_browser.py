@@ -87,9 +87,13 @@ def test_a_page_of_your_robot(opened, tmp_path):
     shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
     assert np.allclose(shown, robot.gravity_torque(q), atol=0.02)
     sliders.first.fill("1.2")
-    page.wait_for_timeout(1500)
-    shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
-    assert np.allclose(shown, robot.gravity_torque([1.2, q[1]]), atol=0.02)
+    wanted = robot.gravity_torque([1.2, q[1]])
+    for _ in range(40):  # a busy machine has fewer frames a second
+        page.wait_for_timeout(500)
+        shown = [float(text.split()[0]) for text in page.evaluate(TORQUES)]
+        if np.allclose(shown, wanted, atol=0.02):
+            break
+    assert np.allclose(shown, wanted, atol=0.02)
 
 
 def test_the_page_tells_its_size_and_how_long_it_took_to_open(opened, docs_page):
@@ -114,7 +118,7 @@ def test_it_falls_when_it_is_let_go_and_rates_are_told(opened, docs_page):
     falling = page.evaluate(DRAWN)
     page.wait_for_timeout(300)
     assert len({resting, falling, page.evaluate(DRAWN)}) == 3
-    page.wait_for_selector("body[data-measured]", timeout=60_000)
+    page.wait_for_selector("body[data-measured]", timeout=240_000)
     rates = page.locator("#rates td").all_inner_texts()
     assert len(rates) == 6
     assert all(rate.endswith(("million", "thousand")) for rate in rates)

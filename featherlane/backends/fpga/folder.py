@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from featherlane.backends.fpga import words
@@ -43,7 +44,7 @@ class FolderContents(NamedTuple):
 
     clock: nanoseconds; bench: the test bench; tasks, results: its vectors, a row of bytes for each
     word; bits: of a word of either; streams: the facts that a program needs to drive the streams;
-    further: the texts of other files.
+    further: the texts of other files; names: what names in the sources stand for.
     """
 
     name: str
@@ -55,6 +56,7 @@ class FolderContents(NamedTuple):
     bits: tuple[int, int]
     streams: Mapping[str, Any]
     further: Mapping[str, str]
+    names: Mapping[str, str] = MappingProxyType({})
 
 
 def write(
@@ -64,6 +66,7 @@ def write(
     kind. `iverilog -g2012 *.sv` in the folder makes a simulation. Errors as of `write_files`.
     """
     name, clock, (of_tasks, of_results) = contents.name, contents.clock, contents.bits
+    names = {"names": dict(contents.names)} if contents.names else {}
     texts = {
         **with_bench(contents.sources, contents.bench),
         VECTORS: words.hexadecimal(contents.tasks, of_tasks),
@@ -71,8 +74,8 @@ def write(
         f"{name}.{constraints}": CONSTRAINTS[constraints].format(
             name=name, clock=clock, frequency=1e3 / clock
         ),
-        FACTS: json.dumps({**contents.streams, "report": facts}, indent=1) + "\n",
-        "report.txt": report(facts),
+        FACTS: json.dumps({**contents.streams, **names, "report": facts}, indent=1) + "\n",
+        "report.txt": report({**facts, **names}),
         **contents.further,
     }
     return write_files(texts, folder, name)

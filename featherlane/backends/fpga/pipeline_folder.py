@@ -28,7 +28,7 @@ def write(
     inputs, outputs: integers (states, *shape) by name; further: what the report says besides, as
     ranges and errors; constraints: their kind. Errors as of `folder.write_files`.
     """
-    known = {**facts(design), **(further or {}), **_names(design)}
+    known = {**facts(design), **(further or {})}
     integers = words.given_values(design.datapath, design.inputs, inputs)
     wanted = words.result_values(design.datapath, design.outputs, outputs)
     contents = folder.FolderContents(
@@ -41,14 +41,14 @@ def write(
         (design.input_bits, design.output_bits),
         stream_facts(design),
         {"constants.json": json.dumps(constants(design), indent=1) + "\n"},
+        _names(design),
     )
     return folder.write(contents, path, known, constraints)
 
 
-def _names(design: Design) -> dict[str, dict[str, str]]:
+def _names(design: Design) -> dict[str, str]:
     """The meanings of names of modules and signals, as the top module tells them."""
-    rows = [row.split(": ", 1) for row in design.netlist.legend if not row.endswith(":")]
-    return {"names": dict(rows)} if rows else {}
+    return dict(row.split(": ", 1) for row in design.netlist.legend if not row.endswith(":"))
 
 
 def _bench(design: Design, states: int) -> Module:
