@@ -21,7 +21,7 @@ from featherlane.backends.fixed.input_limits import (
     NO_RANGES,
     InputLimits,
     Ranges,
-    ends_of,
+    beyond_limits,
     limits_of,
 )
 from featherlane.errors import CompileError
@@ -71,13 +71,8 @@ def quantised(
         nearest = _nearest(datapath, name, inputs[name])
         inside = nearest.clip(ends.least, ends.most)
         integers[name] = inside.astype(np.int64).reshape(np.shape(inputs[name]))
-        saturated[name] = int(np.count_nonzero(_outside(nearest, ends)))
+        saturated[name] = int(np.count_nonzero(ends.outside(nearest)))
     return integers, +saturated
-
-
-def _outside(nearest: Array, limits: InputLimits) -> Array:
-    """Tells which whole numbers are beyond their limits."""
-    return (nearest < limits.first) | (nearest > limits.last)
 
 
 def _nearest(datapath: Datapath, name: str, x: Any) -> Array:
@@ -99,12 +94,11 @@ def first_beyond(
     """
     for name, limits in limits_of(datapath, ranges).items():
         nearest = _nearest(datapath, name, inputs[name])
-        if (outside := _outside(nearest, limits)).any():
+        if (outside := limits.outside(nearest)).any():
             state, n = (int(at) for at in np.argwhere(outside)[0])
             value = float(np.reshape(inputs[name], nearest.shape)[state, n])
             step, least, most = (float(x[n]) for x in datapath.input_codes[name])
-            ends = ends_of(least * step, most * step, ranges, name, n)
-            return BeyondFormat(name, state, n, value, *ends, name in ranges)
+            return beyond_limits((least * step, most * step), ranges, name, state, n, value)
     raise AssertionError("quantised has counted entries beyond their formats")
 
 

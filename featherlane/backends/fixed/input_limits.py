@@ -5,10 +5,12 @@ ranges, those of them within the ranges.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from featherlane.backends.fixed.bad_entries import BeyondFormat
 from featherlane.backends.fixed.datapath import Datapath
 
 ROUNDED = 2.0**-23  # of a limit: how far a number in float32 may be beyond it by rounding
@@ -28,6 +30,10 @@ class InputLimits(NamedTuple):
     first: Any
     last: Any
 
+    def outside(self, nearest: Any) -> Any:
+        """Tells which whole numbers are beyond the limits."""
+        return (nearest < self.first) | (nearest > self.last)
+
 
 def flat_ranges(ends: Mapping[str, tuple[Any, Any]]) -> Ranges:
     """Ranges of arrays (low, high) by the name of an input."""
@@ -43,7 +49,14 @@ def entry_limits(
     """The limits of an entry. least, most, step: of its format."""
     if name not in ranges:
         return InputLimits(least, most, least, most)
-    low, high = (round(ends[position] / step) for ends in ranges[name])
+    low, high = ranges[name]
+    return _limits_within(least, most, step, low[position], high[position])
+
+
+@lru_cache(maxsize=1 << 14)  # drivers ask for those of all fields in each call
+def _limits_within(least: int, most: int, step: float, start: float, end: float) -> InputLimits:
+    """The limits of an entry of a format and a range."""
+    low, high = round(start / step), round(end / step)
     first, last = low - int(abs(low) * ROUNDED), high + int(abs(high) * ROUNDED)
     lowest, highest = (min(max(end, least), most) for end in (low, high))
     return InputLimits(lowest, highest, max(first, least - 1), min(last, most + 1))
@@ -61,11 +74,11 @@ def limits_of(datapath: Datapath, ranges: Ranges = NO_RANGES) -> dict[str, Input
     return limits
 
 
-def ends_of(
-    least: float, most: float, ranges: Ranges, name: str, position: int
-) -> tuple[float, float]:
-    """The least and the largest number of an entry. least, most: of its format."""
-    if name not in ranges:
-        return least, most
-    low, high = (ends[position] for ends in ranges[name])
-    return low, high
+def beyond_limits(
+    ends: tuple[float, float], ranges: Ranges, name: str, state: int, position: int, value: float
+) -> BeyondFormat:
+    """An entry with a value beyond its range, or beyond the ends of its format without one."""
+    if is_range := name in ranges:
+        low, high = ranges[name]
+        ends = low[position], high[position]
+    return BeyondFormat(name, state, position, value, *ends, is_range)

@@ -11,19 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featherlane.backends.fixed.input_limits import NO_RANGES
 from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch
 from featherlane.backends.fpga.board.core import (
     NO_FUNCTIONS,
     TAG,
     SelectedFunction,
-    Words,
     functions_of_json,
 )
 from featherlane.backends.fpga.board.driver import ArrayDriver
 from featherlane.backends.fpga.board.packets import (
     PacketLayout,
-    ranges_from_json,
+    layouts_from_json,
     ranges_to_json,
 )
 from featherlane.backends.fpga.board.registers import (
@@ -66,10 +64,7 @@ class BoardFacts(NamedTuple):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BoardFacts:
         """The facts that `to_json` wrote."""
-        tasks, results = (
-            PacketLayout(Words.from_json(data[key]), data["lane"][key], data["stream_bits"], ranges)
-            for key, ranges in (("tasks", ranges_from_json(data)), ("results", NO_RANGES))
-        )
+        tasks, results = layouts_from_json(data, data["lane"], data["stream_bits"])
         return cls(data["name"], int(data["hash"], 16), tasks, results, functions_of_json(data))
 
     def to_json(self) -> dict[str, Any]:

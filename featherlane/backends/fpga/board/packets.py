@@ -24,7 +24,7 @@ from featherlane.backends.fixed.input_limits import (
     NO_RANGES,
     InputLimits,
     Ranges,
-    ends_of,
+    beyond_limits,
     entry_limits,
 )
 from featherlane.backends.fpga.board.core import StreamCore, WordField, Words
@@ -114,9 +114,8 @@ class PacketLayout(NamedTuple):
             _, outside = integers(flat[name][numbers, position], field, self._limits(field))
             if outside.any():
                 task, step = int(numbers[outside.argmax()]), 2.0**-field.fraction
-                ends = ends_of(field.least * step, field.most * step, self.ranges, name, position)
-                value, is_range = float(flat[name][task, position]), name in self.ranges
-                return BeyondFormat(name, task, position, value, *ends, is_range)
+                ends, value = (field.least * step, field.most * step), flat[name][task, position]
+                return beyond_limits(ends, self.ranges, name, task, position, float(value))
         raise AssertionError("encode has counted entries beyond their fields")
 
     def _limits(self, field: WordField) -> InputLimits:
@@ -162,12 +161,19 @@ def ranges_to_json(ranges: Ranges) -> dict[str, Any]:
     return {"ranges": dict(ranges)} if ranges else {}
 
 
-def ranges_from_json(data: Mapping[str, Any]) -> Ranges:
-    """The ranges that `ranges_to_json` wrote; none from facts of designs before it."""
-    return {
+def layouts_from_json(
+    data: Mapping[str, Any], lanes: Mapping[str, int], width: int
+) -> tuple[PacketLayout, PacketLayout]:
+    """The layouts of tasks and of results in a design's facts, with the ranges that
+    `ranges_to_json` wrote; without them in facts of designs before it.
+    """
+    ranges: Ranges = {
         name: (tuple(map(float, low)), tuple(map(float, high)))
         for name, (low, high) in data.get("ranges", {}).items()
     }
+    tasks, results = (Words.from_json(data[key]) for key in ("tasks", "results"))
+    given = PacketLayout(tasks, lanes["tasks"], width, ranges)
+    return given, PacketLayout(results, lanes["results"], width)
 
 
 def integers(x: Array, field: WordField, limits: InputLimits) -> tuple[Array, Array]:
@@ -178,7 +184,7 @@ def integers(x: Array, field: WordField, limits: InputLimits) -> tuple[Array, Ar
     else:
         nearest = np.rint(nearest.astype(np.float64) * 2.0**field.fraction)
     inside = np.clip(nearest, limits.least, limits.most).astype(np.int64)
-    return inside, (nearest < limits.first) | (nearest > limits.last)
+    return inside, limits.outside(nearest)
 
 
 def _insert(memory: Array, values: Array, first: int, count: int, rows: Array) -> None:

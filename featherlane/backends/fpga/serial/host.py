@@ -11,19 +11,17 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from featherlane.backends.fixed.input_limits import NO_RANGES
 from featherlane.backends.fpga.board.batch import BoardRun, TaskBatch
 from featherlane.backends.fpga.board.core import (
     NO_FUNCTIONS,
     TAG,
     SelectedFunction,
-    Words,
     functions_of_json,
 )
 from featherlane.backends.fpga.board.driver import ArrayDriver
 from featherlane.backends.fpga.board.packets import (
     PacketLayout,
-    ranges_from_json,
+    layouts_from_json,
     ranges_to_json,
 )
 from featherlane.backends.fpga.serial import frames
@@ -70,10 +68,7 @@ class SerialFacts(NamedTuple):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SerialFacts:
         """The facts that `to_json` wrote."""
-        tasks, results = (
-            PacketLayout(Words.from_json(data[key]), 0, 8, ranges)
-            for key, ranges in (("tasks", ranges_from_json(data)), ("results", NO_RANGES))
-        )
+        tasks, results = layouts_from_json(data, {"tasks": 0, "results": 0}, 8)
         test = np.array(data["test"], np.uint32)
         functions = functions_of_json(data)
         return cls(data["name"], int(data["hash"], 16), tasks, results, test, functions)
