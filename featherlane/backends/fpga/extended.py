@@ -15,6 +15,7 @@ from featherlane.backends.fpga.statements import (
     Statement,
     Waived,
 )
+from featherlane.backends.fpga.unread import taken
 
 Widths = Mapping[str, int]  # bits of signals, by name
 NAME = re.compile(r"\w+")
@@ -52,10 +53,8 @@ def _waiver(run: list[Statement]) -> list[Statement]:
 
 def _ranged(x: Statement, widths: Widths) -> Statement:
     """An assignment with the range of the bits that it takes of a wider signal."""
-    if isinstance(x, Assign) and x.target in widths:
-        bits = widths[x.target]
-        if widths.get(x.value, 0) > bits:
-            return x._replace(value=f"{x.value}[{bits - 1}:0]" if bits > 1 else f"{x.value}[0]")
+    if isinstance(x, Assign):
+        return x._replace(value=taken(x.value, widths.get(x.target), widths))
     return x
 
 

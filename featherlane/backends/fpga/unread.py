@@ -8,7 +8,7 @@ unless numbers choose some.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from featherlane.backends.fpga.statements import (
@@ -88,12 +88,12 @@ def _add(uses: Uses, x: Statement, widths: Widths) -> None:
     match x:
         case Assign(target, value):
             _mark(uses.driven, target, widths)
-            _mark(uses.read, _taken(value, widths.get(target), widths), widths)
+            _mark(uses.read, taken(value, widths.get(target), widths), widths)
         case Multiplexer(target, selector, rows):
             _mark(uses.driven, target, widths)
             _mark(uses.read, selector, widths)
             for _, value in rows:
-                _mark(uses.read, _taken(value, widths.get(target), widths), widths)
+                _mark(uses.read, taken(value, widths.get(target), widths), widths)
         case BitConcatenation():
             _add(uses, x.bit_by_bit, widths)
         case ChoiceTree(target):
@@ -115,10 +115,10 @@ def _add(uses: Uses, x: Statement, widths: Widths) -> None:
                 _add(uses, statement, widths)
 
 
-def _taken(value: str, bits: int | None, widths: Widths) -> str:
+def taken(value: str, bits: int | None, widths: Mapping[str, int]) -> str:
     """An expression as far as a signal of so many bits takes it."""
     if bits is not None and widths.get(value, 0) > bits:
-        return f"{value}[{bits - 1}:0]"
+        return f"{value}[{bits - 1}:0]" if bits > 1 else f"{value}[0]"
     return value
 
 

@@ -93,11 +93,11 @@ class ArrayDriver(ABC):
 
         An entry beyond the range that its format was assigned for, or beyond a uniform format, is
         refused before anything is sent, or, with saturate, takes the nearest number in it, which is
-        counted. Tags are the driver's, which puts results in the
-        order of tasks; entries that a result has not are NaN, and entries that a task's function
-        does not read may be anything. The counters are those of the board, and of a serial line how
-        many tasks were sent once more because a frame was damaged on its way ("repeated"), and how
-        many results came damaged ("damaged_results").
+        counted. Tags are the driver's, which puts results in the order of tasks; entries that a
+        result has not are NaN, and entries that a task's function does not read may be anything.
+        The counters are those of the board, and of a serial line how many tasks were sent once more
+        because a frame was damaged on its way ("repeated"), and how many results came damaged
+        ("damaged_results").
 
         Raises ValueError for inputs that are none, beyond their ranges or NaN, and for a function
         that the design has not; DeviceError for what the board reports, after a reset, for a DMA
